@@ -1,0 +1,130 @@
+# resource-slack: everything sets itself up. Needs make, python3 (3.11 or newer) with venv, and Go for e2e.
+# No root, no Docker. `make demo` first, then `make test`.
+
+PYTHON  ?= python3
+BACKEND ?= local
+BIN     := .venv/bin
+READY   := .venv/.ready
+# A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
+UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
+CRD     := charts/resource-slack/crds/slackpolicies.yaml
+# --at: the time at which the example cluster was written, so that the demo shows the same every day.
+EXAMPLE := -f examples/slackpolicy.yaml --snapshot examples/cluster.json --at 2026-01-15T10:00:00Z
+# `make -s` prints nothing but what goes wrong.
+QUIET   := $(findstring s,$(firstword -$(filter-out --%,$(MAKEFLAGS))))
+say      = $(if $(QUIET),true,printf '%s\n' $(1))
+
+export UV_PYTHON_DOWNLOADS = never
+export PYTHONDONTWRITEBYTECODE =
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-cluster test check check-lint check-format check-types check-layers check-crds e2e bench \
+        crds example locks clean
+.DELETE_ON_ERROR:
+
+help:
+	@printf '%s\n' \
+	  'make demo           what slack would be kept on an example cluster, in under a minute' \
+	  'make test           unit, property and contract tests' \
+	  'make check          lint, format, types, layers, generated files' \
+	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
+	  'make demo-cluster   the main job on a real control plane, as a timeline' \
+	  'make bench          the benchmarks' \
+	  'make crds locks     write what is generated: the CRD, the requirement locks' \
+	  'make clean          remove what make has made'
+
+# --- set-up ----------------------------------------------------------------------------------------------------------
+
+setup: $(READY)
+
+.uv/bin/uv: requirements/uv.txt
+	@$(call say,'setting up: uv')
+	@$(PYTHON) -m venv .uv || { echo 'python3 -m venv does not work; on Debian: apt-get install python3-venv' >&2; exit 1; }
+	@.uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(READY): requirements/dev.txt pyproject.toml | $(UV)
+	@$(call say,'setting up: the locked requirements into .venv')
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(call say,'setting up: resource-slack itself')
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# --- what a reader tries first ---------------------------------------------------------------------------------------
+
+demo: $(READY)
+	@printf '\n%s\n\n' 'A cluster of 12 nodes with 32 workloads (examples/cluster.json) and a policy (examples/slackpolicy.yaml):'
+	@echo '$$ resource-slack plan $(EXAMPLE)'
+	@$(BIN)/resource-slack plan $(EXAMPLE)
+	@printf '\n%s\n\n' 'Which placeholder makes room for the next pod of the shop'"'"'s api?'
+	@echo '$$ resource-slack explain -n shop deploy/api $(EXAMPLE)'
+	@$(BIN)/resource-slack explain -n shop deploy/api $(EXAMPLE)
+	@printf '\n%s\n\n' 'And for the database? It is large and never comes in a burst: its annotation leaves it out.'
+	@echo '$$ resource-slack explain -n db sts/postgres $(EXAMPLE)'
+	@$(BIN)/resource-slack explain -n db sts/postgres $(EXAMPLE)
+	@printf '\n%s\n' \
+	  'Next:' \
+	  '  your own cluster, read-only    kubectl get nodes,pods -A -o json | $(BIN)/resource-slack plan --snapshot -' \
+	  '  the whole loop, for real       make demo-cluster' \
+	  '  install                        README.md'
+
+demo-cluster: $(READY)
+	@$(BIN)/python -m e2e.harness.build
+	@$(BIN)/python -m e2e.demo
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+test: $(READY)
+	@$(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) $(PYTEST_ARGS)
+
+check: $(READY)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds
+	@$(call say,'check: all good')
+
+check-lint: $(READY)
+	@$(call say,'check: lint')
+	@$(BIN)/ruff check --quiet .
+
+check-format: $(READY)
+	@$(call say,'check: format')
+	@$(BIN)/ruff format --quiet --check . || { echo 'some files are not formatted; run: $(BIN)/ruff format .' >&2; exit 1; }
+
+check-types: $(READY)
+	@$(call say,'check: types')
+	@$(BIN)/mypy --no-error-summary
+
+check-layers: $(READY)
+	@$(call say,'check: layers')
+	@out=$$($(BIN)/lint-imports 2>&1) || { printf '%s\n' "$$out" >&2; exit 1; }
+
+check-crds: $(READY)
+	@$(call say,'check: the CRD is what the models say')
+	@$(BIN)/resource-slack crd | cmp --silent - $(CRD) || { echo '$(CRD) is not up to date; run: make crds' >&2; exit 1; }
+
+e2e: $(READY)
+	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
+	@E2E_BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks
+
+# --- generated files -------------------------------------------------------------------------------------------------
+
+crds: $(READY)
+	@mkdir -p $(dir $(CRD))
+	@$(BIN)/resource-slack crd > $(CRD).new && mv $(CRD).new $(CRD)
+
+example: $(READY)
+	@$(BIN)/python examples/make_cluster.py > examples/cluster.json
+
+# No addresses in the locks: where packages come from is the machine's business. ARGS=--upgrade takes newer versions.
+COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 $(ARGS)
+locks: | $(UV)
+	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
+	@$(COMPILE) pyproject.toml --group dev --output-file requirements/dev.txt
+	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
+
+clean:
+	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage htmlcov dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,200 @@
+"""Builds the control plane's programs through the Go module proxy: `python -m e2e.harness.build [NAME ...]`.
+
+The programs are `tool` dependencies of the go.mod files under `e2e/controlplane`. Each is built once into
+`$RESOURCE_SLACK_CACHE/controlplane` (by default `${XDG_CACHE_HOME:-~/.cache}/resource-slack`), in a folder named by a
+hash of what decides the result: go.mod, go.sum and the flags. So clones on one machine share the binaries, a change of
+version builds anew, and a build that was broken off goes on with the next program (Go keeps its own cache below that).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.harness.errors import HarnessError, UnavailableError
+
+MODULES = Path(__file__).resolve().parent.parent / "controlplane"
+KUBERNETES_VERSION = "v1.36.3"
+_STRIP = "-s -w"
+
+
+def _kubernetes_flags() -> str:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    return " ".join([_STRIP, *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())])
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One program: the folder of its go.mod, its package, the linker's flags, and files of its module that go with it."""
+
+    name: str
+    module: str
+    package: str
+    linker_flags: str = _STRIP
+    assets_of: str = ""
+    assets: Sequence[str] = field(default=())
+
+    def cache_folder(self) -> Path:
+        """Return the folder that this program's present version is built into."""
+        digest = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            digest.update((MODULES / self.module / name).read_bytes())
+        digest.update(f"{self.linker_flags} {platform.system()} {platform.machine()}".encode())
+        return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}"
+
+    def binary(self) -> Path:
+        """Return where the built program is, or will be."""
+        return self.cache_folder() / self.name
+
+    def stamp(self) -> Path:
+        """Return the file that is written last, when the program is complete."""
+        return self.cache_folder() / f"{self.name}.json"
+
+    def is_built(self) -> bool:
+        """Say whether the program is there and complete."""
+        return self.stamp().is_file() and self.binary().is_file()
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        Tool("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", _kubernetes_flags()),
+        Tool(
+            "kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", _kubernetes_flags()
+        ),
+        Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", _kubernetes_flags()),
+        Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _kubernetes_flags()),
+        Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Tool(
+            "karpenter",
+            "karpenter",
+            "sigs.k8s.io/karpenter/kwok",
+            assets_of="sigs.k8s.io/karpenter",
+            assets=("pkg/apis/crds/karpenter.sh_*.yaml", "kwok/apis/crds/*.yaml"),
+        ),
+    )
+}
+
+
+def cache_root() -> Path:
+    """Return the folder that holds all built programs."""
+    chosen = os.environ.get("RESOURCE_SLACK_CACHE")
+    if chosen:
+        return Path(chosen).resolve() / "controlplane"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "resource-slack" / "controlplane"
+
+
+def ensure(names: Iterable[str]) -> dict[str, Path]:
+    """Build what is missing of the named programs and return the path of each.
+
+    Raises:
+        UnavailableError: something is missing, and there is no Go to build it with.
+        HarnessError: a build failed; the text has the log's end.
+    """
+    tools = [TOOLS[name] for name in names]
+    if any(not tool.is_built() for tool in tools):
+        cache_root().mkdir(parents=True, exist_ok=True)
+        with _one_builder_at_a_time():
+            missing = [tool for tool in tools if not tool.is_built()]
+            for number, tool in enumerate(missing, start=1):
+                _build(tool, f"{number} of {len(missing)}")
+    return {tool.name: tool.binary() for tool in tools}
+
+
+def _build(tool: Tool, place: str) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise UnavailableError(f"{tool.name} is not built yet, and there is no `go` on the PATH to build it with")
+    folder = tool.cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    part, log_path = folder / f"{tool.name}.part", folder / f"{tool.name}.log"
+    # -v writes a line for each package that is compiled: what the progress counts.
+    flags = ["-v", "-trimpath", "-buildvcs=false", f"-ldflags={tool.linker_flags}"]
+    began = time.monotonic()
+    with log_path.open("wb") as log, subprocess.Popen(
+        [go, "build", *flags, "-o", str(part), tool.package],
+        cwd=MODULES / tool.module,
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        while _still_running(process):
+            compiled = len(log_path.read_bytes().splitlines())
+            _say(f"{tool.name} ({place}): {time.monotonic() - began:.0f} s, {compiled} packages compiled")
+    if process.returncode != 0:
+        tail = "\n".join(log_path.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+        raise HarnessError(f"go build {tool.package} failed; the end of {log_path}:\n{tail}")
+    _copy_assets(tool, go)
+    part.replace(tool.binary())
+    seconds = round(time.monotonic() - began, 1)
+    tool.stamp().write_text(json.dumps({"package": tool.package, "seconds": seconds}), encoding="utf-8")
+    _say(f"{tool.name} ({place}): built in {seconds:.0f} s")
+
+
+def _still_running(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def _copy_assets(tool: Tool, go: str) -> None:
+    """Keep the module's own files (CRDs) beside the program, so that running it needs no Go."""
+    if not tool.assets:
+        return
+    command = [go, "list", "-m", "-f", "{{.Dir}}", tool.assets_of]
+    found = subprocess.run(command, cwd=MODULES / tool.module, check=True, capture_output=True, text=True)
+    target = tool.cache_folder() / "crds"
+    target.mkdir(exist_ok=True)
+    for pattern in tool.assets:
+        for path in Path(found.stdout.strip()).glob(pattern):
+            (target / path.name).write_bytes(path.read_bytes())  # not copy2: the module cache is read-only
+
+
+@contextmanager
+def _one_builder_at_a_time() -> Iterator[None]:
+    """Let a second builder on this machine wait for the first, which most likely builds what it needs."""
+    with (cache_root() / "build.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build runs on this machine; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _say(text: str) -> None:
+    print(f"build: {text}", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build the named programs, or all of them."""
+    unknown = [name for name in arguments if name not in TOOLS]
+    if unknown:
+        _say(f"unknown: {', '.join(unknown)}. Known: {', '.join(TOOLS)}")
+        return 2
+    try:
+        paths = ensure(arguments or TOOLS)
+    except HarnessError as error:
+        _say(str(error))
+        return 1
+    for name, path in paths.items():
+        print(f"{name}\t{path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What is proven on a real cluster."""

@@ -1,0 +1,160 @@
+"""Carries decisions out: each write behind a gate, with what it must be remembered for, and failures as text.
+
+The gate is asked before every single write, so that an operator that has lost its lease stops in the middle. One
+failed write stops neither the others of its policy nor other policies. Owned by the planning loop.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
+
+from slack.cluster.wire import ReplicaSet
+from slack.kube.apply import Json, Writer, conflict_text
+from slack.kube.errors import ApiError
+from slack.kube.paths import resource_path
+from slack.planner.manifests import DELETION_COST
+from slack.process.logs import fields
+from slack_operator.decide import SHOW_SECONDS, Action, Apply, DeletePod, DeleteSet, SetCost
+
+log = logging.getLogger(__name__)
+
+
+class NotLeading(Exception):  # noqa: N818 - reads as what happened
+    """A write was about to be made by a process that may not write (any more)."""
+
+
+class Expectations(Protocol):
+    """Who must know beforehand what our writes will cause."""
+
+    def expect(self, replica_set: str, count: int, now: float) -> None:
+        """So many pods of a ReplicaSet will go by our doing."""
+
+    def push_out(self, uid: str) -> None:
+        """This pod will be deleted by us."""
+
+
+class Actuator:
+    """Writes to our own namespace."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        namespace: str,
+        may_write: Callable[[], bool],
+        expectations: Expectations,
+        clock: Callable[[], float],
+    ) -> None:
+        self.marked_since: dict[str, float] = {}
+        """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
+        self.writes = 0
+        self._applied: dict[str, tuple[int, float]] = {}
+        """By ReplicaSet: metadata.generation that our last apply made, and when that was."""
+        self._writer = writer
+        self._namespace = namespace
+        self._may_write = may_write
+        self._expectations = expectations
+        self._clock = clock
+
+    def forget_marks_but(self, replica_sets: Collection[str]) -> None:
+        """These are being shrunk now; for all others a later shrink starts its wait anew."""
+        self.marked_since = {name: since for name, since in self.marked_since.items() if name in replica_sets}
+
+    def carry_out(self, policy: str, actions: Iterable[Action], sets: Mapping[str, ReplicaSet]) -> tuple[str, ...]:
+        """Do the writes of one policy in order.
+
+        Args:
+            policy: its name, for the log.
+            actions: what was decided.
+            sets: the ReplicaSets that the decision was made from.
+
+        Returns:
+            What was refused, in words for the policy's status.
+
+        Raises:
+            NotLeading: the gate closed; nothing further was written.
+            Unreachable, Stopped: the API server did not answer in time.
+        """
+        problems = []
+        for action in actions:
+            if not self._may_write():
+                raise NotLeading
+            if isinstance(action, Apply) and self._overtaken(action.name, sets.get(action.name)):
+                continue
+            try:
+                self._do(policy, action)
+                self.writes += 1
+            except ApiError as error:
+                if error.not_found and isinstance(action, SetCost):
+                    continue  # the pod went by itself
+                text = conflict_text(error) if error.conflict else error.message
+                problems.append(f"{_subject(action)}: {text}")
+                log.warning("write refused: %s", error, extra=fields(policy=policy))
+        return tuple(problems)
+
+    def _do(self, policy: str, action: Action) -> None:
+        match action:
+            case Apply():
+                self._apply(policy, action)
+            case SetCost():
+                self._set_cost(action)
+            case DeleteSet():
+                self._writer.delete(self._path("apps/v1", "replicasets", action.name), uid=action.uid)
+                log.info("deleted ReplicaSet %s: %s", action.name, action.why, extra=fields(policy=policy))
+            case DeletePod():
+                self._expectations.push_out(action.uid)
+                self._writer.delete(self._path("v1", "pods", action.name), uid=action.uid)
+                log.info("pushed out %s: real pods need its node", action.name, extra=fields(policy=policy))
+
+    def _overtaken(self, name: str, seen: ReplicaSet | None) -> bool:
+        """Whether the decision was made before our watch showed our own last write to this ReplicaSet."""
+        generation, at = self._applied.get(name, (0, 0.0))
+        if (seen.metadata.generation or 0 if seen is not None else 0) >= generation:
+            self._applied.pop(name, None)
+            return False
+        return self._clock() - at < SHOW_SECONDS
+
+    def _apply(self, policy: str, action: Apply) -> None:
+        if action.leaving:
+            self._expectations.expect(action.name, action.leaving, self._clock())
+        self.marked_since.pop(action.name, None)
+        answer = self._writer.apply(self._path("apps/v1", "replicasets", action.name), action.manifest)
+        self._applied[action.name] = (int(answer.get("metadata", {}).get("generation") or 0), self._clock())
+        log.info(
+            "ReplicaSet %s: %s -> %d placeholders",
+            action.name,
+            "none" if action.before is None else action.before,
+            action.after,
+            extra=fields(policy=policy),
+        )
+
+    def _set_cost(self, action: SetCost) -> None:
+        if action.cost is not None:
+            self.marked_since.setdefault(action.replica_set, self._clock())
+        cost = None if action.cost is None else str(action.cost)
+        self._writer.annotate(self._path("v1", "pods", action.pod), {DELETION_COST: cost})
+
+    def _path(self, api_version: str, plural: str, name: str) -> str:
+        return resource_path(api_version, plural, namespace=self._namespace, name=name)
+
+
+def _subject(action: Action) -> str:
+    match action:
+        case Apply() | DeleteSet():
+            return f"ReplicaSet {action.name}"
+        case SetCost():
+            return f"Pod {action.pod}"
+        case DeletePod():
+            return f"Pod {action.name}"
+
+
+def owner_reference(api_version: str, kind: str, name: str, uid: str) -> Json:
+    """Give the ownerReference of a ReplicaSet: controlled, and not in the way of its owner's deletion."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }

@@ -1,0 +1,181 @@
+"""SlackPolicy objects from the API server into `DesiredPolicies`. kopf is used here and nowhere else.
+
+kopf runs in a thread and event loop of its own, with its own registry and settings and one `on.event` handler: no
+finalizer, no annotation, no Event is ever written by it. A plain list every minute stands behind it, because a kopf
+watcher can die while the process lives (nolar/kopf#1145), because kopf has no "the list is whole" signal, and because a
+list is what tells that the CRD is absent; kopf starts when the CRD appears.
+"""
+
+import asyncio
+import json
+import logging
+import threading
+from typing import Any
+
+import kopf
+
+from slack.kube.connection import Connection
+from slack.kube.errors import ApiError, KubeError
+from slack.kube.paths import resource_path
+from slack.planner.policy import API_VERSION
+from slack_operator.desired import DesiredPolicies
+
+log = logging.getLogger(__name__)
+
+GROUP, _, VERSION = API_VERSION.partition("/")
+PLURAL = "slackpolicies"
+PATH = resource_path(API_VERSION, PLURAL)
+LIST_SECONDS = 60.0
+ABSENT_SECONDS = 10.0
+"""How soon a CRD that was installed later is found."""
+ERROR_SECONDS = 2.0
+PAGE_SIZE = 500
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Give settings under which kopf only watches, and notices a dead watch (references/python-operator.md 2.2)."""
+    settings = kopf.OperatorSettings()
+    settings.peering.standalone = True  # never look for a KopfPeering; two equals would freeze each other
+    settings.posting.enabled = False  # we write our own Events
+    settings.scanning.disabled = True  # no watch of CRDs and namespaces: fewer rights; the list finds the CRD
+    settings.watching.server_timeout = 600
+    settings.watching.connect_timeout = 5
+    settings.watching.inactivity_timeout = 180  # bookmarks come every 121 s at the latest
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.persistence.finalizer = f"{GROUP}/never-used"  # were one ever added, it should say whose it is
+    settings.batching.worker_limit = 20
+    settings.execution.max_workers = 4
+    return settings
+
+
+def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.OperatorRegistry:
+    """Give a registry with the one handler and our own way to log in."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)  # type: ignore[arg-type]
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return kopf_credentials(connection)
+
+    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+    async def seen(event: Any, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            desired.drop(event["object"])
+        else:
+            desired.apply(event["object"])
+
+    return registry
+
+
+def kopf_credentials(connection: Connection) -> kopf.ConnectionInfo:
+    """Translate the connection's credentials, freshly read: kopf asks again after each 401."""
+    configuration = connection._client.configuration
+    headers: dict[str, str] = {}
+    connection._authenticate(headers)
+    scheme, _, token = next((v for k, v in headers.items() if k.lower() == "authorization"), "").partition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
+class PolicySource:
+    """Keeps `desired` equal to the SlackPolicy objects, from two threads: the lister and kopf's."""
+
+    def __init__(self, connection: Connection, desired: DesiredPolicies) -> None:
+        self.crd_present = False
+        self._connection = connection
+        self._desired = desired
+        self._stopping = threading.Event()
+        self._absence_said = False
+        self._lister: threading.Thread | None = None
+        self._kopf: threading.Thread | None = None
+        self._kopf_stop = threading.Event()
+
+    def start(self) -> None:
+        """Begin to list; kopf follows when there is a CRD to watch."""
+        self._lister = threading.Thread(target=self._run, name="policies", daemon=True)
+        self._lister.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End both threads."""
+        self._stopping.set()
+        self._kopf_stop.set()
+        for thread in (self._lister, self._kopf):
+            if thread is not None:
+                thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the lister runs, which restarts kopf when that has died."""
+        return self._lister is None or self._lister.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._stopping.wait(self.turn())
+
+    def turn(self) -> float:
+        """List once and look after kopf; returns the seconds until the next turn."""
+        before = self._desired.events
+        try:
+            documents = self._list()
+        except ApiError as error:
+            if not error.not_found:
+                log.warning("slackpolicies cannot be listed: %s", error)
+                return ERROR_SECONDS
+            self.crd_present = False
+            if not self._absence_said:
+                self._absence_said = True
+                log.info("there is no SlackPolicy CRD: the built-in policy is used; install the CRD to write policies")
+            self._stop_kopf()
+            return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
+        except (KubeError, ValueError) as error:
+            log.warning("slackpolicies cannot be listed: %s", error)
+            return ERROR_SECONDS
+        self.crd_present, self._absence_said = True, False
+        taken = self._desired.replace_all(documents, events_before=before)
+        self._watch_with_kopf()
+        return LIST_SECONDS if taken else 0.1
+
+    def _list(self) -> list[dict[str, Any]]:
+        documents: list[dict[str, Any]] = []
+        token = ""
+        while True:
+            body = self._connection.request("GET", PATH, query={"limit": PAGE_SIZE, "continue": token}, verb="list")
+            page = json.loads(body)
+            # items of a list carry neither apiVersion nor kind
+            documents += [{"apiVersion": API_VERSION, "kind": "SlackPolicy"} | item for item in page["items"]]
+            token = page.get("metadata", {}).get("continue") or ""
+            if not token:
+                return documents
+
+    def _watch_with_kopf(self) -> None:
+        if self._stopping.is_set() or (self._kopf is not None and self._kopf.is_alive()):
+            return
+        if self._kopf is not None and not self._kopf_stop.is_set():
+            log.warning("kopf's watcher of slackpolicies had ended; starting it again")
+        self._kopf_stop = threading.Event()
+        self._kopf = threading.Thread(target=self._run_kopf, args=(self._kopf_stop,), name="kopf", daemon=True)
+        self._kopf.start()
+
+    def _run_kopf(self, stop: threading.Event) -> None:
+        try:
+            asyncio.run(
+                kopf.operator(
+                    registry=kopf_registry(self._desired, self._connection),
+                    settings=kopf_settings(),
+                    clusterwide=True,
+                    stop_flag=stop,
+                )
+            )
+        except Exception:
+            if not stop.is_set():
+                log.exception("kopf ended")
+
+    def _stop_kopf(self) -> None:
+        self._kopf_stop.set()

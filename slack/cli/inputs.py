@@ -1,0 +1,200 @@
+"""Where a dry run takes its input from: policy files, a snapshot file, stdin, or a live cluster, read once.
+
+Only reads. Every complaint names the file (`-` is called stdin) and the field.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slack.cli.problems import UserError
+
+if TYPE_CHECKING:
+    from slack.cluster.snapshot import Snapshot
+    from slack.planner.outcome import ExistingShape, Plan
+    from slack.planner.policy import Policy
+
+STDIN = Path("-")
+BUILT_IN = "default"
+"""Name of the policy that holds where there is none."""
+
+PolicyFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--filename", "-f", help="SlackPolicy file, YAML or JSON; - is stdin. May be repeated.", metavar="FILE"
+    ),
+]
+SnapshotFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--snapshot",
+        help="Output of: kubectl get nodes,pods -A -o json. - is stdin. No cluster is asked.",
+        metavar="FILE",
+    ),
+]
+Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="Which kubeconfig to use.", metavar="FILE")]
+Context = Annotated[str | None, typer.Option("--context", help="Which context of the kubeconfig.", metavar="NAME")]
+MinRate = Annotated[
+    str,
+    typer.Option(
+        "--extra-capacity-min-rate", help="Rate of policies that name none: 0.1 is ten percent.", metavar="RATE"
+    ),
+]
+At = Annotated[
+    str | None,
+    typer.Option("--at", help="Plan for this instant (RFC 3339) instead of now, for schedules.", metavar="TIME"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that a plan needs."""
+
+    snapshot: "Snapshot"
+    policies: "tuple[Policy, ...]"
+    existing: "tuple[ExistingShape, ...]"
+    priorities: dict[str, int]
+    now: float
+    built_in: bool
+    """There was no policy; the built-in one is used."""
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """By policy: why it must not act because another claims the same nodes, '' otherwise."""
+        from slack.planner.domain import divide
+
+        return tuple(domain.conflict for domain in divide(self.snapshot, self.policies))
+
+    def plan(self, default_rate: float) -> "Plan":
+        """Return the plan for these inputs."""
+        from slack.planner.plan import plan
+
+        return plan(
+            self.snapshot,
+            self.policies,
+            now=self.now,
+            existing=self.existing,
+            default_rate=default_rate,
+            priorities=dict(self.priorities),
+        )
+
+
+def gather(
+    files: Sequence[Path], snapshot: Path | None, kubeconfig: Path | None, context: str | None, at: str | None
+) -> Inputs:
+    """Read everything that the flags name.
+
+    Raises:
+        UserError, BadPolicy, BadSnapshot, KubeError: for what cannot be read, with its name.
+    """
+    import time
+
+    now = time.time() if at is None else instant(at)
+    if snapshot is not None and (kubeconfig or context):
+        raise UserError("--snapshot: give either a snapshot file or a cluster (--kubeconfig, --context), not both")
+    if [*files, snapshot].count(STDIN) > 1:
+        raise UserError("-: stdin can be read once only; put one of the two into a file")
+    given = list(_policies(files))  # first: a mistake in them is found before a large cluster is read
+    from slack.cli import cluster
+
+    seen = (
+        cluster.from_file(read_bytes(snapshot), source=name_of(snapshot), now=now)
+        if snapshot is not None
+        else cluster.from_api(kubeconfig, context, now=now)
+    )
+    from slack.planner.policy import Policy
+
+    policies = given or list(_parsed(seen.policies)) if not files else given
+    _distinct(policies)
+    return Inputs(
+        snapshot=seen.snapshot,
+        policies=tuple(policies) or (Policy(name=BUILT_IN),),
+        existing=seen.existing,
+        priorities=seen.priorities,
+        now=now,
+        built_in=not policies,
+    )
+
+
+def rate(text: str) -> float:
+    """Return --extra-capacity-min-rate, checked as the operator checks it.
+
+    Raises:
+        BadSettings: for anything but a number from 0 to 10.
+    """
+    from slack.process.settings import load
+
+    return load({"extra_capacity_min_rate": text}, {}).extra_capacity_min_rate
+
+
+def instant(text: str) -> float:
+    """Return Unix seconds of an RFC 3339 time with an offset."""
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        value = None
+    if value is None or value.tzinfo is None:
+        raise UserError(f"--at: {text!r} is not a time with an offset, such as 2026-11-27T06:00:00Z")
+    return value.timestamp()
+
+
+def name_of(path: Path) -> str:
+    """Return what a file is called in complaints."""
+    return "stdin" if path == STDIN else str(path)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content, or stdin's for `-`."""
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _documents(path: Path) -> Iterator[tuple[str, Any]]:
+    import yaml
+
+    name = name_of(path)
+    try:
+        documents = [one for one in yaml.safe_load_all(read_bytes(path)) if one is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        raise UserError(f"{name}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
+    except ValueError as error:  # PyYAML builds dates by itself, and 2026-13-45 is none
+        raise UserError(f"{name}: not YAML: {error}") from None
+    if not documents:
+        raise UserError(f"{name}: there is no SlackPolicy in it")
+    for number, document in enumerate(documents, 1):
+        where = f"{name} (document {number})" if len(documents) > 1 else name
+        if isinstance(document, dict) and document.get("kind") in ("List", "SlackPolicyList"):
+            items = document.get("items")
+            for index, item in enumerate(items if isinstance(items, list) else []):
+                yield f"{where} items[{index}]", item
+        else:
+            yield where, document
+
+
+def _policies(files: Iterable[Path]) -> "Iterator[Policy]":
+    for path in files:
+        yield from _parsed(_documents(path))
+
+
+def _parsed(documents: Iterable[tuple[str, Any]]) -> "Iterator[Policy]":
+    from slack.planner.policy import parse_policy
+
+    for source, document in documents:
+        yield parse_policy(document, source=source)
+
+
+def _distinct(policies: "Sequence[Policy]") -> None:
+    seen: set[str] = set()
+    for policy in policies:
+        if policy.name in seen:
+            raise UserError(f"metadata.name: two policies are named {policy.name!r}; give each its own name")
+        seen.add(policy.name)

@@ -1,0 +1,41 @@
+"""`resource-slack`, installed as `kubectl-slack` too: gathers the commands, nothing else."""
+
+import sys
+from pathlib import Path
+
+import typer
+
+from slack.cli import crd, explain, operator, plan, uninstall, version
+from slack.cli.problems import Commands, FlagsWithValues
+
+app = typer.Typer(
+    name="resource-slack",
+    cls=Commands,
+    help="Pods that start at once on autoscaled Kubernetes clusters, at the least cost.",
+    epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan")(plan.plan)
+app.command("explain")(explain.explain)
+app.command("operator", cls=FlagsWithValues)(operator.operator)
+app.command("uninstall")(uninstall.uninstall)
+app.command("crd")(crd.crd)
+app.command("version")(version.version)
+
+
+def program(argv0: str) -> str:
+    """Return how the program is called in help texts: `kubectl slack` when kubectl runs it as its plugin."""
+    return "kubectl slack" if Path(argv0).name.startswith("kubectl-slack") else "resource-slack"
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name=program(sys.argv[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Plans as people read them. Colours and boxes only where a terminal shows them; nothing is decided here."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from slack.cluster.quantity import format_cpu, format_quantity
+from slack.cluster.snapshot import IntArray
+from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
+
+if TYPE_CHECKING:
+    from slack.cli.inputs import Inputs
+
+_WORKLOADS_SHOWN = 3
+_UNCOVERED_SHOWN = 10
+_GOOD_WHEN_FALSE = {
+    ConditionType.PINS_NODES,
+    ConditionType.LIMIT_REACHED,
+    ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS,
+}
+_PLAIN_WIDTH = 160
+"""Columns of a pipe or a file; a terminal has its own."""
+
+
+def console() -> Console:
+    """Return a console on stdout that writes plain text into pipes."""
+    terminal = sys.stdout.isatty()
+    return Console(file=sys.stdout, width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=False)
+
+
+def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return amounts for reading: `500m cpu, 1.2Gi memory`; rounded, never for machines."""
+    texts = [f"{_readable(name, value)} {name}" for name, value in amounts if value]
+    return ", ".join(texts) or "no requests"
+
+
+def print_plan(plan: Plan, inputs: "Inputs") -> None:
+    """Print every policy's plan."""
+    out = console()
+    if inputs.built_in:
+        out.print("There is no SlackPolicy: this is the built-in policy, as the operator would keep it.", style="dim")
+    for number, item in enumerate(plan.items):
+        if number:
+            out.print()
+        _policy(out, item)
+
+
+def _readable(name: str, value: int) -> str:
+    if name == "cpu":
+        return format_cpu(value) if value < 10_000 else f"{value / 1000:.1f}".removesuffix(".0")
+    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
+        for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if value >= size:
+                return f"{value / size:.1f}".removesuffix(".0") + suffix
+    return format_quantity(name, value)
+
+
+def _vector(vector: IntArray, resources: Sequence[str]) -> str:
+    return resources_text((name, int(value)) for name, value in zip(resources, vector, strict=True)).replace(
+        "no requests", "nothing"
+    )
+
+
+def _policy(out: Console, item: PolicyPlan) -> None:
+    mode = " (dryRun)" if item.dry_run else ""
+    out.print(Text(f"Policy {item.policy}{mode}", style="bold"))
+    rate = f"{item.rate * 100:g} % of " if item.rate else ""
+    out.print(f"  nodes    {item.nodes}")
+    out.print(f"  wanted   {_vector(item.desired, item.resources)}  ({rate}{_vector(item.base, item.resources)})")
+    out.print(f"  planned  {_vector(item.planned, item.resources)}")
+    shapes = [shape for shape in item.shapes if shape.count or shape.change.remove]
+    if shapes:
+        out.print(_shapes(shapes))
+    if item.uncovered:
+        out.print("  No room is kept for:")
+        for one in item.uncovered[:_UNCOVERED_SHOWN]:
+            out.print(Text(f"    {one.pod}: {one.reason}"), soft_wrap=True)
+        if len(item.uncovered) > _UNCOVERED_SHOWN:
+            out.print(f"    and {len(item.uncovered) - _UNCOVERED_SHOWN} more (-o json has them all)")
+    for condition in item.conditions:
+        if condition.status == (condition.type in _GOOD_WHEN_FALSE):
+            text = Text(
+                f"  {condition.type}={condition.status} {condition.reason}: {condition.message}", style="yellow"
+            )
+            out.print(text, soft_wrap=True)
+
+
+def _shapes(shapes: Sequence[ShapePlan]) -> Table:
+    table = Table(box=None, pad_edge=True, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("  SHAPE", no_wrap=True)
+    table.add_column("ROLE", no_wrap=True)
+    table.add_column("COUNT", justify="right", no_wrap=True)
+    table.add_column("EACH", no_wrap=True)
+    table.add_column("CHANGE", no_wrap=True)
+    table.add_column("FOR")
+    for shape in shapes:
+        table.add_row(
+            f"  {shape.shape.name}",
+            str(shape.role),
+            str(shape.count),
+            resources_text(shape.shape.requests),
+            _change(shape),
+            _workloads(shape.workloads),
+        )
+    return table
+
+
+def _change(shape: ShapePlan) -> str:
+    parts = [
+        f"+{shape.change.add}" if shape.change.add else "",
+        f"-{shape.change.remove}" if shape.change.remove else "",
+    ]
+    return " ".join(part for part in parts if part) or "none"
+
+
+def _workloads(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _WORKLOADS_SHOWN} more" if len(names) > _WORKLOADS_SHOWN else ""
+    return ", ".join(names[:_WORKLOADS_SHOWN]) + more

@@ -1,0 +1,219 @@
+"""Taints, labels and affinity: who may go where.
+
+Nodes with the same relevant labels and taints form a *node class*; pods with the same scheduling constraints
+share one `Constraints`. Whether one admits the other is decided once per pair, never per pod and node (R1-1).
+The rules are kube-scheduler's: NodeAffinity and TaintToleration filter plugins (component-helpers
+scheduling/corev1/nodeaffinity, apimachinery labels.Requirement, api core/v1 toleration.go, all 1.36).
+Parsing of what the API sends is in `slack.cluster.constraints`; this module is values and rules only.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NODE_NAME = "metadata.name"
+"""The one key of matchFields; in `NodeClass.labels` it stands for the node's name."""
+
+LIFECYCLE_TAINTS = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/out-of-service",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted",
+        "karpenter.sh/unregistered",
+    }
+)
+"""Taints that come and go with a node's life. They are flags of a node (`NodeColumns`), never of its class."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+"""What Go's strconv.ParseInt takes; Python's int() would also take blanks and underscores."""
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+"""What toleration comparison takes (apimachinery content.IsDecimalInteger)."""
+_INT64 = 1 << 63
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Taint:
+    """A taint that keeps pods away: effect NoSchedule or NoExecute (PreferNoSchedule keeps nobody away)."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Toleration:
+    """A toleration as the API has it; an empty key with Exists tolerates everything, an empty effect all effects."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Requirement:
+    """One expression of a node selector term: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    field: bool = False
+    """True for matchFields, whose only key is metadata.name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClass:
+    """Nodes that no policy, pod or placeholder of this cluster can tell apart."""
+
+    labels: tuple[tuple[str, str], ...]
+    """Relevant labels, sorted. `metadata.name` is among them only where some matchFields names it."""
+    taints: tuple[Taint, ...]
+    """Lasting taints, sorted; those that the node life cycle and autoscalers put on and off are node flags instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod may go, parsed and in canonical order, so that equal constraints are equal values."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[tuple[Requirement, ...], ...] = ()
+    """Required node selector terms: any of them, all expressions of it. () means none was given.
+
+    A term without expressions matches nothing, so `((),)` stands for an affinity that no node can meet.
+    """
+    tolerations: tuple[Toleration, ...] = ()
+    anti_affinity: str = ""
+    """Canonical JSON of podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution, '' when there is none."""
+    pod_affinity: str = ""
+    """The same of required podAffinity."""
+    topology_spread: str = ""
+    """Canonical JSON of the topologySpreadConstraints with whenUnsatisfiable DoNotSchedule, '' when there is none."""
+    scheduler_name: str = "default-scheduler"
+    runtime_class: str = ""
+
+
+def admits(constraints: Constraints, node_class: NodeClass) -> bool:
+    """Say whether the scheduler lets pods with these constraints onto nodes of this class.
+
+    Node selector, required node affinity and taints only: pod (anti-)affinity and spread depend on other pods,
+    readiness and cordons are flags of single nodes.
+    """
+    if node_class.taints and _untolerated(constraints, node_class.taints) is not None:
+        return False
+    if not constraints.node_selector and not constraints.node_affinity:
+        return True
+    labels = dict(node_class.labels)
+    return _unmet_selector(constraints, labels) is None and _affinity_met(constraints, labels)
+
+
+def reason_against(constraints: Constraints, node_class: NodeClass) -> str:
+    """Say in a few words why pods with these constraints may not go to nodes of this class; `''` if they may.
+
+    The first reason in the scheduler's order of filters: taints last, because a selector is what people check first.
+    """
+    labels = dict(node_class.labels)
+    unmet = _unmet_selector(constraints, labels)
+    if unmet is not None:
+        return f"node selector {unmet[0]}={unmet[1]} is not met"
+    if not _affinity_met(constraints, labels):
+        terms = " or ".join(_term_text(term) for term in constraints.node_affinity)
+        return f"required node affinity {terms} is not met"
+    taint = _untolerated(constraints, node_class.taints)
+    if taint is not None:
+        value = f"={taint.value}" if taint.value else ""
+        return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+    return ""
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Say whether one toleration tolerates one taint (api core/v1 toleration.go, ToleratesTaint)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Gt" | "Lt":
+            # KEP-5471 (1.35+): where its gate is off, the API server takes no such toleration, so none is seen here.
+            if not (_PLAIN_INTEGER.fullmatch(toleration.value) and _PLAIN_INTEGER.fullmatch(taint.value)):
+                return False
+            mine, its = int(toleration.value), int(taint.value)
+            return its > mine if toleration.operator == "Gt" else its < mine
+        case _:
+            return False
+
+
+def meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Say whether a node with these labels meets one expression; an expression that is not valid is met by none."""
+    value = labels.get(requirement.key)
+    values = requirement.values
+    if requirement.field and (len(values) != 1 or requirement.operator not in ("In", "NotIn")):
+        return False
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return bool(values) and value not in values
+        case "Exists":
+            return not values and value is not None
+        case "DoesNotExist":
+            return not values and value is None
+        case "Gt" | "Lt":
+            bound = _integer(values[0]) if len(values) == 1 else None
+            number = _integer(value) if value is not None else None
+            if bound is None or number is None:
+                return False
+            return number > bound if requirement.operator == "Gt" else number < bound
+        case _:
+            return False
+
+
+def _untolerated(constraints: Constraints, taints: tuple[Taint, ...]) -> Taint | None:
+    for taint in taints:
+        if taint.effect == "PreferNoSchedule":
+            continue
+        if not any(tolerates(toleration, taint) for toleration in constraints.tolerations):
+            return taint
+    return None
+
+
+def _unmet_selector(constraints: Constraints, labels: Mapping[str, str]) -> tuple[str, str] | None:
+    for pair in constraints.node_selector:
+        if labels.get(pair[0]) != pair[1]:
+            return pair
+    return None
+
+
+def _affinity_met(constraints: Constraints, labels: Mapping[str, str]) -> bool:
+    if not constraints.node_affinity:
+        return True
+    return any(term and all(meets(one, labels) for one in term) for term in constraints.node_affinity)
+
+
+def _term_text(term: tuple[Requirement, ...]) -> str:
+    if not term:
+        return "(an empty term)"
+    texts = []
+    for one in term:
+        values = f" ({', '.join(one.values)})" if one.values else ""
+        texts.append(f"{one.key} {one.operator}{values}")
+    return f"[{' and '.join(texts)}]"
+
+
+def _integer(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -_INT64 <= value < _INT64 else None

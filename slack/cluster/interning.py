@@ -1,0 +1,225 @@
+"""Values that many rows share, as small integers: request vectors, constraints, node classes.
+
+An `Interner` counts who holds an id and forgets a value when nobody does, so a cluster that runs for months keeps
+what it has, not what it had. Ids are recycled; whoever keeps figures per id asks `version` or is told by `on_release`.
+A new value has no holder: `retain` it before anything else is released. Owned by `ClusterColumns`, under its
+caller's lock.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from slack.cluster.classes import Constraints
+from slack.cluster.constraints import label_needs, parse_constraints
+from slack.cluster.snapshot import IntArray
+from slack.cluster.wire import PodSpec
+
+V = TypeVar("V", bound=Hashable)
+
+Requests = tuple[tuple[str, int], ...]
+"""Effective requests as a value: (resource, amount) sorted by resource, none of them 0."""
+
+
+class Interner(Generic[V]):
+    """Ids for values, with a count of holders."""
+
+    def __init__(self, on_release: Callable[[int, V], None] | None = None) -> None:
+        self._ids: dict[V, int] = {}
+        self._values: list[V | None] = []
+        self._holders: list[int] = []
+        self._free: list[int] = []
+        self._on_release = on_release
+        self.version = 0
+        """Grows when a value comes or goes."""
+
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self._ids)
+
+    def intern(self, value: V) -> int:
+        """Return the value's id, a new one when it has none."""
+        found = self._ids.get(value)
+        if found is not None:
+            return found
+        self.version += 1
+        if self._free:
+            new = self._free.pop()
+            self._values[new] = value
+        else:
+            new = len(self._values)
+            self._values.append(value)
+            self._holders.append(0)
+        self._ids[value] = new
+        return new
+
+    def retain(self, index: int) -> None:
+        """Count one more holder."""
+        self._holders[index] += 1
+
+    def release(self, index: int, times: int = 1) -> None:
+        """Count so many holders less; forget the value when they were the last."""
+        self._holders[index] -= times
+        if self._holders[index] > 0:
+            return
+        value = self[index]
+        del self._ids[value]
+        self._values[index] = None
+        self._free.append(index)
+        self.version += 1
+        if self._on_release is not None:
+            self._on_release(index, value)
+
+    def __getitem__(self, index: int) -> V:
+        """Return the value of a live id."""
+        value = self._values[index]
+        if value is None:
+            raise KeyError(index)
+        return value
+
+    def ids(self) -> Iterable[int]:
+        """Return the ids of all values."""
+        return self._ids.values()
+
+    def holders(self) -> dict[V, int]:
+        """Return how many hold each value, for self-checks."""
+        return {value: self._holders[index] for value, index in self._ids.items()}
+
+    @property
+    def capacity(self) -> int:
+        """One more than the largest id ever given."""
+        return len(self._values)
+
+
+class Resources:
+    """Columns of the requests matrices: cpu, memory, then others as they are met; never fewer again."""
+
+    def __init__(self) -> None:
+        self.names = ["cpu", "memory"]
+        self._columns = {"cpu": 0, "memory": 1}
+
+    def vector(self, amounts: Iterable[tuple[str, int]]) -> IntArray:
+        """Return a row with these amounts, as wide as is known so far (new names make it wider)."""
+        pairs = [(self.column(name), value) for name, value in amounts]
+        row = np.zeros(len(self.names), dtype=np.int64)
+        for column, value in pairs:
+            row[column] = value
+        return row
+
+    def column(self, name: str) -> int:
+        """Return a resource's column, a new one when it has none."""
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+def grown(matrix: IntArray, rows: int, width: int) -> IntArray:
+    """Return the matrix with at least so many rows and columns, doubled when rows are short, zeros in the new ones."""
+    have_rows, have_width = matrix.shape
+    if rows <= have_rows and width <= have_width:
+        return matrix
+    new_rows = have_rows if rows <= have_rows else max(rows, 2 * have_rows)
+    new = np.zeros((new_rows, max(width, have_width)), dtype=np.int64)
+    new[:have_rows, :have_width] = matrix
+    return new
+
+
+class RequestTable(Interner[Requests]):
+    """Distinct request vectors as rows of one matrix."""
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__()
+        self._resources = resources
+        self.matrix = np.zeros((64, 2), dtype=np.int64)
+        """[id, resource]; rows of ids that are not live hold what was there before."""
+
+    def intern(self, value: Requests) -> int:
+        """Return the vector's id; a new vector gets its row written."""
+        before = self.version
+        index = super().intern(value)
+        if self.version != before:
+            row = self._resources.vector(value)
+            self.matrix = grown(self.matrix, index + 1, row.size)
+            self.matrix[index] = 0
+            self.matrix[index, : row.size] = row
+        return index
+
+
+_RAW_TEXTS = 20_000
+_RawKey = tuple[bytes, bytes, bytes, bytes, str | None, str | None]
+
+
+class ConstraintTable(Interner[Constraints]):
+    """Distinct constraints; the raw JSON that led to them is parsed once per distinct text."""
+
+    def __init__(self) -> None:
+        super().__init__(self._forget)
+        self._by_raw: dict[_RawKey, int] = {}
+        self._raw_of: dict[int, list[_RawKey]] = {}
+        self._text: dict[int, str] = {}
+        self._needs: dict[int, frozenset[tuple[str, str | None]]] = {}
+        self._need_count: dict[tuple[str, str | None], int] = {}
+        self.needs_version = 0
+        """Grows when the set of node labels that anything looks at changes."""
+
+    def intern_spec(self, spec: PodSpec) -> int:
+        """Return the id of a pod spec's constraints."""
+        key = (
+            bytes(spec.node_selector),
+            bytes(spec.affinity),
+            bytes(spec.tolerations),
+            bytes(spec.topology_spread_constraints),
+            spec.scheduler_name,
+            spec.runtime_class_name,
+        )
+        found = self._by_raw.get(key)
+        if found is not None:
+            return found
+        try:
+            value = parse_constraints(*key)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"scheduling constraints: {error}") from None
+        index = self.intern(value)
+        if len(self._by_raw) >= _RAW_TEXTS:
+            # Texts can differ where we do not look (preferred affinity), and their constraints may live for ever.
+            self._by_raw.clear()
+            self._raw_of.clear()
+        self._by_raw[key] = index
+        self._raw_of.setdefault(index, []).append(key)
+        return index
+
+    def intern(self, value: Constraints) -> int:
+        """Return the id of parsed constraints; a new one's label keys become needed."""
+        before = self.version
+        index = super().intern(value)
+        if self.version != before:
+            self._text[index] = repr(value)
+            needs = self._needs[index] = label_needs(value)
+            for need in needs:
+                count = self._need_count.get(need, 0)
+                self._need_count[need] = count + 1
+                self.needs_version += count == 0
+        return index
+
+    def sort_key(self, index: int) -> str:
+        """Return a text that orders constraints the same way in every run."""
+        return self._text[index]
+
+    @property
+    def needs(self) -> Iterable[tuple[str, str | None]]:
+        """Node labels that some constraints look at: (key, value), None for every value."""
+        return self._need_count
+
+    def _forget(self, index: int, value: Constraints) -> None:
+        for key in self._raw_of.pop(index, ()):
+            self._by_raw.pop(key, None)
+        del self._text[index]
+        for need in self._needs.pop(index):
+            self._need_count[need] -= 1
+            if not self._need_count[need]:
+                del self._need_count[need]
+                self.needs_version += 1

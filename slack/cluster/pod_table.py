@@ -1,0 +1,101 @@
+"""One row a pod: what it contributes, and to what. 40 bytes of columns and one name a pod.
+
+Rows hold ids only; `role` is 0 for pods that use nothing (finished, or deleted before they were bound). Rows are
+recycled. Owned by `ClusterColumns`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slack.cluster.freshness import NO_VERSION
+from slack.cluster.snapshot import IndexArray, IntArray
+
+_INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation")
+_WIDE_COLUMNS = ("uid", "version")
+
+
+class PodState(NamedTuple):
+    """What of a pod is relevant, as ids; -1 stands for none."""
+
+    role: int
+    kind: int
+    requests: int
+    node: int
+
+
+GONE = PodState(0, -1, -1, -1)
+
+
+class PodTable:
+    """Columns of pods, by `namespace/name`."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.keys: list[str] = []
+        self._free: list[int] = []
+        self.role = _index(256)
+        self.kind = _index(256)
+        self.requests = _index(256)
+        self.node = _index(256)
+        self.arrival_kind = _index(256)
+        self.arrival_bucket = _index(256)
+        self.generation = _index(256)
+        self.uid = _wide(256)
+        self.version = _wide(256)
+
+    @property
+    def size(self) -> int:
+        """Rows in use or recycled; columns beyond it say nothing."""
+        return len(self.keys)
+
+    def add(self, key: str, uid: int) -> int:
+        """Return a new row for a pod, with nothing contributed."""
+        if self._free:
+            row = self._free.pop()
+            self.keys[row] = key
+        else:
+            row = len(self.keys)
+            self.keys.append(key)
+            if row >= self.role.size:
+                self._grow()
+        self.rows[key] = row
+        self.uid[row] = uid
+        self.version[row] = NO_VERSION
+        self.arrival_kind[row] = -1
+        self.set_state(row, GONE)
+        return row
+
+    def remove(self, row: int) -> None:
+        """Give a row back; its contributions must have been taken back."""
+        del self.rows[self.keys[row]]
+        self.keys[row] = ""
+        self.set_state(row, GONE)
+        self._free.append(row)
+
+    def state(self, row: int) -> PodState:
+        """Return what a row contributes."""
+        return PodState(int(self.role[row]), int(self.kind[row]), int(self.requests[row]), int(self.node[row]))
+
+    def set_state(self, row: int, state: PodState) -> None:
+        """Write what a row contributes."""
+        self.role[row], self.kind[row], self.requests[row], self.node[row] = state
+
+    def unseen(self, generation: int) -> list[str]:
+        """Return the keys of pods that were last seen in another generation."""
+        stale = np.flatnonzero(self.generation[: self.size] != generation)
+        return [self.keys[row] for row in stale.tolist() if self.keys[row]]
+
+    def _grow(self) -> None:
+        for name in _INDEX_COLUMNS:
+            setattr(self, name, np.concatenate([getattr(self, name), _index(getattr(self, name).size)]))
+        for name in _WIDE_COLUMNS:
+            setattr(self, name, np.concatenate([getattr(self, name), _wide(getattr(self, name).size)]))
+
+
+def _index(size: int) -> IndexArray:
+    return np.zeros(size, dtype=np.int32)
+
+
+def _wide(size: int) -> IntArray:
+    return np.zeros(size, dtype=np.int64)

@@ -1,0 +1,113 @@
+"""Kubernetes quantities as exact integers: cpu in millicores, everything else in base units (bytes, counts).
+
+No float is ever involved, and what is finer than the unit is rounded up (away from zero), as the scheduler's
+`Quantity.MilliValue()` and `Quantity.Value()` do (apimachinery/pkg/api/resource/quantity.go). A cluster has only
+tens of distinct texts, so results are cached, within a bound.
+"""
+
+import re
+from functools import lru_cache
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,3}))?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
+_LARGEST = (1 << 63) - 1
+"""Like the API server, values beyond int64 are capped: a column of int64 must hold them."""
+_CACHED = 4096
+_LONGEST = 64
+"""Characters; a quantity that people mean is shorter, and the cache's keys stay small."""
+
+
+class QuantityError(ValueError):
+    """A text that is no Kubernetes quantity; the message names the text and what would be right."""
+
+    def __init__(self, text: object) -> None:
+        self.text = text
+        shown = repr(text)
+        if len(shown) > _LONGEST:
+            shown = shown[:_LONGEST] + "..."
+        super().__init__(f"{shown} is not a quantity such as 500m, 2, 1.5Gi or 1e3")
+
+
+@lru_cache(_CACHED)
+def thousandths(text: str) -> int:
+    """Parse a quantity into thousandths of its base unit, rounded away from zero.
+
+    The API server rounds what it stores to thousandths (core/v1 defaults.go, SetDefaults_ResourceList), so sums of
+    these are exact; round to the unit once, after summing, as the scheduler does.
+
+    Raises:
+        QuantityError: when the text is no quantity.
+    """
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+    if match is None:
+        raise QuantityError(text)
+    whole, part = match["whole"], match["part"] or ""
+    if not whole and not part:
+        raise QuantityError(text)
+    suffix = match["suffix"] or ""
+    digits = int(whole + part) * _BINARY.get(suffix, 1)
+    power = 3 - len(part) + _DECIMAL.get(suffix, 0) + int(match["exponent"] or 0)
+    value: int = digits * 10**power if power >= 0 else -(-digits // 10**-power)
+    value = min(value, _LARGEST * 1000)
+    return -value if match["sign"] == "-" else value
+
+
+def cpu_millis(text: str) -> int:
+    """Parse a cpu quantity into millicores, rounded up: `1500m` and `1.5` are 1500, `100u` is 1.
+
+    Raises:
+        QuantityError: when the text is no quantity.
+    """
+    return max(-_LARGEST, min(thousandths(text), _LARGEST))
+
+
+def base_units(text: str) -> int:
+    """Parse a quantity into base units (bytes, counts), rounded up: `1Gi` is 1073741824, `100m` is 1.
+
+    Raises:
+        QuantityError: when the text is no quantity.
+    """
+    return rounded("", thousandths(text))
+
+
+def amount(resource: str, text: str) -> int:
+    """Parse the quantity of a resource by its Kubernetes name: millicores for `cpu`, base units for the others.
+
+    Raises:
+        QuantityError: when the text is no quantity.
+    """
+    return cpu_millis(text) if resource == "cpu" else base_units(text)
+
+
+def rounded(resource: str, value_thousandths: int) -> int:
+    """Turn thousandths into the unit of a resource: millicores for `cpu`, else base units, away from zero."""
+    if resource == "cpu":
+        return value_thousandths
+    return -(-value_thousandths // 1000) if value_thousandths >= 0 else value_thousandths // 1000
+
+
+def format_cpu(millis: int) -> str:
+    """Write millicores as Kubernetes does: 500 as `500m`, 2000 as `2`."""
+    return f"{millis}m" if millis % 1000 else str(millis // 1000)
+
+
+def format_memory(size_bytes: int) -> str:
+    """Write bytes exactly, with the largest binary suffix that divides them: `1Gi`, `512Mi`, else plain bytes."""
+    if size_bytes:
+        for suffix, factor in reversed(_BINARY.items()):
+            if size_bytes % factor == 0:
+                return f"{size_bytes // factor}{suffix}"
+    return str(size_bytes)
+
+
+def format_quantity(resource: str, value: int) -> str:
+    """Write a value of a resource by its Kubernetes name: millicores for `cpu`, bytes for memory-like ones."""
+    if resource == "cpu":
+        return format_cpu(value)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        return format_memory(value)
+    return str(value)

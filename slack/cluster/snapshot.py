@@ -1,0 +1,175 @@
+"""One immutable view of the cluster: what the planner, the simulator and `explain` read.
+
+A snapshot is made by `ClusterColumns.snapshot(now)` (or by the simulator) and never changes afterwards; all
+arrays are read-only copies. Nothing in it grows with pods x nodes: pods are grouped into *kinds*, nodes into
+*node classes* (R1-1), and what is kept per node is one row of a few columns.
+
+Units: `cpu` in millicores, everything else in base units (bytes, counts). Row `r` of a requests matrix follows
+`Snapshot.resources`, whose first two names are always `cpu` and `memory`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slack.cluster.classes import Constraints, NodeClass
+
+IntArray = npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
+
+CPU = 0
+"""Column of cpu (millicores) in every requests matrix."""
+MEMORY = 1
+"""Column of memory (bytes) in every requests matrix."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeColumns:
+    """Nodes as columns; N rows, R resources."""
+
+    names: tuple[str, ...]
+    class_id: IndexArray
+    """[N] index into `Snapshot.node_classes`."""
+    ready: BoolArray
+    """[N] Ready condition is True and no not-ready/unreachable taint."""
+    schedulable: BoolArray
+    """[N] not cordoned and not being taken away (ToBeDeleted..., karpenter.sh/disrupted, deletion timestamp)."""
+    deletion_candidate: BoolArray
+    """[N] the autoscaler has tainted it as a candidate for deletion (DeletionCandidateOfClusterAutoscaler)."""
+    allocatable: IntArray
+    """[N, R]"""
+    real: IntArray
+    """[N, R] effective requests of real, non-terminal pods bound here, without DaemonSet and static pods."""
+    daemon: IntArray
+    """[N, R] effective requests of DaemonSet and static pods."""
+    placeholders: IntArray
+    """[N, R] effective requests of the operator's own placeholders."""
+    max_pods: IntArray
+    """[N] allocatable pod slots."""
+    pod_count: IntArray
+    """[N] non-terminal pods bound here, of every sort."""
+    daemon_count: IntArray
+    """[N] of these, DaemonSet and static pods."""
+
+    @property
+    def free(self) -> IntArray:
+        """[N, R] allocatable less everything requested there; negative where a node is overcommitted."""
+        return self.allocatable - self.real - self.daemon - self.placeholders
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Workload:
+    """What a pod belongs to, as people name it: `shop/deploy/api`, or `shop/pod/x` for a bare pod."""
+
+    namespace: str
+    kind: str
+    """Short lower-case kind: deploy, rs, sts, job, cronjob, ds, pod, or the lower-cased kind of a custom owner."""
+    name: str
+
+    def __str__(self) -> str:
+        """As it is printed in plans and messages."""
+        return f"{self.namespace}/{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodKinds:
+    """Real pods grouped by identical requests, constraints, workload and priority; K rows (R1-1).
+
+    DaemonSet, static, finished pods and placeholders are in no kind.
+    """
+
+    workloads: tuple[Workload, ...]
+    requests: IntArray
+    """[K, R] effective requests of one pod."""
+    constraint_id: IndexArray
+    """[K] index into `Snapshot.constraints`."""
+    priority: IntArray
+    """[K]"""
+    preempts: BoolArray
+    """[K] preemptionPolicy is not Never."""
+    excluded: BoolArray
+    """[K] annotated `resource-slack.io/exclude: "true"` (R6)."""
+    reserve: tuple[str, ...]
+    """[K] the `resource-slack.io/reserve` annotation on the pods themselves, '' where there is none (S7)."""
+    running: IntArray
+    """[K] pods bound to a node."""
+    pending: IntArray
+    """[K] pods bound to none."""
+    arrivals: IntArray
+    """[K] pods created in the observation window, those that have gone since included."""
+    example: tuple[str, ...]
+    """[K] `namespace/name` of one pod, the smallest by name when the kind was first seen; for messages."""
+
+    def __len__(self) -> int:
+        """Return the number of kinds."""
+        return len(self.workloads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Presence:
+    """How many bound pods of a kind stand on nodes of a class: M rows, sparse, sorted by (kind, node class)."""
+
+    kind: IndexArray
+    node_class: IndexArray
+    count: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """One placeholder pod of the operator's own, as it is seen through the API."""
+
+    uid: str
+    name: str
+    policy: str
+    """Label resource-slack.io/policy."""
+    shape: str
+    """Label resource-slack.io/shape, the shape's hash."""
+    replica_set: str
+    """Name of the ReplicaSet that owns it."""
+    node: int
+    """Row in `Snapshot.nodes`, -1 while it is pending."""
+    created_seconds: float
+    """Unix time of creation."""
+    deletion_cost: int
+    """controller.kubernetes.io/pod-deletion-cost, 0 when absent."""
+    unschedulable: bool
+    """The scheduler has said that it fits nowhere (PodScheduled=False, Unschedulable)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReservedWorkload:
+    """A workload object annotated `resource-slack.io/reserve` (S7), with its pod template."""
+
+    workload: Workload
+    reserve: str
+    """The annotation's text, unchecked: '2' or '25%'."""
+    replicas: int
+    """What the object asks for: spec.replicas, spec.parallelism."""
+    requests: IntArray
+    """[R]"""
+    constraint_id: int
+    labels: tuple[tuple[str, str], ...]
+    """Labels of its pod template, sorted (what its own anti-affinity and spread selectors match)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The cluster at one instant. Indices in one part refer to rows of the others."""
+
+    resources: tuple[str, ...]
+    """Names of the R resources: cpu, memory, then the others that occur, sorted."""
+    nodes: NodeColumns
+    node_classes: tuple[NodeClass, ...]
+    constraints: tuple[Constraints, ...]
+    reach: BoolArray
+    """[C, NC] whether pods with these constraints may go to nodes of this class (selector, affinity, taints)."""
+    kinds: PodKinds
+    presence: Presence
+    placeholders: tuple[Placeholder, ...]
+    """Not finished and not being deleted, sorted by (policy, shape, name)."""
+    reserved: tuple[ReservedWorkload, ...]
+    """Sorted by workload."""
+    node_start_seconds: float
+    """How long a node takes from creation to Ready here: the median of those seen, or 120 where none was."""

@@ -1,0 +1,359 @@
+"""From columns to a `Snapshot`: copies in an order that does not depend on the order of events.
+
+What seldom changes (kinds, node order, reach) is kept between snapshots, keyed by the tables' versions; those arrays
+are read-only, so snapshots may share them. Running, pending and presence are counted afresh from the pod columns:
+that is one pass of numpy and cannot drift. Owned by `ClusterColumns`.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slack.cluster.classes import Constraints, NodeClass, admits
+from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
+from slack.cluster.interning import grown
+from slack.cluster.kind_table import KindKey
+from slack.cluster.snapshot import (
+    BoolArray,
+    IndexArray,
+    IntArray,
+    NodeColumns,
+    Placeholder,
+    PodKinds,
+    Presence,
+    ReservedWorkload,
+    Snapshot,
+    Workload,
+)
+
+if TYPE_CHECKING:
+    from slack.cluster.columns import ClusterColumns
+
+_A = TypeVar("_A", bound=npt.NDArray[Any])
+NODE_START_SECONDS = 120.0
+"""Where no node's start was seen."""
+_DENSE = 4_000_000
+"""Cells of a kinds x node classes count that are cheaper to fill than to sort for."""
+
+
+class PlaceholderFacts(NamedTuple):
+    """A placeholder as the columns keep it: its node as a row of the node table."""
+
+    uid: str
+    name: str
+    policy: str
+    shape: str
+    replica_set: str
+    node: int
+    created_seconds: float
+    deletion_cost: int
+    unschedulable: bool
+
+
+class _Kinds(NamedTuple):
+    """What of the kinds does not change with pods coming and going."""
+
+    ids: npt.NDArray[np.int64]
+    position: IndexArray
+    """[kind id] row, -1 for ids that are not live."""
+    workloads: tuple[Workload, ...]
+    requests: IntArray
+    constraints: IntArray
+    """[K] ids of the constraint table."""
+    priority: IntArray
+    preempts: BoolArray
+    excluded: BoolArray
+    reserve: tuple[str, ...]
+
+
+class _Nodes(NamedTuple):
+    rows: npt.NDArray[np.int64]
+    position: IndexArray
+    """[node row] row in the snapshot, -1 for nodes that are not known."""
+    names: tuple[str, ...]
+    classes: tuple[NodeClass, ...]
+    class_ids: tuple[int, ...]
+    class_id: IndexArray
+    ready: BoolArray
+    schedulable: BoolArray
+    candidate: BoolArray
+    max_pods: IntArray
+
+
+class View:
+    """Makes snapshots of one `ClusterColumns`."""
+
+    def __init__(self, columns: "ClusterColumns") -> None:
+        self._columns = columns
+        self._kinds: tuple[object, _Kinds] | None = None
+        self._nodes: tuple[object, _Nodes] | None = None
+        self._placeholders: tuple[object, tuple[Placeholder, ...]] | None = None
+        self._reach = _Reach()
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Return the columns' state as one immutable value."""
+        columns = self._columns
+        self._refresh_examples()
+        columns.nodes.classify(columns.constraints.needs, columns.required_labels)
+        width = len(columns.resources.names)
+        nodes = self._node_part()
+        kinds = self._kind_part(width)
+        running, pending, presence = self._count(kinds, nodes)
+        arrivals = columns.arrivals.counts(kinds.position.size)[kinds.ids]
+        shown = (running + pending + arrivals) > 0
+        allocatable = grown(columns.nodes.allocatable, 0, width)[nodes.rows]
+        reserved = sorted(columns.reserved.records.items())
+        reserved = [(key, record) for key, record in reserved if record.reserve]
+        reserved_requests = grown(columns.requests.matrix, 0, width)[[record.requests for _, record in reserved]]
+        kind_requests = kinds.requests[shown]
+        used = self._used(allocatable, kind_requests, reserved_requests, nodes, width)
+        resources = tuple(columns.resources.names[column] for column in used)
+        constraint_ids = sorted(
+            {*kinds.constraints[shown].tolist(), *(record.constraints for _, record in reserved)},
+            key=columns.constraints.sort_key,
+        )
+        constraint_row = {index: row for row, index in enumerate(constraint_ids)}
+        position = np.cumsum(shown) - 1
+        kept = shown[presence.kind]
+        return Snapshot(
+            resources=resources,
+            nodes=self._node_columns(nodes, allocatable, used, width),
+            node_classes=nodes.classes,
+            constraints=tuple(columns.constraints[index] for index in constraint_ids),
+            reach=self._reach.of(columns, constraint_ids, nodes.class_ids),
+            kinds=PodKinds(
+                workloads=tuple(one for one, show in zip(kinds.workloads, shown.tolist(), strict=True) if show),
+                requests=_frozen(kind_requests[:, used]),
+                constraint_id=_frozen(_index([constraint_row[index] for index in kinds.constraints[shown].tolist()])),
+                priority=_frozen(kinds.priority[shown]),
+                preempts=_frozen(kinds.preempts[shown]),
+                excluded=_frozen(kinds.excluded[shown]),
+                reserve=tuple(one for one, show in zip(kinds.reserve, shown.tolist(), strict=True) if show),
+                running=_frozen(running[shown]),
+                pending=_frozen(pending[shown]),
+                arrivals=_frozen(arrivals[shown]),
+                example=tuple(columns.kinds.examples[index] for index in kinds.ids[shown].tolist()),
+            ),
+            presence=Presence(
+                kind=_frozen(position[presence.kind[kept]].astype(np.int32)),
+                node_class=_frozen(presence.node_class[kept]),
+                count=_frozen(presence.count[kept]),
+            ),
+            placeholders=self._placeholder_part(nodes),
+            reserved=tuple(
+                ReservedWorkload(
+                    workload=Workload(*key),
+                    reserve=record.reserve,
+                    replicas=record.replicas,
+                    requests=_frozen(reserved_requests[row][used]),
+                    constraint_id=constraint_row[record.constraints],
+                    labels=record.labels,
+                )
+                for row, (key, record) in enumerate(reserved)
+            ),
+            node_start_seconds=self._node_start_seconds(now),
+        )
+
+    def _node_start_seconds(self, now: float) -> float:
+        seen = self._columns.nodes.median_start_seconds(now - self._columns.window_seconds)
+        return NODE_START_SECONDS if seen is None else seen
+
+    def _refresh_examples(self) -> None:
+        """Find the smallest pod of each kind whose example has left; a kind without pods keeps its last one."""
+        kinds, pods = self._columns.kinds, self._columns.pods
+        if not kinds.stale:
+            return
+        best: dict[int, str] = {}
+        column = pods.kind[: pods.size]
+        for row in np.flatnonzero(np.isin(column, list(kinds.stale))).tolist():
+            kind, key = int(column[row]), pods.keys[row]
+            if kind not in best or key < best[kind]:
+                best[kind] = key
+        kinds.examples.update(best)
+        # A kind without pods stays stale: the next pod that joins is its example, whatever its name.
+        kinds.stale -= best.keys()
+
+    def _kind_part(self, width: int) -> _Kinds:
+        columns = self._columns
+        table, requests = columns.kinds, columns.requests
+        key = (table.version, columns.reserved.version, tuple(sorted(columns.priorities.items())), width)
+        if self._kinds is not None and self._kinds[0] == key:
+            return self._kinds[1]
+
+        def order(pair: tuple[int, KindKey]) -> tuple[object, ...]:
+            one = pair[1]
+            return (one[:3], requests[one.requests], columns.constraints.sort_key(one.constraints), one[5:])
+
+        listed = sorted(((index, table[index]) for index in table.ids()), key=order)
+        ids = np.array([index for index, _ in listed], dtype=np.int64)
+        position = np.full(max(table.capacity, 1), -1, dtype=np.int32)
+        position[ids] = np.arange(ids.size)
+        priorities = [columns.priorities.get(one.priority_class, (one.priority, True)) for _, one in listed]
+        part = _Kinds(
+            ids=ids,
+            position=position,
+            workloads=tuple(Workload(*one[:3]) for _, one in listed),
+            requests=grown(requests.matrix, 0, width)[[one.requests for _, one in listed]],
+            constraints=np.array([one.constraints for _, one in listed], dtype=np.int64),
+            priority=np.array([value for value, _ in priorities], dtype=np.int64),
+            preempts=np.array(
+                [
+                    one.preemption_policy != "Never" and bool(one.preemption_policy or preempts)
+                    for (_, one), (_, preempts) in zip(listed, priorities, strict=True)
+                ],
+                dtype=np.bool_,
+            ),
+            excluded=np.array(
+                [one.excluded or columns.reserved.excludes(one[:3]) for _, one in listed], dtype=np.bool_
+            ),
+            reserve=tuple(one.reserve for _, one in listed),
+        )
+        self._kinds = (key, part)
+        return part
+
+    def _node_part(self) -> _Nodes:
+        table = self._columns.nodes
+        if self._nodes is not None and self._nodes[0] == table.version:
+            return self._nodes[1]
+        listed = sorted((table.names[row], row) for row in np.flatnonzero(table.known).tolist())
+        rows = np.array([row for _, row in listed], dtype=np.int64)
+        position = np.full(table.known.size, -1, dtype=np.int32)
+        position[rows] = np.arange(rows.size)
+        ids = sorted(table.classes.ids(), key=lambda index: (table.classes[index].labels, table.classes[index].taints))
+        class_row = np.full(max(table.classes.capacity, 1), -1, dtype=np.int32)
+        class_row[ids] = np.arange(len(ids))
+        facts = [one for one in (table.facts[row] for _, row in listed) if one is not None]
+        part = _Nodes(
+            rows=rows,
+            position=position,
+            names=tuple(name for name, _ in listed),
+            classes=tuple(table.classes[index] for index in ids),
+            class_ids=tuple(ids),
+            class_id=_frozen(class_row[table.class_id[rows]]),
+            ready=_frozen(np.array([one.ready for one in facts], dtype=np.bool_)),
+            schedulable=_frozen(np.array([one.schedulable for one in facts], dtype=np.bool_)),
+            candidate=_frozen(np.array([one.candidate for one in facts], dtype=np.bool_)),
+            max_pods=_frozen(np.array([one.max_pods for one in facts], dtype=np.int64)),
+        )
+        self._nodes = (table.version, part)
+        return part
+
+    def _node_columns(self, nodes: _Nodes, allocatable: IntArray, used: list[int], width: int) -> NodeColumns:
+        table = self._columns.nodes
+
+        def requested(role: int) -> IntArray:
+            return _frozen(grown(table.requested[role], table.known.size, width)[nodes.rows][:, used])
+
+        return NodeColumns(
+            names=nodes.names,
+            class_id=nodes.class_id,
+            ready=nodes.ready,
+            schedulable=nodes.schedulable,
+            deletion_candidate=nodes.candidate,
+            allocatable=_frozen(allocatable[:, used]),
+            real=requested(REAL),
+            daemon=requested(DAEMON),
+            placeholders=requested(PLACEHOLDER),
+            max_pods=nodes.max_pods,
+            pod_count=_frozen(table.pod_count[nodes.rows]),
+            daemon_count=_frozen(table.daemon_count[nodes.rows]),
+        )
+
+    def _used(self, allocatable: IntArray, kinds: IntArray, reserved: IntArray, nodes: _Nodes, width: int) -> list[int]:
+        """Return the columns of resources that occur: cpu, memory, then the others by name."""
+        names = self._columns.resources.names
+        tables = [allocatable, kinds, reserved]
+        for matrix in self._columns.nodes.requested.values():
+            tables.append(grown(matrix, self._columns.nodes.known.size, width)[nodes.rows])
+        others = [column for column in range(2, width) if any(table[:, column].any() for table in tables)]
+        return [0, 1, *sorted(others, key=lambda column: names[column])]
+
+    def _count(self, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, IntArray, Presence]:
+        """Count pods by kind, and by kind and node class; pods on nodes that are not known are counted nowhere."""
+        pods = self._columns.pods
+        kind_column, node_column = pods.kind[: pods.size], pods.node[: pods.size]
+        real = kind_column >= 0
+        kind = kinds.position[kind_column[real]]
+        node = node_column[real]
+        count = kinds.ids.size
+        pending = np.bincount(kind[node < 0], minlength=count).astype(np.int64)
+        bound = node >= 0
+        place = nodes.position[node[bound]]
+        here = place >= 0
+        kind, node_class = kind[bound][here], nodes.class_id[place[here]]
+        running = np.bincount(kind, minlength=count).astype(np.int64)
+        columns = max(len(nodes.classes), 1)
+        cell = kind.astype(np.int64) * columns + node_class
+        if count * columns <= _DENSE:
+            dense = np.bincount(cell, minlength=1)
+            cells = np.flatnonzero(dense)
+            counts = dense[cells]
+        else:
+            cells, counts = np.unique(cell, return_counts=True)
+        return (
+            running,
+            pending,
+            Presence(
+                kind=(cells // columns).astype(np.int32),
+                node_class=(cells % columns).astype(np.int32),
+                count=counts.astype(np.int64),
+            ),
+        )
+
+    def _placeholder_part(self, nodes: _Nodes) -> tuple[Placeholder, ...]:
+        columns = self._columns
+        key = (columns.placeholder_version, columns.nodes.version)
+        if self._placeholders is not None and self._placeholders[0] == key:
+            return self._placeholders[1]
+        shown = sorted(
+            (facts for facts in columns.placeholders.values() if facts.node < 0 or nodes.position[facts.node] >= 0),
+            key=lambda facts: (facts.policy, facts.shape, facts.name),
+        )
+        part = tuple(
+            Placeholder(*facts[:5], -1 if facts.node < 0 else int(nodes.position[facts.node]), *facts[6:])
+            for facts in shown
+        )
+        self._placeholders = (key, part)
+        return part
+
+
+class _Reach:
+    """Which constraints admit which node class, decided once a pair; ids may be recycled, so values are compared."""
+
+    def __init__(self) -> None:
+        self._known: npt.NDArray[np.int8] = np.full((64, 16), -1, dtype=np.int8)
+        self._constraints: dict[int, Constraints] = {}
+        self._classes: dict[int, NodeClass] = {}
+
+    def of(self, columns: "ClusterColumns", constraint_ids: list[int], class_ids: tuple[int, ...]) -> BoolArray:
+        """Return the matrix [C, NC] for these ids."""
+        rows = max(columns.constraints.capacity, self._known.shape[0])
+        width = max(columns.nodes.classes.capacity, self._known.shape[1])
+        if (rows, width) != self._known.shape:
+            known = np.full((max(rows, 2 * self._known.shape[0]), width), -1, dtype=np.int8)
+            known[: self._known.shape[0], : self._known.shape[1]] = self._known
+            self._known = known
+        for index in constraint_ids:
+            if self._constraints.get(index) is not columns.constraints[index]:
+                self._constraints[index] = columns.constraints[index]
+                self._known[index] = -1
+        for index in class_ids:
+            if self._classes.get(index) is not columns.nodes.classes[index]:
+                self._classes[index] = columns.nodes.classes[index]
+                self._known[:, index] = -1
+        cells = np.ix_(np.array(constraint_ids, dtype=np.int64), np.array(class_ids, dtype=np.int64))
+        part = self._known[cells]
+        for row, column in np.argwhere(part < 0).tolist():
+            part[row, column] = admits(self._constraints[constraint_ids[row]], self._classes[class_ids[column]])
+        self._known[cells] = part
+        return _frozen(part.astype(np.bool_))
+
+
+def _index(values: list[int]) -> IndexArray:
+    return np.array(values, dtype=np.int32)
+
+
+def _frozen(array: _A) -> _A:
+    array.flags.writeable = False
+    return array

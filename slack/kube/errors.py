@@ -1,0 +1,143 @@
+"""What can go wrong between us and an API server, as few exceptions as callers can act upon.
+
+`ConnectionFailed` is the user's to fix (a file, a context), `Unreachable` passes by itself, `ApiError` is an answer.
+No message ever holds a header, a token or an object's content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+
+class KubeError(Exception):
+    """Anything this room raises on purpose."""
+
+
+class ConnectionFailed(KubeError):  # noqa: N818 - reads as what happened, like the other two
+    """There is no usable configuration; the text names the file or context and what would be right."""
+
+
+class Unreachable(KubeError):  # noqa: N818
+    """No (whole) answer came: refused, reset, timed out, credentials not refreshed. Worth another try."""
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+
+
+class Stopped(KubeError):  # noqa: N818
+    """The process is stopping; the call was given up while it waited for its next try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One line of `status.details.causes`: which field, and why."""
+
+    field: str
+    reason: str
+    message: str
+
+
+class ApiError(KubeError):
+    """The API server answered with something other than 2xx, or with an ERROR event inside a watch."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        causes: tuple[Cause, ...] = (),
+        retry_after_seconds: float | None = None,
+        *,
+        request: str = "",
+    ) -> None:
+        super().__init__(f"{request + ': ' if request else ''}{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def not_found(self) -> bool:
+        """The object (or its whole API) is not there."""
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        """Somebody else changed, made or owns it."""
+        return self.status == 409
+
+    @property
+    def expired(self) -> bool:
+        """A resourceVersion or continue token is too old: only a new list helps."""
+        return self.status == 410
+
+    @property
+    def too_large_version(self) -> bool:
+        """This API server has not caught up with our resourceVersion (another one of the same cluster gave it)."""
+        return self.status == 504 and (
+            any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
+            or "too large resource version" in self.message.lower()
+        )
+
+
+class _WireCause(msgspec.Struct):
+    field: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _WireDetails(msgspec.Struct, rename="camel"):
+    causes: list[_WireCause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(msgspec.Struct):
+    """`v1.Status`: the body of a failed request and the object of an ERROR event."""
+
+    code: int = 0
+    reason: str | None = None
+    message: str | None = None
+    details: _WireDetails | None = None
+
+    def error(self, request: str = "", status: int = 0, retry_after_seconds: float | None = None) -> ApiError:
+        """This Status as an exception.
+
+        Args:
+            request: What was asked, for the message.
+            status: The HTTP status, which wins over the body's code; 0 inside a watch.
+            retry_after_seconds: The Retry-After header, which wins over the body's.
+        """
+        details = self.details or _WireDetails()
+        if retry_after_seconds is None and details.retry_after_seconds:
+            retry_after_seconds = float(details.retry_after_seconds)
+        return ApiError(
+            status or self.code,
+            self.reason or "Unknown",
+            self.message or "",
+            tuple(Cause(cause.field, cause.reason, cause.message) for cause in details.causes or ()),
+            retry_after_seconds,
+            request=request,
+        )
+
+
+_STATUS = msgspec.json.Decoder(Status)
+
+
+def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: bytes, request: str) -> ApiError:
+    """The exception for a non-2xx answer, also when a proxy answered with something that is no Status."""
+    retry_after = headers.get("Retry-After", "")
+    seconds = float(retry_after) if retry_after.isdecimal() else None  # API servers send seconds, never a date
+    try:
+        decoded = _STATUS.decode(body)
+    except msgspec.DecodeError:
+        decoded = Status()
+    if not decoded.reason:
+        decoded.reason = http_reason or None
+    if not decoded.message:
+        decoded.message = body[:200].decode(errors="replace").strip() or "no message"
+    return decoded.error(request, status, seconds)

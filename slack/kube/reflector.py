@@ -1,0 +1,319 @@
+"""A live copy of one collection in somebody's sink: WatchList first, paged LIST where it is refused, then watch.
+
+Without a resourceVersion the reflector syncs (`begin`, every object, `end`), with one it watches from there.
+Only the sink's caller matters for locking: one thread, the reflector's, calls it. It never gives up; a server that is
+gone for hours is asked at the back-off's pace, and the sink keeps what it knew.
+Rules that were found on a real API server: 410 comes inside an HTTP 200; versions of initial events are no resume
+point; quiet watches get a bookmark after 121 s, so silence of 180 s means a dead connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
+from slack.kube.errors import ApiError, Unreachable
+from slack.kube.retry import Backoff, is_transient
+from slack.kube.sink import ReflectorCounters, Sink
+from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, PageDecoder, Undecodable, WatchDecoder
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+IDLE_SECONDS = 180.0
+PAGE_SIZE = 500
+BATCH_EVENTS = 500
+PAGE_TRIES = 5
+TOO_LARGE_TRIES = 5  # then the version is from another life of etcd (a restored backup): list again
+
+
+class Reflector(Generic[T]):
+    """Keeps `sink` equal to one collection, in a daemon thread of its own.
+
+    >>> pods = Reflector(connection, "/api/v1/pods", Pod, sink)  # doctest: +SKIP
+    >>> pods.start()                                             # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        path: str,
+        item_type: type[T],
+        sink: Sink[T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = PAGE_SIZE,
+        idle_seconds: float = IDLE_SECONDS,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        watch_list: bool = True,
+        rng: random.Random | None = None,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path = path
+        self.counters = ReflectorCounters()
+        self.last_error: str | None = None
+        self._connection = connection
+        self._sink = sink
+        self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        self._page_size = page_size
+        self._timeout = (CONNECT_SECONDS, idle_seconds)
+        self._rng = rng or random.Random()
+        self._backoff = backoff or Backoff(rng=self._rng)
+        self._clock = clock
+        self._decoder = WatchDecoder(item_type, max_line_bytes)
+        self._pages = PageDecoder(item_type)
+        self._watch_list_works = watch_list
+        self._watch_lists_cut_short = 0
+        self._version = ""
+        self._synced = threading.Event()
+        self._heard_at = -math.inf
+        # counts syncs that a watch's failure forced; progress of the sync itself does not reset it
+        self._resync = Backoff(self._backoff.first_seconds, self._backoff.max_seconds, self._rng)
+        self._too_large_in_a_row = 0
+        self._stopping = threading.Event()
+        self._stream_lock = threading.Lock()
+        self._stream: Stream | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def synced(self) -> bool:
+        """The sink is complete. False before the first sync and from a 410 until the next sync ended."""
+        return self._synced.is_set()
+
+    @property
+    def resource_version(self) -> str:
+        """Where the watch stood when its stream last began or ended; empty while a sync is due."""
+        return self._version
+
+    def wait_synced(self, timeout: float | None = None) -> bool:
+        """Block until `synced`; False when the time ran out."""
+        return self._synced.wait(timeout)
+
+    def last_heard_age(self, now: float) -> float:
+        """Seconds since the last event, bookmark or list page, by the monotonic clock; infinite before the first."""
+        return now - self._heard_at
+
+    def start(self) -> None:
+        """Run in a daemon thread."""
+        self._thread = threading.Thread(target=self.run, name=f"reflector {self.path}", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float = 2.0) -> None:
+        """End the stream and the thread at once, from another thread; safe to call twice.
+
+        A thread that still waits for an answer's first byte is left behind; it is a daemon and touches no sink.
+        """
+        self._stopping.set()
+        with self._stream_lock:
+            if self._stream is not None:
+                self._stream.abort()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def run(self) -> None:
+        """Sync and watch until `stop`. Returns only then."""
+        while not self._stopping.is_set():
+            seconds = self._turn()
+            if seconds > 0:
+                self._stopping.wait(seconds)
+
+    def _turn(self) -> float:
+        """One list or one stream; how many seconds to wait before the next."""
+        try:
+            if self._version:
+                self._watch()
+            elif self._watch_list_works:
+                self._watch_list()
+            else:
+                self._list()
+        except ApiError as error:
+            return self._after_refusal(error)
+        except Unreachable as error:
+            self.counters.idle_timeouts += error.timed_out
+            return self._after_error(error)
+        except (LineTooLong, msgspec.DecodeError) as error:
+            self._forget()
+            return self._after_error(error, self._resync.next_seconds())
+        except Exception as error:
+            # a sink that raised may hold half a batch: only a sync makes it whole
+            log.exception("reflector %s: the sink failed, syncing again", self.path)
+            self._forget()
+            return self._after_error(error, self._resync.next_seconds())
+        return 0.0
+
+    def _after_refusal(self, error: ApiError) -> float:
+        if error.expired:
+            self.counters.expired += 1
+            self._forget()
+            seconds = self._resync.next_seconds()
+            # not our fault and cured by the list, so no pause; but a server that says so of what it gave just now
+            # would be listed without end
+            return 0.0 if self._resync.failures < 3 else seconds
+        if error.status in (400, 422) and not self._version and self._watch_list_works:
+            log.info("reflector %s: no WatchList here (%s), listing in pages", self.path, error.status)
+            self._watch_list_works = False
+            return 0.0
+        if error.too_large_version:
+            self._too_large_in_a_row += 1
+            if self._too_large_in_a_row >= TOO_LARGE_TRIES:
+                self._too_large_in_a_row = 0
+                self._forget()
+        return self._after_error(error, error.retry_after_seconds)
+
+    def _after_error(self, error: Exception, at_least: float | None = None) -> float:
+        if self._stopping.is_set():
+            return 0.0  # our own abort
+        self.counters.errors += 1
+        self.last_error = str(error)
+        seconds = self._backoff.next_seconds(at_least)
+        log.warning("reflector %s: %s; again in %.1f s", self.path, error, seconds)
+        return seconds
+
+    def _forget(self) -> None:
+        self._version = ""
+        self._synced.clear()
+
+    def _heard(self) -> None:
+        self._heard_at = self._clock()
+        self._backoff.reset()
+
+    def _lives(self) -> None:
+        """The watch brought something after its sync: what forced the last one is over."""
+        self._resync.reset()
+        self._too_large_in_a_row = 0
+
+    def _done(self, version: str) -> None:
+        self._sink.end()
+        self._version = version
+        self.last_error = None
+        self._synced.set()
+
+    def _open(self, query: dict[str, object], verb: str) -> Stream:
+        stream = self._connection.stream(
+            self.path, query=self._selectors | query, timeout=self._timeout, verb=verb, gzip=verb == "list"
+        )
+        with self._stream_lock:
+            self._stream = stream
+        if self._stopping.is_set():  # `stop` came before there was a stream to abort
+            stream.abort()
+        return stream
+
+    def _list(self) -> None:
+        self.counters.lists += 1
+        token = ""
+        while not self._stopping.is_set():
+            body = self._page(token)
+            if self._stopping.is_set():
+                return  # the body may be cut short
+            items, bad, version, next_token = self._pages.decode(body)
+            if not version:
+                raise Unreachable(f"list {self.path}: no resourceVersion in the answer")
+            if not token:
+                self._sink.begin()
+            self._heard()
+            for line in bad:
+                self._undecodable(line)
+            self.counters.events += len(items)
+            if items:
+                self._sink.apply([(EventType.ADDED, item) for item in items])
+            token = next_token
+            if not token:
+                self._done(version)
+                return
+
+    def _page(self, token: str) -> bytes:
+        """One page; a hiccup in the middle of 300 pages costs that page, not the list."""
+        # with resourceVersion=0 the server ignores the limit and sends everything in one body
+        query: dict[str, object] = {"limit": self._page_size, "continue": token}
+        for left in reversed(range(PAGE_TRIES)):
+            try:
+                with self._open(query, "list") as stream:
+                    return b"".join(stream.chunks())
+            except (ApiError, Unreachable) as error:
+                if not token or left == 0 or not is_transient(error) or self._stopping.is_set():
+                    raise
+                at_least = error.retry_after_seconds if isinstance(error, ApiError) else None
+                self._stopping.wait(self._after_error(error, at_least))
+        raise AssertionError("unreachable")
+
+    def _watch_list(self) -> None:
+        self.counters.watchlists += 1
+        query: dict[str, object] = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
+        self._consume(query, syncing=True)
+
+    def _watch(self) -> None:
+        self.counters.watches += 1
+        self._consume({"resourceVersion": self._version}, syncing=False)
+
+    def _consume(self, query: dict[str, object], *, syncing: bool) -> None:
+        query |= {"watch": 1, "allowWatchBookmarks": True, "timeoutSeconds": self._rng.randint(300, 600)}
+        self._decoder.reset(self._version)
+        began = self._clock()
+        heard = False
+        with self._open(query, "watch") as stream:
+            if syncing and not self._stopping.is_set():
+                self._sink.begin()
+            pending: list[tuple[EventType, T]] = []
+            try:
+                for chunk in stream.chunks():
+                    if self._stopping.is_set():
+                        return
+                    for item in self._decoder.feed(chunk):
+                        if isinstance(item, tuple):
+                            pending.append(item)
+                        elif isinstance(item, Undecodable):
+                            self._undecodable(item)
+                        elif isinstance(item, Bookmark):
+                            heard = True
+                            self._heard()
+                            if not syncing:
+                                self._lives()
+                            elif item.initial_events_end:
+                                self._flush(pending)
+                                syncing = False
+                                self._watch_lists_cut_short = 0
+                                self._done(item.resource_version)
+                        else:
+                            self._flush(pending)
+                            raise item
+                    if pending and (not syncing or len(pending) >= BATCH_EVENTS):
+                        heard = True
+                        self._flush(pending)
+                        if not syncing:
+                            self._lives()
+            finally:
+                if not syncing:
+                    self._version = self._decoder.resource_version
+        self._after_end(syncing=syncing, empty=not heard and self._clock() - began < 1.0)
+
+    def _after_end(self, *, syncing: bool, empty: bool) -> None:
+        """The server ended the stream: as announced by timeoutSeconds, or for reasons of its own."""
+        if syncing and not self._stopping.is_set():
+            self._watch_lists_cut_short += 1
+            if self._watch_lists_cut_short >= 2:  # takes the parameters and knows no initial events
+                self._watch_list_works = False
+            raise Unreachable(f"watch {self.path}: ended before the initial events were complete")
+        if empty:
+            raise Unreachable(f"watch {self.path}: ended at once without an event")
+
+    def _flush(self, pending: list[tuple[EventType, T]]) -> None:
+        if pending:
+            self._heard()
+            self.counters.events += len(pending)
+            self._sink.apply(tuple(pending))
+            pending.clear()
+
+    def _undecodable(self, line: Undecodable) -> None:
+        self.counters.decode_errors += 1
+        log.warning("reflector %s: cannot read %s: %s", self.path, line.name, line.why)

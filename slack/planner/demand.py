@@ -1,0 +1,144 @@
+"""Which real pods a policy keeps room for, and how much each kind weighs.
+
+A kind belongs to the domains where its pods stand; one that stands nowhere yet, to those that it could go to. Pods that
+could not take a placeholder's place whatever its size are named as uncovered, with the reason.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slack.cluster.classes import admits
+from slack.cluster.snapshot import BoolArray, IntArray, Snapshot, Workload
+from slack.planner.cover import FloatArray
+from slack.planner.domain import Domain
+from slack.planner.outcome import Uncovered
+from slack.planner.policy import PodSelector
+
+_KINDS = {
+    "deployment": "deploy",
+    "replicaset": "rs",
+    "statefulset": "sts",
+    "daemonset": "ds",
+    "job": "job",
+    "cronjob": "cronjob",
+    "pod": "pod",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """The kinds that a domain's cover is to make room for; K of them."""
+
+    rows: IntArray
+    """[K] rows of `Snapshot.kinds`."""
+    requests: IntArray
+    """[K, R]"""
+    reach: BoolArray
+    """[K, D + T] which node classes of the domain, and templates, each may go to."""
+    weight: FloatArray
+    """[K] arrivals in the window, or running replicas where these are more (a kind without history yet)."""
+    uncovered: tuple[Uncovered, ...]
+
+
+def standing(snapshot: Snapshot, classes: BoolArray) -> IntArray:
+    """[K] bound pods of every kind on nodes of these classes."""
+    here = classes[snapshot.presence.node_class]
+    counts = np.bincount(
+        snapshot.presence.kind[here], weights=snapshot.presence.count[here], minlength=len(snapshot.kinds)
+    )
+    return counts.astype(np.int64)
+
+
+def domain_reach(snapshot: Snapshot, domain: Domain) -> BoolArray:
+    """[C, D + T] which constraints may go to which of the domain's node classes and templates."""
+    reach = snapshot.reach[:, domain.classes]
+    if not domain.templates:
+        return reach
+    templates = np.array(
+        [[admits(constraints, t.node_class) for t in domain.templates] for constraints in snapshot.constraints],
+        dtype=bool,
+    ).reshape(len(snapshot.constraints), len(domain.templates))
+    return np.concatenate([reach, templates], axis=1)
+
+
+def _selected(selector: PodSelector, workload: Workload) -> bool:
+    kind = selector.owner_kind.lower()
+    return (
+        selector.namespace in ("", workload.namespace)
+        and (not kind or _KINDS.get(kind, kind) == workload.kind)
+        and selector.name in ("", workload.name)
+    )
+
+
+def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) -> Iterator[str]:
+    """Yield for each kind why no placeholder can help it, '' where one can."""
+    kinds, spec = snapshot.kinds, domain.policy.spec
+    for k in rows:
+        scheduler = snapshot.constraints[kinds.constraint_id[k]].scheduler_name
+        if kinds.excluded[k]:
+            yield "excluded by annotation"
+        elif any(_selected(selector, kinds.workloads[k]) for selector in spec.cover.exclude):
+            yield "excluded by spec.cover.exclude"
+        elif not kinds.preempts[k]:
+            yield "preemptionPolicy Never: it cannot take a placeholder's place"
+        elif kinds.priority[k] <= priority:
+            yield f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
+        elif scheduler != spec.scheduler_name:
+            yield f"scheduler {scheduler}: two schedulers do not see each other's nominations"
+        else:
+            yield ""
+
+
+def demand_of(snapshot: Snapshot, domain: Domain, *, priority: int, mirrored: frozenset[Workload]) -> Demand:
+    """Collect a domain's demand.
+
+    Args:
+        snapshot: the cluster.
+        domain: the policy's part of it.
+        priority: value of the placeholders' PriorityClass.
+        mirrored: workloads that have placeholders of their own (S7); the cover leaves them out.
+    """
+    kinds = snapshot.kinds
+    reach = domain_reach(snapshot, domain)[kinds.constraint_id]
+    nowhere = standing(snapshot, np.ones(len(snapshot.node_classes), dtype=bool)) == 0
+    belongs = reach.any(axis=1) & ((standing(snapshot, domain.classes) > 0) | nowhere)
+    needs_room = kinds.requests.any(axis=1)  # a pod that requests nothing starts at once wherever a slot is free
+    rows = np.flatnonzero(belongs & needs_room)
+    rows = np.array([k for k in rows if kinds.workloads[k] not in mirrored], dtype=np.int64)
+    reasons = list(_reasons(snapshot, domain, rows, priority))
+    uncovered = {str(kinds.workloads[k]): reason for k, reason in zip(rows, reasons, strict=True) if reason}
+    rows = rows[np.array([not reason for reason in reasons], dtype=bool)]
+    return Demand(
+        rows=rows,
+        requests=kinds.requests[rows],
+        reach=reach[rows],
+        weight=np.maximum(kinds.arrivals[rows], kinds.running[rows] + kinds.pending[rows]).astype(np.float64),
+        uncovered=tuple(Uncovered(pod, reason) for pod, reason in sorted(uncovered.items())),
+    )
+
+
+def pending_shares(snapshot: Snapshot, domains: tuple[Domain, ...]) -> tuple[IntArray, ...]:
+    """Give each kind with pending pods to the domain whose base it belongs to.
+
+    That is where most of its pods stand, or the least specific domain that it could go to. Pods that fit no domain are
+    in no base: they would ask for slack that nothing can hold.
+    """
+    kinds = snapshot.kinds
+    waiting = np.flatnonzero(kinds.pending > 0)
+    if not len(domains) or not len(waiting):
+        return tuple(np.zeros(0, dtype=np.int64) for _ in domains)
+    most = snapshot.nodes.allocatable - snapshot.nodes.daemon
+    scores = []
+    for domain in domains:
+        can = domain_reach(snapshot, domain)[kinds.constraint_id[waiting]].any(axis=1)
+        rows = [most[domain.members], *(t.allocatable[None, :] for t in domain.templates)]
+        largest = np.concatenate(rows).max(axis=0, initial=0)
+        can &= (kinds.requests[waiting] <= largest).all(axis=1)
+        specific = len(domain.policy.spec.node_selector)
+        stand = standing(snapshot, domain.classes)[waiting]
+        scores.append(np.where(can, 1 + stand * 1_000 + max(0, 999 - specific), 0))
+    table = np.stack(scores)
+    owner = np.where(table.max(axis=0) > 0, table.argmax(axis=0), -1)
+    return tuple(waiting[owner == i] for i in range(len(domains)))

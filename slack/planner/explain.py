@@ -1,0 +1,274 @@
+"""Explain: which placeholders make room for a workload's next pod, or why none does. Pure.
+
+Reads a snapshot and the plan made of it; decides nothing anew. Whatever the plan has not covered gets a reason, the
+planner's own words where it has some.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slack.cluster.classes import reason_against
+from slack.cluster.snapshot import Snapshot, Workload
+from slack.planner.domain import Domain, divide
+from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
+from slack.planner.policy import CoverMode, Policy
+from slack.planner.shape import amounts
+
+KINDS: Mapping[str, str] = {
+    name: kind
+    for kind, names in {
+        "deploy": "deploy deployment deployments deployment.apps deployments.apps",
+        "rs": "rs replicaset replicasets replicaset.apps replicasets.apps",
+        "sts": "sts statefulset statefulsets statefulset.apps statefulsets.apps",
+        "ds": "ds daemonset daemonsets daemonset.apps daemonsets.apps",
+        "job": "job jobs job.batch jobs.batch",
+        "cronjob": "cronjob cronjobs cj cronjob.batch cronjobs.batch",
+        "pod": "pod pods po",
+    }.items()
+    for name in names.split()
+}
+"""Kinds as kubectl takes them, to the names that workloads have in a snapshot."""
+_OWNERS = {"pod": ("deploy", "sts", "job", "rs", "cronjob"), "rs": ("deploy",), "job": ("cronjob",)}
+_NODES_SHOWN = 5
+
+
+class NotFoundError(LookupError):
+    """No pod of the workload is in the snapshot; the text names what is close."""
+
+    def __str__(self) -> str:
+        """Return the text as it is, which LookupError's family does not promise."""
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Placeholders of one shape whose place a pod of the workload could take."""
+
+    policy: str
+    shape: str
+    role: str
+    requests: tuple[tuple[str, int], ...]
+    count: int
+    bound: int
+    pending: int
+    nodes: tuple[tuple[str, int], ...]
+    """Nodes on which they stand now, with how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer for one workload."""
+
+    workload: str
+    pods: int
+    """Running and pending."""
+    requests: tuple[tuple[str, int], ...]
+    """Of one pod; of the largest by cpu where they differ."""
+    rooms: tuple[Room, ...]
+    reasons: tuple[str, ...]
+    """Why there is no room kept for it, or for some of its pods."""
+    warnings: tuple[str, ...]
+    """What keeps it from using the room all the same."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a placeholder that is bound now makes room for it."""
+        return any(room.bound for room in self.rooms) and not self.warnings
+
+
+def target(kind: str, name: str, namespace: str) -> Workload:
+    """Return the workload that `deploy/api` in a namespace names.
+
+    Raises:
+        NotFoundError: for a kind that has no pods, with the known ones.
+    """
+    known = KINDS.get(kind.lower())
+    if known is None:
+        close = difflib.get_close_matches(kind.lower(), KINDS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise NotFoundError(f"{kind}/{name}: unknown kind {kind!r}{hint} (known: {', '.join(_shorts())})")
+    return Workload(namespace, known, name)
+
+
+def explain(
+    snapshot: Snapshot,
+    plan: Plan,
+    policies: Sequence[Policy],
+    wanted: Workload,
+    *,
+    priorities: Mapping[str, int],
+    default_priority: int = -10,
+) -> Explanation:
+    """Explain one workload.
+
+    Args:
+        snapshot: the cluster that the plan was made of.
+        plan: its plan.
+        policies: what the plan was made for.
+        wanted: as `target` gives it.
+        priorities: values of PriorityClasses by name.
+        default_priority: of the placeholders where theirs is not known.
+
+    Raises:
+        NotFoundError: when nothing of that name is there.
+    """
+    workload, rows = _find(snapshot, wanted)
+    rooms: list[Room] = []
+    for item in plan.items:
+        names = {item.covered_by[row] for row in rows if row in item.covered_by}
+        rooms += [
+            _room(snapshot, item, shape)
+            for shape in item.shapes
+            if shape.shape.name in names or shape.shape.reserved_for == str(workload)
+        ]
+    mirrored = any(room.role == "mirror" for room in rooms)
+    domains = divide(snapshot, policies)
+    reasons: list[str] = []
+    for row in rows:
+        if mirrored or any(row in item.covered_by for item in plan.items):
+            continue
+        reasons.append(_why_uncovered(snapshot, plan, domains, workload, row))
+    by_name = {policy.name: policy for policy in policies}
+    warnings = [
+        text
+        for row in rows
+        for policy in (sorted({room.policy for room in rooms}))
+        for text in _hindrances(snapshot, row, by_name[policy], priorities, default_priority)
+    ]
+    kinds = snapshot.kinds
+    largest = max(rows, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
+    reserved = next((one for one in snapshot.reserved if one.workload == workload), None)
+    requests = kinds.requests[largest] if largest is not None else reserved.requests if reserved else None
+    return Explanation(
+        workload=str(workload),
+        pods=int(sum(kinds.running[row] + kinds.pending[row] for row in rows)),
+        requests=amounts(requests, snapshot.resources) if requests is not None else (),
+        rooms=tuple(rooms),
+        reasons=tuple(dict.fromkeys(reasons)),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _shorts() -> list[str]:
+    return sorted(set(KINDS.values()))
+
+
+def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
+    """Return the workload as the snapshot has it, with its rows of `kinds`; a pod stands for its workload."""
+    kinds = snapshot.kinds
+    workload: Workload | None = wanted
+    if wanted.kind == "pod":
+        pod = f"{wanted.namespace}/{wanted.name}"
+        workload = next((w for w, one in zip(kinds.workloads, kinds.example, strict=True) if one == pod), wanted)
+    known = {*kinds.workloads, *(one.workload for one in snapshot.reserved)}
+    if workload not in known:
+        # Pods, jobs and ReplicaSets are named after what made them; the longest such name is the owner.
+        owners = [
+            one
+            for one in known
+            if one.namespace == wanted.namespace
+            and one.kind in _OWNERS.get(wanted.kind, ())
+            and wanted.name.startswith(f"{one.name}-")
+        ]
+        workload = max(owners, key=lambda one: (len(one.name), one), default=None)
+    if workload is None:
+        raise NotFoundError(_not_found(wanted, known))
+    return workload, [row for row, one in enumerate(kinds.workloads) if one == workload]
+
+
+def _not_found(wanted: Workload, known: set[Workload]) -> str:
+    if wanted.kind == "ds":
+        return f"{wanted}: pods of a DaemonSet start with their node, not in slack; no room is kept for them"
+    here = sorted(f"{one.kind}/{one.name}" for one in known if one.namespace == wanted.namespace)
+    elsewhere = sorted(str(one) for one in known if one.name == wanted.name and one.namespace != wanted.namespace)
+    same_name = [one for one in here if one.partition("/")[2] == wanted.name]
+    close = same_name or difflib.get_close_matches(f"{wanted.kind}/{wanted.name}", here, n=3, cutoff=0.6)
+    if close or elsewhere:
+        hint = f"; did you mean {' or '.join([*close, *elsewhere[:3]])}?"
+    elif not here:
+        spaces = sorted({one.namespace for one in known})
+        near = difflib.get_close_matches(wanted.namespace, spaces, n=3) or spaces[:5]
+        hint = f"; namespace {wanted.namespace!r} has no pods (there are: {', '.join(near) or 'none'})"
+    else:
+        hint = f"; namespace {wanted.namespace!r} has {', '.join(here[:5])}{' ...' if len(here) > 5 else ''}"
+    return f"{wanted.namespace}/{wanted.kind}/{wanted.name}: no pod of it is running or pending{hint}"
+
+
+def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
+    standing: dict[str, int] = {}
+    for one in snapshot.placeholders:
+        if one.policy == item.policy and one.shape == plan.shape.name and one.node >= 0:
+            name = snapshot.nodes.names[one.node]
+            standing[name] = standing.get(name, 0) + 1
+    return Room(
+        policy=item.policy,
+        shape=plan.shape.name,
+        role=str(plan.role),
+        requests=plan.shape.requests,
+        count=plan.count,
+        bound=plan.bound,
+        pending=plan.pending,
+        nodes=tuple(sorted(standing.items())),
+    )
+
+
+def _hindrances(
+    snapshot: Snapshot, row: int, policy: Policy, priorities: Mapping[str, int], default_priority: int
+) -> list[str]:
+    kinds = snapshot.kinds
+    found = []
+    ours = priorities.get(policy.spec.priority_class_name, default_priority)
+    if not kinds.preempts[row]:
+        found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
+    if int(kinds.priority[row]) <= ours:
+        found.append(
+            f"its priority {int(kinds.priority[row])} is not above the placeholders' ({ours}): "
+            f"it cannot take a placeholder's place"
+        )
+    scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
+    if scheduler != policy.spec.scheduler_name:
+        found.append(
+            f"its scheduler is {scheduler}, the policy's is {policy.spec.scheduler_name}: "
+            f"give it a policy with spec.schedulerName {scheduler}"
+        )
+    return found
+
+
+def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, row: int) -> str:
+    kinds = snapshot.kinds
+    names = {str(workload), f"{workload.namespace}/{workload.name}", kinds.example[row]}
+    said = [f"policy {item.policy}: {one.reason}" for item in plan.items for one in item.uncovered if one.pod in names]
+    if said:
+        return "; ".join(dict.fromkeys(said))
+    if kinds.excluded[row]:
+        return "it is excluded by its annotation resource-slack.io/exclude (R6)"
+    constraints = snapshot.constraints[int(kinds.constraint_id[row])]
+    occupied = np.zeros(len(snapshot.node_classes), dtype=bool)
+    occupied[snapshot.nodes.class_id] = True
+    reach = snapshot.reach[int(kinds.constraint_id[row])] & occupied
+    if not reach.any():
+        against = [reason_against(constraints, snapshot.node_classes[c]) for c in np.flatnonzero(occupied)]
+        common = max(sorted(set(against)), key=against.count) if against else "there is no node"
+        return f"its pods can go to no node of this cluster: {common}"
+    mine = [domain for domain in domains if not domain.conflict and (domain.classes & reach).any()]
+    if not mine:
+        nodes = [snapshot.nodes.names[n] for n in np.flatnonzero(reach[snapshot.nodes.class_id])]
+        more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        return f"outside every policy: it goes to {', '.join(nodes[:3])}{more}, where no policy keeps slack"
+    held = [domain.policy.name for domain in mine]
+    if all(domain.policy.spec.cover.mode is CoverMode.NONE for domain in mine):
+        return f"policy {' and '.join(held)} covers no pods (spec.cover.mode None), it only keeps standard placeholders"
+    for item in plan.items:
+        feasible = item.condition(ConditionType.FEASIBLE) if item.policy in held and not item.feasible else None
+        if feasible is not None:
+            return f"policy {item.policy}: {feasible.message}"
+    return f"policy {' and '.join(held)} covers the most frequent pods first, and this one is not among them"
+
+
+def shown_nodes(room: Room) -> str:
+    """Return the nodes of a room as people read them: `n1 (2), n2`, at most a few."""
+    texts = [name if count == 1 else f"{name} ({count})" for name, count in room.nodes[:_NODES_SHOWN]]
+    return ", ".join(texts) + (f" and {len(room.nodes) - _NODES_SHOWN} more" if len(room.nodes) > _NODES_SHOWN else "")

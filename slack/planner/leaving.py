@@ -1,0 +1,76 @@
+"""Which placeholders go first when some must: R3, nodes should leave whole.
+
+The ReplicaSet controller takes pending pods before any other; this is the order among the bound ones.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.planner.capacity import dominant_share
+
+
+def victims(snapshot: Snapshot, pods: Sequence[Placeholder], count: int) -> tuple[str, ...]:
+    """Return the names of `count` bound placeholders of one shape, first to leave first.
+
+    Those on nodes that the autoscaler has tainted as deletion candidates, then those whose leaving empties a node of
+    everything but DaemonSets (nodes with the fewest placeholders first), then those on the nodes with the most.
+    """
+    if count <= 0:
+        return ()
+    nodes = snapshot.nodes
+    ours = np.bincount([p.node for p in snapshot.placeholders if p.node >= 0], minlength=len(nodes.names))
+    others = nodes.pod_count - nodes.daemon_count - ours
+
+    def rank(pod: Placeholder) -> tuple[int, int, int, str, str]:
+        alone = others[pod.node] <= 0
+        crowd = int(ours[pod.node])
+        return (
+            0 if nodes.deletion_candidate[pod.node] else 1,
+            0 if alone else 1,
+            crowd if alone else -crowd,
+            nodes.names[pod.node],
+            pod.name,
+        )
+
+    return tuple(pod.name for pod in sorted((p for p in pods if p.node >= 0), key=rank)[:count])
+
+
+def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> list[str]:
+    """Choose placeholders that make up for what a node has too much: the cheapest that suffices, else the largest."""
+    cost = dominant_share(vectors, np.maximum(node, 1))
+    left = list(np.argsort(cost, kind="stable"))
+    gone: list[str] = []
+    while left and (over > 0).any():
+        enough = [i for i in left if (vectors[i] >= over).all()]
+        helps = [i for i in left if (vectors[i][over > 0] > 0).any()]
+        if not helps:
+            break
+        best = enough[0] if enough else helps[-1]
+        gone.append(pods[best].name)
+        over = over - vectors[best]
+        left.remove(best)
+    return gone
+
+
+def pushed_out(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeholder, ...]:
+    """S2 step 1: placeholders on nodes whose requests exceed what they have, as few as suffice, the cheapest first.
+
+    The scheduler never overcommits a node; static pods, in-place resizes and a shrunk allocatable do.
+
+    Args:
+        snapshot: the cluster.
+        vectors: [R] of every placeholder shape by name.
+    """
+    nodes = snapshot.nodes
+    over = np.flatnonzero((nodes.free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
+    found: list[Placeholder] = []
+    for row in over:
+        pods = [p for p in snapshot.placeholders if p.node == row and p.shape in vectors]
+        if not pods:
+            continue
+        table = np.stack([vectors[p.shape] for p in pods])
+        names = set(_as_few_as_suffice(pods, table, -nodes.free[row], nodes.allocatable[row]))
+        found.extend(p for p in pods if p.name in names)
+    return tuple(found)

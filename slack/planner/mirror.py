@@ -1,0 +1,214 @@
+"""S7, R8, R9: placeholders like a workload's own pods, for workloads annotated `resource-slack.io/reserve`.
+
+Traps that this module minds: a workload's labels never go onto a placeholder (Services would send it traffic); its
+anti-affinity is rewritten so that a placeholder avoids the workload's pods in their namespace *and* the other
+placeholders for it by a label of ours, one per topology domain; spread constraints count the placeholders among
+themselves, since constraints see only their own namespace.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slack.cluster.classes import Constraints, Toleration
+from slack.cluster.snapshot import IntArray, Snapshot, Workload
+from slack.planner.domain import Domain, conjunction
+from slack.planner.shape import Shape, amounts
+
+LABEL_RESERVED_FOR = "resource-slack.io/reserved-for"
+HOSTNAME = "kubernetes.io/hostname"
+_RESERVE = re.compile(r"^(?P<count>\d{1,4})$|^(?P<percent>\d{1,4}(\.\d+)?)%$")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """One workload for which room is to be kept."""
+
+    workload: Workload
+    count: int
+    requests: IntArray
+    """[R]"""
+    constraints: Constraints
+    labels: Mapping[str, str]
+    """Labels of its pods."""
+    replicas: int
+    problem: str
+    """What is wrong with its annotation, '' when nothing is."""
+
+
+def parse_reserve(text: str, replicas: int) -> int:
+    """Return how many placeholders `2` or `25%` (of replicas, rounded up) asks for.
+
+    Raises:
+        ValueError: for anything else.
+    """
+    match = _RESERVE.match(text.strip())
+    if not match:
+        raise ValueError(
+            f"annotation resource-slack.io/reserve: {text!r} is neither a count such as '2' nor a share such as '25%'"
+        )
+    if match["count"] is not None:
+        return int(match["count"])
+    return math.ceil(round(replicas * float(match["percent"]) / 100, 6))
+
+
+def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:
+    """Collect the workloads that are to be mirrored: annotated objects first, then annotated pods."""
+    found: dict[Workload, Reservation] = {}
+
+    def note(
+        workload: Workload, text: str, replicas: int, requests: IntArray, constraint: int, labels: Mapping[str, str]
+    ) -> None:
+        count, problem = 0, ""
+        try:
+            count = parse_reserve(text, replicas)
+        except ValueError as error:
+            problem = str(error)
+        found[workload] = Reservation(
+            workload, count, requests, snapshot.constraints[constraint], labels, replicas, problem
+        )
+
+    for item in snapshot.reserved:
+        note(item.workload, item.reserve, item.replicas, item.requests, item.constraint_id, dict(item.labels))
+    kinds = snapshot.kinds
+    annotated = [k for k in range(len(kinds)) if kinds.reserve[k] and kinds.workloads[k] not in found]
+    for workload in sorted({kinds.workloads[k] for k in annotated}):
+        rows = [k for k in annotated if kinds.workloads[k] == workload]
+        pods = kinds.running[rows] + kinds.pending[rows]
+        newest = rows[int(np.argmax(pods))]
+        note(
+            workload,
+            kinds.reserve[newest],
+            int(pods.sum()),
+            kinds.requests[newest],
+            int(kinds.constraint_id[newest]),
+            {},
+        )
+    return tuple(found[workload] for workload in sorted(found))
+
+
+def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Tell whether a label selector matches; where labels are unknown (a bare pod's) it is taken to match."""
+    if selector is None:
+        return False
+    if not labels:
+        return True
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    for expression in selector.get("matchExpressions") or []:
+        value, values = labels.get(expression["key"]), expression.get("values") or []
+        match expression["operator"]:
+            case "In":
+                ok = value in values
+            case "NotIn":
+                ok = value not in values
+            case "Exists":
+                ok = value is not None
+            case _:
+                ok = value is None
+        if not ok:
+            return False
+    return True
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def label_value(workload: str) -> str:
+    """Return the label by which the placeholders for one workload know each other."""
+    return hashlib.sha256(workload.encode()).hexdigest()[:8]
+
+
+def _in_namespace(term: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """Rewrite a pod (anti-)affinity term so that it means the same from another namespace."""
+    kept = {
+        key: term[key] for key in ("labelSelector", "topologyKey", "namespaces", "namespaceSelector") if term.get(key)
+    }
+    if "namespaces" not in kept and "namespaceSelector" not in kept:
+        kept["namespaces"] = [namespace]
+    return kept
+
+
+def rewrite_anti_affinity(text: str, namespace: str, labels: Mapping[str, str], reserved_for: str) -> str:
+    """Rewrite required anti-affinity terms for a placeholder (R8).
+
+    Args:
+        text: canonical JSON of the workload's terms, '' for none.
+        namespace: the workload's.
+        labels: of the workload's pods, to see which terms are against its own kind.
+        reserved_for: `LABEL_RESERVED_FOR`'s value.
+    """
+    terms: list[dict[str, Any]] = []
+    own = {"matchLabels": {LABEL_RESERVED_FOR: reserved_for}}
+    for term in json.loads(text) if text else []:
+        terms.append(_in_namespace(term, namespace))
+        if _matches(term.get("labelSelector"), labels):
+            terms.append({"labelSelector": own, "topologyKey": term["topologyKey"]})
+    return _canonical(sorted(terms, key=_canonical)) if terms else ""
+
+
+def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str) -> str:
+    """Rewrite hard spread constraints: the placeholders of one workload spread among themselves."""
+    kept = []
+    for constraint in json.loads(text) if text else []:
+        if _matches(constraint.get("labelSelector"), labels):
+            rest = {k: v for k, v in constraint.items() if k not in ("labelSelector", "matchLabelKeys")}
+            kept.append(rest | {"labelSelector": {"matchLabels": {LABEL_RESERVED_FOR: reserved_for}}})
+    return _canonical(sorted(kept, key=_canonical)) if kept else ""
+
+
+def own_topology(reservation: Reservation) -> tuple[str, ...]:
+    """Return the topology keys over which the workload's pods avoid each other."""
+    terms = json.loads(reservation.constraints.anti_affinity) if reservation.constraints.anti_affinity else []
+    return tuple(sorted({t["topologyKey"] for t in terms if _matches(t.get("labelSelector"), reservation.labels)}))
+
+
+def plain_tolerations(tolerations: Sequence[Toleration], domain: Domain) -> tuple[Toleration, ...]:
+    """Return a pod's tolerations without the blanket one: with it a placeholder would stay on dying nodes."""
+    if any(not t.key and t.operator == "Exists" for t in tolerations):
+        return tuple(sorted({*(t for t in tolerations if t.key), *domain.constraints.tolerations}))
+    return tuple(sorted(set(tolerations)))
+
+
+def mirror_constraints(reservation: Reservation, domain: Domain) -> Constraints | None:
+    """Return where a workload's mirrors may go within a policy's nodes; None where the selectors exclude each other."""
+    selector = dict(reservation.constraints.node_selector)
+    for key, value in domain.constraints.node_selector:
+        if selector.setdefault(key, value) != value:
+            return None
+    return replace(
+        reservation.constraints,
+        node_selector=tuple(sorted(selector.items())),
+        node_affinity=conjunction(domain.constraints.node_affinity, reservation.constraints.node_affinity),
+        tolerations=plain_tolerations(reservation.constraints.tolerations, domain),
+    )
+
+
+def mirror_shape(
+    reservation: Reservation, constraints: Constraints, resources: tuple[str, ...], priority_class_name: str
+) -> Shape:
+    """Return the placeholder that mirrors one pod of the workload."""
+    workload = reservation.workload
+    value = label_value(str(workload))
+    terms = json.loads(constraints.pod_affinity) if constraints.pod_affinity else []
+    affinity = [_in_namespace(term, workload.namespace) for term in terms]
+    return Shape(
+        requests=amounts(reservation.requests, resources),
+        node_selector=constraints.node_selector,
+        node_affinity=constraints.node_affinity,
+        tolerations=constraints.tolerations,
+        anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, reservation.labels, value),
+        pod_affinity=_canonical(sorted(affinity, key=_canonical)) if affinity else "",
+        topology_spread=rewrite_spread(constraints.topology_spread, reservation.labels, value),
+        scheduler_name=constraints.scheduler_name,
+        runtime_class=constraints.runtime_class,
+        priority_class_name=priority_class_name,
+        reserved_for=str(workload),
+    )

@@ -1,0 +1,384 @@
+"""SlackPolicy as a typed value: what a user writes, checked, with the field's path in every complaint.
+
+The CRD is generated from these models (`slack.planner.crd`), so the API server refuses what they refuse; the
+CLI and the operator check again, because a file is not the API server. `spec: {}` is a good policy (R4).
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from slack.cluster.classes import Toleration
+from slack.cluster.quantity import QuantityError, base_units, cpu_millis
+
+API_VERSION = "resource-slack.io/v1alpha1"
+KIND = "SlackPolicy"
+DEFAULT_RATE = 0.1
+"""S5: the rate where neither the policy nor --extra-capacity-min-rate names one."""
+
+_DURATION = re.compile(r"^(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?$")
+_LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+
+
+class BadPolicy(ValueError):
+    """A policy that cannot be used; each problem names the field's path and what would be right."""
+
+    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
+        self.source = source
+        self.problems = problems
+        super().__init__(f"{source}: " + "; ".join(problems))
+
+
+def parse_duration(text: object) -> timedelta:
+    """Parse `90s`, `10m`, `1h30m` as Go's time.ParseDuration does for whole hours, minutes and seconds.
+
+    Raises:
+        ValueError: for anything else, negative or fractional durations included.
+    """
+    if isinstance(text, timedelta):
+        return text
+    match = _DURATION.match(text) if isinstance(text, str) else None
+    if not match or not any(match.groups()):
+        raise ValueError(f"{text!r} is not a duration such as 30s, 10m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _rate(value: object) -> object:
+    if isinstance(value, str):
+        right = f", {float(value[:-1]) / 100:g}" if re.fullmatch(r"\d+(\.\d+)?%", value) else " such as 0.1"
+        raise ValueError(f"{value!r} is text; write a number{right}")
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is not a number; write a rate such as 0.1")
+    return value
+
+
+def _quantities(value: object) -> object:
+    if value is None or not isinstance(value, Mapping):
+        return value
+    amounts: dict[str, int] = {}
+    for name, text in value.items():
+        try:
+            amount = cpu_millis(str(text)) if name == "cpu" else base_units(str(text))
+        except QuantityError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if amount < 0:
+            raise ValueError(f"{name}: {text!r} is negative; write 0 or more")
+        amounts[str(name)] = amount
+    return amounts
+
+
+def _labels(value: Mapping[str, str]) -> Mapping[str, str]:
+    for key, text in value.items():
+        if not _LABEL_KEY.match(key):
+            raise ValueError(f"{key!r} is not a label key")
+        if not _LABEL_VALUE.match(text):
+            raise ValueError(f"{key}: {text!r} is not a label value")
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, IsADirectoryError):
+        raise ValueError(f"{value!r} is not an IANA time zone such as Europe/Berlin") from None
+    return value
+
+
+def _cron(value: str) -> str:
+    try:
+        CronSim(value, datetime(2024, 1, 1))  # only the expression is checked here
+    except CronSimError as error:
+        raise ValueError(f"{value!r} is not a cron expression of five fields: {error}") from None
+    return value
+
+
+Rate = Annotated[float, BeforeValidator(_rate), Field(ge=0, le=10, allow_inf_nan=False)]
+"""A share of the base: 0.1 is ten percent. Above 10 it is surely a percentage by mistake."""
+Amount = Annotated[dict[str, int], BeforeValidator(_quantities)]
+"""Quantities by resource name: cpu in millicores, everything else in base units."""
+Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+Labels = Annotated[dict[str, str], AfterValidator(_labels)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+
+class TolerationSpec(_Model):
+    """A toleration, as on pods."""
+
+    key: str = ""
+    """Taint key that is tolerated."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Equal compares the value, Exists does not."""
+    value: str = ""
+    """Taint value that is tolerated, for Equal."""
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
+    """Taint effect that is tolerated; all of them when empty."""
+
+    @model_validator(mode="after")
+    def _no_blanket(self) -> Self:
+        if not self.key:
+            raise ValueError("a toleration without a key tolerates every taint, that of a dying node too; name the key")
+        if self.operator == "Exists" and self.value:
+            raise ValueError("operator Exists takes no value; leave it out or use Equal")
+        return self
+
+    def toleration(self) -> Toleration:
+        """Return the planner's value of it."""
+        return Toleration(self.key, self.operator, self.value, self.effect)
+
+
+class Base(StrEnum):
+    """What the rate is taken of."""
+
+    REQUESTED = "Requested"
+    ALLOCATABLE = "Allocatable"
+
+
+class CoverMode(StrEnum):
+    """Which pods must fit the room of one placeholder."""
+
+    EVERYTHING = "Everything"
+    FREQUENT = "Frequent"
+    LARGEST = "Largest"
+    NONE = "None"
+
+
+class LadderStep(_Model):
+    """One step of a ladder: from so many nodes, or so much requested, on, this rate."""
+
+    from_nodes: Annotated[int, Field(ge=0)] | None = None
+    """The step holds from this many eligible nodes on."""
+    from_requested: Amount | None = None
+    """The step holds once the base reaches these amounts in every resource named."""
+    min_rate: Rate
+    """The rate of this step."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.from_nodes is None) == (self.from_requested is None):
+            raise ValueError("give exactly one of fromNodes and fromRequested")
+        return self
+
+
+class ScheduleWindow(_Model):
+    """A time in which the size is another: a cron window with a duration, or one time from start to until."""
+
+    name: str = ""
+    """Shown in status while the window is open."""
+    cron: Annotated[str, AfterValidator(_cron)] | None = None
+    """When the window opens: five cron fields in `timeZone`."""
+    duration: Duration | None = None
+    """How long a cron window stays open."""
+    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    """IANA time zone of `cron`; daylight saving time is followed."""
+    start: datetime | None = None
+    """When a one-time window opens (RFC 3339 with an offset)."""
+    until: datetime | None = None
+    """When a one-time window closes."""
+    min_rate: Rate | None = None
+    """The rate while the window is open."""
+    floor: Amount | None = None
+    """The floor while the window is open."""
+    replicas: Annotated[int, Field(ge=0, le=5000)] | None = None
+    """The number of standard placeholders while the window is open."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.cron is None) == (self.start is None):
+            raise ValueError("give either cron with duration, or start with until")
+        if self.cron is not None and (self.duration is None or self.duration <= timedelta(0)):
+            raise ValueError("a cron window needs a duration such as 12h")
+        if self.start is not None:
+            if self.until is None or self.start.tzinfo is None or self.until.tzinfo is None:
+                raise ValueError("start and until are both needed, with an offset, such as 2026-11-27T06:00:00Z")
+            if self.until <= self.start:
+                raise ValueError("until is not after start")
+        if self.min_rate is None and self.floor is None and self.replicas is None:
+            raise ValueError("the window changes nothing; give minRate, floor or replicas")
+        return self
+
+
+class ExtraCapacity(_Model):
+    """How much room is kept."""
+
+    min_rate: Rate | None = None
+    """S5: extra capacity as a share of the base; the operator's --extra-capacity-min-rate where it is absent."""
+    base: Base = Base.REQUESTED
+    """Requested: the requests of real pods. Allocatable: the nodes' (version 1; the slack's own nodes feed back)."""
+    floor: Amount = Field(default_factory=dict)
+    """Never less than this, whatever the base."""
+    ceiling: Amount = Field(default_factory=dict)
+    """Never more than this, at any instant; wins over everything else."""
+    replicas: Annotated[int, Field(ge=0, le=5000)] | None = None
+    """A fixed number of standard placeholders instead of a rate."""
+    ladder: tuple[LadderStep, ...] = ()
+    """Rates by size of the cluster; the last step that holds is used instead of minRate."""
+    schedule: tuple[ScheduleWindow, ...] = ()
+    """Windows in which the size is another; where several are open the largest wins."""
+
+    @model_validator(mode="after")
+    def _floor_below_ceiling(self) -> Self:
+        for name, amount in self.floor.items():
+            if name in self.ceiling and amount > self.ceiling[name]:
+                raise ValueError(f"floor.{name} is above ceiling.{name}")
+        return self
+
+
+class PodSelector(_Model):
+    """Pods that the cover leaves out: those that match every field given."""
+
+    namespace: str = ""
+    """Namespace of the pods."""
+    owner_kind: str = ""
+    """Kind of their workload: Deployment, StatefulSet, Job, CronJob, ReplicaSet, Pod."""
+    name: str = ""
+    """Name of their workload."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not (self.namespace or self.owner_kind or self.name):
+            raise ValueError("an empty selector would exclude every pod; give namespace, ownerKind or name")
+        return self
+
+
+class Cover(_Model):
+    """Which pods must find the room of one placeholder (S6, R5, R6, R7)."""
+
+    mode: CoverMode = CoverMode.FREQUENT
+    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1."""
+    coverage: Annotated[float, Field(gt=0, le=1)] = 0.99
+    """Share of arrivals that Frequent must cover."""
+    max_shapes: Annotated[int, Field(ge=1, le=64)] = 8
+    """At most so many different covering placeholders."""
+    exclude: tuple[PodSelector, ...] = ()
+    """Pods that need no room kept (R6)."""
+
+
+class Stabilization(_Model):
+    """How fast slack follows; growing is at once, shrinking waits."""
+
+    shrink_delay: Duration = timedelta(minutes=10)
+    """How long less must have been enough before slack shrinks; the autoscaler's own unneeded time by default."""
+    shape_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """How far a wanted shape may move before running placeholders are replaced."""
+    give_up_after: Duration = timedelta(minutes=20)
+    """How long placeholders may stay pending against the autoscaler's refusal; longer than its provision time."""
+
+
+class NodeTemplate(_Model):
+    """A node of a group that may stand at zero, so that shapes for it are known to be feasible (S3)."""
+
+    name: str
+    """Name of the node group, for messages."""
+    labels: Labels = Field(default_factory=dict)
+    """Labels of its nodes."""
+    taints: tuple[Mapping[str, str], ...] = ()
+    """Taints of its nodes: key, value, effect."""
+    allocatable: Amount
+    """Allocatable of its nodes; must have cpu and memory."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        missing = [name for name in ("cpu", "memory") if name not in self.allocatable]
+        if missing:
+            raise ValueError(f"allocatable needs {' and '.join(missing)}")
+        return self
+
+
+class PolicySpec(_Model):
+    """The spec of a SlackPolicy; every field has a default and {} is a good policy."""
+
+    node_selector: Labels = Field(default_factory=dict)
+    """The domain: nodes with these labels; every node that placeholders could go to when empty."""
+    tolerations: tuple[TolerationSpec, ...] = ()
+    """Which tainted nodes belong to the domain."""
+    per_domain: Literal["None", "Zone"] = "None"
+    """Zone: the slack is kept in every zone of the domain, not only in all of them together."""
+    extra_capacity: ExtraCapacity = ExtraCapacity()
+    """How much room is kept."""
+    cover: Cover = Cover()
+    """Which pods must find the room of one placeholder."""
+    granularity: Annotated[int, Field(ge=1, le=100)] = 5
+    """Standard placeholders are at most an average eligible node divided by this."""
+    stabilization: Stabilization = Stabilization()
+    """How fast slack follows."""
+    node_templates: tuple[NodeTemplate, ...] = ()
+    """Nodes of groups that may stand at zero."""
+    scheduler_name: str = "default-scheduler"
+    """The scheduler that places the policy's real pods; two schedulers do not see each other's nominations."""
+    priority_class_name: str = "resource-slack"
+    """PriorityClass of the placeholders; its value must lie from -10 to -1."""
+    dry_run: bool = False
+    """Compute status and write nothing else."""
+
+
+class Policy(_Model):
+    """A policy with its identity. `uid` is empty for a file and for the built-in policy."""
+
+    name: str
+    """metadata.name"""
+    spec: PolicySpec = PolicySpec()
+    """The spec."""
+    uid: str = ""
+    """metadata.uid"""
+    generation: int = 0
+    """metadata.generation"""
+
+
+def _problem(error: Mapping[str, Any], prefix: str) -> str:
+    path = prefix
+    for part in error["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    if error["type"] == "extra_forbidden":
+        return f"{path}: unknown field"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    given = error.get("input")
+    if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
+        message += f", not {given!r}"
+    return f"{path}: {message[0].lower()}{message[1:]}"
+
+
+def parse_policy(document: object, *, source: str) -> Policy:
+    """Check one SlackPolicy document (as decoded from YAML or JSON).
+
+    Args:
+        document: a mapping with apiVersion, kind, metadata and spec.
+        source: what to call it in complaints: a file's name, `slackpolicy/web`.
+
+    Raises:
+        BadPolicy: with every problem found, each naming the field's path.
+    """
+    if not isinstance(document, Mapping):
+        raise BadPolicy(source, (f"expected a {KIND} object, found {type(document).__name__}",))
+    api_version, kind = document.get("apiVersion"), document.get("kind")
+    if api_version != API_VERSION or kind != KIND:
+        raise BadPolicy(
+            source, (f"expected apiVersion {API_VERSION} and kind {KIND}, found {api_version!r}, {kind!r}",)
+        )
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
+        raise BadPolicy(source, ("metadata.name: is missing",))
+    unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
+    if unknown:
+        raise BadPolicy(source, tuple(f"{field}: unknown field" for field in unknown))
+    try:
+        spec = PolicySpec.model_validate(document.get("spec") or {})
+    except ValidationError as error:
+        raise BadPolicy(source, tuple(_problem(dict(e), "spec") for e in error.errors())) from None
+    return Policy(
+        name=name, spec=spec, uid=str(metadata.get("uid") or ""), generation=int(metadata.get("generation") or 0)
+    )

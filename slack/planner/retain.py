@@ -1,0 +1,175 @@
+"""From what should be there to what should be written now (S2, R1-2).
+
+Growing is at once. Shrinking waits until less has been enough for the whole shrink delay. A shape that replaces another
+grows step by step, waits for bound, and the old one shrinks by the same amount of room; a ceiling holds at every
+instant, for it counts what is there as well as what is asked for. A bound placeholder leaves for no other reason.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slack.cluster.snapshot import IntArray
+from slack.planner.outcome import ExistingShape
+from slack.planner.part import Wanted
+from slack.planner.patience import Pods
+from slack.planner.shape import Role
+
+Counts = tuple[tuple[float, int], ...]
+_STEPS = 4
+"""A replacement takes about so many steps, so that it never asks for twice the slack at once."""
+_ORDER = {Role.COVER: 0, Role.MIRROR: 1, Role.FILL: 2}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """What one shape's ReplicaSet should say now."""
+
+    wanted: Wanted
+    """With count 0 for a shape that is being retired."""
+    replicas: int
+    retiring: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """What is there, in one policy."""
+
+    existing: Mapping[str, ExistingShape]
+    pods: Mapping[str, Pods]
+    ceiling: IntArray
+    """[R]"""
+    caps: Mapping[str, int]
+    now: float
+    shrink_delay_seconds: float
+
+    def replicas(self, name: str) -> int:
+        """Return spec.replicas of a shape, 0 where there is none."""
+        there = self.existing.get(name)
+        return there.replicas if there else 0
+
+    def bound(self, name: str) -> int:
+        """Return its bound placeholders."""
+        return self.pods[name].bound if name in self.pods else 0
+
+    def used(self, name: str) -> int:
+        """Return what it may take at this instant: what is asked for, or what is still there of it."""
+        pods = self.pods.get(name, Pods(0, 0, 0.0))
+        return max(self.replicas(name), pods.bound + pods.pending)
+
+
+def remember(counts: Counts, count: int, replicas: int, scene: Scene) -> Counts:
+    """Add a wanted count to those of the window; what no later maximum can come from is dropped."""
+    start = scene.now - scene.shrink_delay_seconds
+    kept = [(at, c) for at, c in counts if at > start and c > count]
+    if not counts and replicas > count:
+        kept = [(scene.now, replicas)]  # first seen, or restarted: the delay begins now
+    return (*kept, (scene.now, count))
+
+
+def steady(count: int, counts: Counts, replicas: int) -> int:
+    """Return the replicas of a shape that nothing replaces: up at once, down to the window's largest."""
+    return count if count >= replicas else min(replicas, max(count, *(c for _, c in counts)))
+
+
+def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted]) -> list[Wanted]:
+    """Return the wanted shapes that do an unwanted one's work.
+
+    A standard placeholder is replaced by the other standard ones of its zone; a covering one by any that is at least as
+    large, or that took its place when the cover was chosen anew (same constraints); a mirror by its workload's.
+    """
+    same = [w for w in wanted if w.role is old.role]
+    if old.role is Role.MIRROR:
+        return [w for w in same if w.shape.reserved_for == old.shape.reserved_for]
+    zone = dict(old.shape.node_selector)
+    if old.role is Role.FILL:
+        return [w for w in same if dict(w.shape.node_selector) == zone] or same
+    return [w for w in same if w.shape.constraints == old.shape.constraints or bool((w.vector >= vector).all())]
+
+
+def _still_needed(wanted: Sequence[Wanted], vector: IntArray, scene: Scene) -> int:
+    """Return how many of an old shape must stay until what replaces it is bound."""
+    missing = np.zeros_like(vector)
+    for w in wanted:
+        bound = min(scene.bound(w.shape.name), w.count)
+        # A probe that is held back cannot be bound before the old ones make room for it: it does not keep them.
+        held = 1 if w.shape.name in scene.caps and bound < w.count else 0
+        missing = missing + max(w.count - bound - held, 0) * w.vector
+    need = (missing > 0) & (vector > 0)
+    return int(np.max(-(-missing[need] // vector[need]), initial=0))
+
+
+def _within_ceiling(targets: list[Target], scene: Scene) -> list[Target]:
+    """Cut growth to what the ceiling leaves beside all that is there, and shrink what is above it at once."""
+    used = np.zeros_like(scene.ceiling)
+    for t in targets:
+        used = used + scene.used(t.wanted.shape.name) * t.wanted.vector
+    result: dict[int, int] = {}
+    blocked = np.zeros_like(scene.ceiling)
+    order = sorted(range(len(targets)), key=lambda i: (_ORDER[targets[i].wanted.role], targets[i].wanted.shape.name))
+    for i in order:
+        t = targets[i]
+        now = scene.used(t.wanted.shape.name)
+        if t.replicas <= now:
+            result[i] = t.replicas
+            continue
+        vector = t.wanted.vector
+        takes = vector > 0
+        more = int(np.min((scene.ceiling - used)[takes] // vector[takes], initial=t.replicas - now))
+        more = max(min(more, t.replicas - now), 0)
+        used = used + more * vector
+        result[i] = now + more
+        if now + more < t.replicas:
+            blocked = np.maximum(blocked, vector)
+    planned = np.zeros_like(scene.ceiling)
+    for i, t in enumerate(targets):
+        planned = planned + result[i] * t.wanted.vector
+    # What is above the ceiling goes now; and old shapes make way for at least one of what replaces them.
+    for i in sorted(range(len(targets)), key=lambda i: (not targets[i].retiring, -_ORDER[targets[i].wanted.role])):
+        vector, retiring = targets[i].wanted.vector, targets[i].retiring
+        over = planned + (blocked if retiring else 0) - scene.ceiling
+        need = (over > 0) & (vector > 0)
+        if not need.any():
+            continue
+        less = min(int(np.max(-(-over[need] // vector[need]))), result[i])
+        result[i] -= less
+        planned = planned - less * vector
+    return [Target(t.wanted, result[i], t.retiring) for i, t in enumerate(targets)]
+
+
+def retain(
+    wanted: Sequence[Wanted], resources: tuple[str, ...], memory: Mapping[str, Counts], scene: Scene
+) -> tuple[tuple[Target, ...], dict[str, Counts]]:
+    """Work out the replicas of every shape, wanted or there.
+
+    Returns:
+        targets sorted by role and name, and the counts to remember.
+    """
+    names = {w.shape.name for w in wanted}
+    old = [there for name, there in sorted(scene.existing.items()) if name not in names]
+    counts: dict[str, Counts] = {}
+    targets: list[Target] = []
+    exchanged: set[str] = set()
+    for there in old:
+        name, vector = there.shape.name, there.shape.vector(resources)
+        counts[name] = remember(memory.get(name, ()), 0, there.replicas, scene)
+        new = _replaced_by(there, vector, wanted)
+        if new:
+            replicas = min(there.replicas, _still_needed(new, vector, scene))
+            if there.replicas > 0:
+                exchanged.update(w.shape.name for w in new)
+        else:
+            replicas = steady(0, counts[name], there.replicas)
+        targets.append(Target(Wanted(there.shape, there.role, 0, vector), replicas, retiring=True))
+    for w in wanted:
+        name = w.shape.name
+        replicas = scene.replicas(name)
+        counts[name] = remember(memory.get(name, ()), w.count, replicas, scene)
+        target = steady(w.count, counts[name], replicas)
+        if name in exchanged:
+            step = max(1, -(-w.count // _STEPS))
+            target = min(target, max(replicas, scene.bound(name) + step))
+        targets.append(Target(w, min(target, scene.caps.get(name, target)), retiring=False))
+    targets = _within_ceiling(targets, scene)
+    return tuple(sorted(targets, key=lambda t: (_ORDER[t.wanted.role], t.retiring, t.wanted.shape.name))), counts

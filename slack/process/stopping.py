@@ -1,0 +1,53 @@
+"""One event that says: stop. Signals set it, and so does whoever finds that the process cannot go on.
+
+The first reason given is kept, with the exit code that goes with it; later ones change nothing. Any thread may ask or
+set it. The main thread waits on it and stops everything else in order.
+"""
+
+import signal
+import threading
+from types import FrameType
+
+
+class Stopping:
+    """Why and when the process ends.
+
+    >>> stopping = Stopping()
+    >>> stopping.request("the lease is lost", exit_code=1)
+    >>> stopping.requested, stopping.exit_code, stopping.reason
+    (True, 1, 'the lease is lost')
+    """
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.exit_code = 0
+        self.reason = ""
+        self._lock = threading.Lock()
+
+    @property
+    def requested(self) -> bool:
+        """Whether somebody has asked for the end."""
+        return self.event.is_set()
+
+    def request(self, reason: str, *, exit_code: int = 0) -> None:
+        """Ask for the end; only the first call counts."""
+        with self._lock:
+            if not self.event.is_set():
+                self.reason, self.exit_code = reason, exit_code
+                self.event.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block until the end is asked for; False when the time ran out."""
+        return self.event.wait(timeout)
+
+    def on_signals(self) -> None:
+        """Let SIGTERM and SIGINT ask for an orderly end, a second one end at once. Main thread only."""
+
+        def handle(number: int, _: FrameType | None) -> None:
+            name = signal.Signals(number).name
+            signal.signal(number, signal.SIG_DFL)  # whoever signals again does not want to wait
+            # the interrupted main thread may hold the lock of `request`: another thread takes it instead
+            threading.Thread(target=self.request, args=(name,), name="stop", daemon=True).start()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, handle)

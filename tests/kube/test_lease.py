@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slack.kube.connection import Connection
+from slack.kube.errors import ApiError, Unreachable
+from slack.kube.lease import Elector, LeaseTimes
+from tests.kube.fake_api import FakeApi, eventually
+
+KEY = ("coordination.k8s.io/v1", "leases", "n", "resource-slack")
+
+
+class Clock:
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def elector(connection: Connection, identity: str, clock: Callable[[], float], **options: Any) -> Elector:
+    return Elector(connection, namespace="n", name="resource-slack", identity=identity, clock=clock, **options)
+
+
+def spec(api: FakeApi) -> dict[str, Any]:
+    return cast("dict[str, Any]", api.objects[KEY]["spec"])
+
+
+def test_the_first_candidate_creates_the_lease_and_leads(api: FakeApi, connection: Connection) -> None:
+    a = elector(connection, "a", Clock())
+    assert not a.is_leader
+    a.turn()
+    assert a.is_leader
+    assert (spec(api)["holderIdentity"], spec(api)["leaseDurationSeconds"], spec(api)["leaseTransitions"]) == (
+        "a",
+        15,
+        0,
+    )
+    assert spec(api)["renewTime"].endswith("Z")
+
+
+def test_a_second_candidate_waits_while_the_first_renews(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock)
+    for _ in range(20):
+        a.turn()
+        b.turn()
+        assert (a.is_leader, b.is_leader) == (True, False)
+        clock.now += 2
+    assert b.holder == "a"
+
+
+def test_a_lease_that_is_not_renewed_is_taken_after_its_duration(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock)
+    a.turn()
+    b.turn()
+    clock.now += 14.9
+    b.turn()
+    assert not b.is_leader
+    clock.now += 0.2
+    b.turn()
+    assert b.is_leader
+    assert not a.is_leader
+    assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"], b.transitions) == ("b", 1, 1)
+
+
+def test_the_holders_own_duration_counts(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a = elector(connection, "a", clock, times=LeaseTimes(60, 40, 5))
+    b = elector(connection, "b", clock)
+    a.turn()
+    b.turn()
+    clock.now += 30
+    b.turn()
+    assert not b.is_leader
+
+
+def test_without_the_api_the_leader_steps_down_before_anybody_can_take_the_lease(
+    api: FakeApi, connection: Connection
+) -> None:
+    clock = Clock()
+    lost: list[bool] = []
+    a: Elector = elector(connection, "a", clock, on_lost=lambda: lost.append(a.is_leader))
+    b = elector(connection, "b", clock)
+    a.turn()
+    b.turn()
+    began = clock.now
+    api.stop()
+    while a.is_leader:
+        a.turn()
+        clock.now += 0.5
+    assert clock.now - began <= 10.0
+    a.turn()
+    assert lost == [False], "told once, and is_leader was false already"
+    assert a.last_error
+    api.start()
+    clock.now = began + 10.1
+    b.turn()
+    assert not b.is_leader
+
+
+def test_is_leader_turns_false_while_the_thread_is_stuck(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a = elector(connection, "a", clock)
+    a.turn()
+    clock.now += 10.0
+    assert not a.is_leader
+
+
+def test_who_finds_another_holder_stops_at_once(api: FakeApi, connection: Connection) -> None:
+    clock, lost = Clock(), []
+    a = elector(connection, "a", clock, on_lost=lambda: lost.append(1))
+    a.turn()
+    api.put("/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack", spec={"holderIdentity": "thief"})
+    a.turn()
+    assert (a.is_leader, lost, a.holder) == (False, [1], "thief")
+
+
+def test_a_machine_that_slept_is_no_leader_when_it_wakes_up(api: FakeApi, connection: Connection) -> None:
+    clock, lost, started = Clock(), [], []
+    a = elector(connection, "a", clock, on_lost=lambda: lost.append(1), on_started=lambda: started.append(1))
+    a.turn()
+    clock.now += 3600
+    assert not a.is_leader
+    a.turn()
+    assert (lost, started) == ([1], [1, 1]), "lost once, and won again as nobody had taken it"
+
+
+def test_wall_clocks_of_other_machines_play_no_part(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock)
+    a.turn()
+    for stamp in ("1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", None):
+        path = "/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack"
+        api.put(path, spec=spec(api) | {"renewTime": stamp})
+        b.turn()
+        assert not b.is_leader
+    clock.now += 15.1
+    b.turn()
+    assert b.is_leader
+
+
+def test_release_lets_the_next_one_in_at_once(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock)
+    a.turn()
+    b.turn()
+    a.release()
+    assert not a.is_leader
+    assert spec(api)["holderIdentity"] is None
+    b.turn()
+    assert b.is_leader
+    a.release()
+    assert spec(api)["holderIdentity"] == "b", "what is not ours is not released"
+
+
+def test_a_deleted_lease_is_made_again(api: FakeApi, connection: Connection) -> None:
+    a = elector(connection, "a", Clock())
+    a.turn()
+    del api.objects[KEY]
+    a.turn()
+    assert a.is_leader
+    assert spec(api)["holderIdentity"] == "a"
+
+
+def test_labels_of_the_lease_are_kept(api: FakeApi, connection: Connection) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack"
+    api.put(path, metadata={"labels": {"team": "x"}}, spec={})
+    a = elector(connection, "a", Clock())
+    a.turn()
+    assert a.is_leader
+    assert api.objects[KEY]["metadata"]["labels"] == {"team": "x"}
+
+
+def test_threads_elect_one_and_stop_hands_over(api: FakeApi, connection: Connection) -> None:
+    times = LeaseTimes(1.0, 0.6, 0.05)
+    a, b = (
+        Elector(connection, namespace="n", name="resource-slack", identity=name, times=times) for name in ("a", "b")
+    )
+    a.start()
+    eventually(lambda: a.is_leader)
+    b.start()
+    time.sleep(0.3)
+    assert not b.is_leader
+    began = time.monotonic()
+    a.stop()
+    assert not a.is_leader
+    eventually(lambda: b.is_leader)
+    assert time.monotonic() - began < 0.6
+    b.stop()
+    assert spec(api)["holderIdentity"] is None
+
+
+def test_a_callback_that_raises_does_not_end_the_elector(api: FakeApi, connection: Connection) -> None:
+    called = threading.Event()
+
+    def broken() -> None:
+        called.set()
+        raise RuntimeError("a bug")
+
+    a = elector(connection, "a", time.monotonic, times=LeaseTimes(1.0, 0.6, 0.02), on_started=broken)
+    a.start()
+    assert called.wait(2)
+    time.sleep(0.8)
+    assert a.is_leader, "still renewing"
+    a.stop()
+
+
+def test_times_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValueError, match="must fall"):
+        LeaseTimes(10, 10, 2)
+
+
+class Server:
+    """One lease behind a wire that delays and breaks before or after the write."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.fate = "ok"
+        self.pass_time: Callable[[], None] = lambda: None
+
+    def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
+        if self.fate == "lost before":
+            raise Unreachable("lost")
+        if self.fate == "slow before":
+            self.pass_time()
+        if method == "GET":
+            if self.lease is None:
+                raise ApiError(404, "NotFound", "")
+        elif method == "POST" and self.lease is not None:
+            raise ApiError(409, "AlreadyExists", "")
+        elif method == "PUT" and (
+            self.lease is None or body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]
+        ):
+            raise ApiError(409, "Conflict", "")
+        if method != "GET":
+            self.version += 1
+            self.lease = json.loads(json.dumps(body))
+            assert self.lease is not None
+            self.lease["metadata"] |= {"resourceVersion": str(self.version), "uid": "u"}
+        if self.fate == "slow after":
+            self.pass_time()
+        if self.fate == "lost after" and method != "GET":
+            raise Unreachable("lost")
+        return json.dumps(self.lease).encode()
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["turn", "turn", "turn", "release"]),
+        st.integers(0, 2),
+        st.sampled_from(["ok", "ok", "ok", "lost before", "lost after", "slow before", "slow after"]),
+        st.floats(0, 12),
+        st.floats(0, 30),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps)
+def test_there_are_never_two_leaders(steps: list[tuple[str, int, str, float, float]]) -> None:
+    server, base = Server(), Clock(0.0)
+    candidates = [
+        elector(cast("Connection", server), str(i), lambda offset=i * 1e5: base.now + offset)  # type: ignore[misc]
+        for i in range(3)
+    ]
+
+    def check() -> None:
+        assert sum(candidate.is_leader for candidate in candidates) <= 1
+
+    for action, who, fate, wait, delay in steps:
+
+        def meanwhile(who: int = who, delay: float = delay) -> None:
+            """While one candidate's request hangs, the next one looks, time passes, and it looks again."""
+            server.fate = "ok"
+            for seconds in (0.0, delay):
+                base.now += seconds
+                check()
+                candidates[(who + 1) % 3].turn()
+                check()
+
+        base.now += wait
+        check()
+        server.fate, server.pass_time = fate, meanwhile
+        getattr(candidates[who], action)()
+        check()

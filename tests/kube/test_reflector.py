@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from slack.kube.connection import Connection
+from slack.kube.reflector import Reflector
+from slack.kube.retry import Backoff
+from slack.kube.watch import EventType
+from tests.kube.fake_api import FakeApi, Reply, eventually, status_body
+
+THINGS = "/apis/test/v1/things"
+
+
+class Meta(msgspec.Struct):
+    name: str
+
+
+class Thing(msgspec.Struct):
+    metadata: Meta
+    value: int = 0
+
+
+class Store:
+    """A sink that forgets at `end` what the generation did not show, and remembers its calls."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, int] = {}
+        self.calls: list[str] = []
+        self.fail_next = False
+        self._seen: set[str] = set()
+
+    def begin(self) -> None:
+        self.calls.append("begin")
+        self._seen = set()
+
+    def apply(self, events: Sequence[tuple[EventType, Thing]]) -> None:
+        if self.fail_next:
+            self.fail_next = False
+            raise RuntimeError("a bug in the sink")
+        self.calls.append(f"apply {len(events)}")
+        for kind, thing in events:
+            if kind is EventType.DELETED:
+                self.things.pop(thing.metadata.name, None)
+            else:
+                self.things[thing.metadata.name] = thing.value
+                self._seen.add(thing.metadata.name)
+
+    def end(self) -> None:
+        self.calls.append("end")
+        self.things = {name: value for name, value in self.things.items() if name in self._seen}
+
+
+Start = Callable[..., tuple[Reflector[Thing], Store]]
+
+
+@pytest.fixture
+def start(connection: Connection) -> Iterator[Start]:
+    running: list[Reflector[Thing]] = []
+
+    def start(*, wait: bool = True, **options: Any) -> tuple[Reflector[Thing], Store]:
+        store = Store()
+        reflector = Reflector(connection, THINGS, Thing, store, backoff=Backoff(0.02, 0.1), **options)
+        running.append(reflector)
+        reflector.start()
+        assert not wait or reflector.wait_synced(5)
+        return reflector, store
+
+    yield start
+    for reflector in running:
+        reflector.stop()
+
+
+def server(api: FakeApi) -> dict[str, int]:
+    return {key[3]: body.get("value", 0) for key, body in api.objects.items()}
+
+
+def fill(api: FakeApi, *names: str, value: int = 1) -> None:
+    for name in names:
+        api.put(f"/apis/test/v1/namespaces/ns/things/{name}", value=value)
+
+
+def drop(api: FakeApi, name: str) -> None:
+    api.remove(f"/apis/test/v1/namespaces/ns/things/{name}")
+
+
+def test_a_watchlist_brings_what_is_there_and_then_what_changes(api: FakeApi, start: Start) -> None:
+    fill(api, "a", "b")
+    reflector, store = start(label_selector="x=y", field_selector="status.phase!=Failed")
+    fill(api, "c")
+    fill(api, "a", value=7)
+    drop(api, "b")
+    eventually(lambda: store.things == {"a": 7, "c": 1})
+    query = api.last("watchlist").query
+    assert query["sendInitialEvents"] == query["allowWatchBookmarks"] == "true"
+    assert (query["resourceVersionMatch"], query["watch"]) == ("NotOlderThan", "1")
+    assert 300 <= int(query["timeoutSeconds"]) <= 600
+    assert (query["labelSelector"], query["fieldSelector"]) == ("x=y", "status.phase!=Failed")
+    assert "resourceVersion" not in query
+    assert (reflector.counters.watchlists, reflector.counters.lists, api.count("list")) == (1, 0, 0)
+    assert reflector.counters.events == 5
+
+
+def test_a_refused_watchlist_falls_back_to_pages_and_is_not_asked_again(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    fill(api, *"abcde")
+    reflector, store = start(page_size=2)
+    assert store.things == server(api)
+    assert [seen.query.get("limit") for seen in api.seen if seen.verb == "list"] == ["2", "2", "2"]
+    assert "resourceVersion" not in api.last("list").query, "the server ignores the limit with a resourceVersion of 0"
+    eventually(lambda: api.count("watch") == 1)
+    api.compact()
+    api.end_watches()
+    eventually(lambda: reflector.counters.lists == 2 and reflector.synced)
+    assert api.count("watchlist") == 1
+
+
+def test_an_expired_continue_token_restarts_the_list(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    fill(api, *"abcd")
+    page = {"metadata": {"resourceVersion": "50", "continue": "50:2"}, "items": [{"metadata": {"name": "old"}}]}
+    api.script("list", Reply(body=page))
+    api.compacted = 60
+    reflector, store = start(page_size=10)
+    assert store.calls[0:2] == ["begin", "apply 1"]
+    assert store.calls[2] == "begin"
+    assert store.things == server(api), "what only the broken list had shown is gone"
+    assert (reflector.counters.lists, reflector.counters.expired) == (2, 1)
+
+
+def test_a_page_that_fails_once_is_asked_again_without_restarting_the_list(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    fill(api, *"abcd")
+    first = {"metadata": {"resourceVersion": "104", "continue": "104:1"}, "items": [api.objects[min(api.objects)]]}
+    api.script("list", Reply(body=first), Reply.status(503), Reply.status(429))
+    reflector, store = start(page_size=1)
+    assert store.things == server(api)
+    assert store.calls.count("begin") == 1
+    assert (reflector.counters.lists, reflector.counters.errors) == (1, 2)
+
+
+@pytest.mark.parametrize("as_status", [False, True])
+def test_a_410_drops_what_vanished_meanwhile(api: FakeApi, start: Start, as_status: bool) -> None:
+    fill(api, "a", "b", "c")
+    reflector, store = start()
+    api.gone_as_status = as_status
+    with api.changed:  # the watch ends before it could tell
+        del api.objects["test/v1", "things", "ns", "b"]
+        api.compact()
+        api.end_watches()
+    eventually(lambda: store.things == {"a": 1, "c": 1})
+    assert reflector.counters.expired == 1
+    assert reflector.counters.watchlists == 2
+    assert reflector.counters.errors == 0, "a 410 is no error and needs no pause"
+
+
+def test_while_syncing_again_the_reflector_says_it_is_not_synced(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, _ = start()
+    api.script("watchlist", Reply(hang=True))
+    api.compact()
+    api.end_watches()
+    eventually(lambda: api.count("watchlist") == 2)
+    assert not reflector.synced
+
+
+def test_a_server_that_expires_what_it_just_gave_is_not_listed_without_pause(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    fill(api, "a")
+    api.compacted = 10**6
+    api.version = 10**6
+    api.script("watch", *[Reply.status(410, "Expired")] * 1000)
+    _, _ = start()
+    time.sleep(0.5)
+    assert api.count("list") < 30
+
+
+@pytest.mark.parametrize("code", [429, 500, 503, 504])
+def test_an_error_inside_the_watch_is_survived_with_the_version_kept(api: FakeApi, start: Start, code: int) -> None:
+    fill(api, "a")
+    reflector, store = start()
+    fill(api, "b")
+    eventually(lambda: "b" in store.things)
+    version = reflector._decoder.resource_version
+    api.push(json.dumps({"type": "ERROR", "object": status_body(code, "Broken")}).encode() + b"\n")
+    fill(api, "c")
+    eventually(lambda: "c" in store.things)
+    assert api.last("watch").query["resourceVersion"] == version
+    assert (reflector.counters.errors, reflector.counters.watchlists) == (1, 1)
+
+
+def test_retry_after_of_a_429_is_honoured(api: FakeApi, start: Start) -> None:
+    api.script("watchlist", Reply.status(429, "TooManyRequests", retry_after=1))
+    began = time.monotonic()
+    reflector, _ = start()
+    assert time.monotonic() - began >= 1.0
+    assert reflector.counters.errors == 1
+
+
+def test_retry_after_inside_a_status_body_is_honoured(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    api.script("watchlist", Reply.status(503, retryAfterSeconds=1))
+    began = time.monotonic()
+    start()
+    assert time.monotonic() - began >= 1.0
+
+
+def test_a_too_large_version_waits_and_then_lists(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    too_large = Reply.status(504, "Timeout", causes=[{"reason": "ResourceVersionTooLarge"}])
+    reflector, _ = start()
+    api.script("watch", *[too_large] * 4)
+    api.end_watches()
+    eventually(lambda: api.count("watch") >= 5)
+    assert reflector.counters.watchlists == 1, "a server that catches up is watched from where we were"
+    api.script("watch", *[too_large] * 5)
+    fill(api, "b")
+    api.end_watches()
+    eventually(lambda: reflector.counters.watchlists == 2)
+
+
+def test_a_reset_in_the_middle_of_a_line_loses_and_doubles_nothing(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, store = start()
+    line = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "half"}, "value": 3}}).encode()
+    api.push(line[: len(line) // 2])
+    time.sleep(0.05)
+    api.end_watches(reset=True)
+    eventually(lambda: api.count("watch") == 1)
+    fill(api, "b")
+    eventually(lambda: store.things == {"a": 1, "b": 1})
+    assert (reflector.counters.errors, reflector.counters.decode_errors, reflector.counters.watchlists) == (1, 0, 1)
+
+
+def test_a_connection_cut_in_the_initial_events_syncs_again_without_an_end(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    ghost = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "ghost", "resourceVersion": "9"}}}).encode()
+    api.script("watchlist", Reply(body=ghost + b"\n", cut=True))
+    reflector, store = start()
+    assert store.things == {"a": 1}
+    assert reflector.counters.watchlists == 2
+    assert store.calls.count("end") == 1
+
+
+def test_a_server_that_knows_no_initial_events_is_listed(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    api.script("watchlist", Reply(), Reply())
+    reflector, store = start()
+    assert store.things == {"a": 1}
+    assert reflector.counters.lists == 1
+
+
+def test_garbage_is_counted_and_named_and_the_watch_goes_on(
+    api: FakeApi, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    reflector, store = start()
+    with caplog.at_level(logging.WARNING):
+        api.push(b"garbage\n\n")
+        api.put("/apis/test/v1/namespaces/ns/things/odd", value="t0ken")
+        fill(api, "b")
+        eventually(lambda: "b" in store.things)
+    assert reflector.counters.decode_errors == 2
+    assert "ns/odd" in caplog.text
+    assert "t0ken" not in caplog.text
+    assert api.count("watch") == 0, "still the first stream"
+
+
+def test_a_huge_line_makes_it_sync_again(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, store = start(max_line_bytes=10_000)
+    api.push(b"x" * 20_000)
+    eventually(lambda: reflector.counters.watchlists == 2 and reflector.synced)
+    fill(api, "b")
+    eventually(lambda: "b" in store.things)
+
+
+def test_a_server_that_goes_and_comes_back_is_watched_from_where_we_were(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, store = start()
+    api.stop()
+    eventually(lambda: reflector.counters.errors >= 5)
+    assert reflector.synced
+    assert store.things == {"a": 1}
+    fill(api, "b")
+    api.start()
+    eventually(lambda: store.things == {"a": 1, "b": 1})
+    assert reflector.counters.watchlists == 1
+
+
+def test_a_server_that_is_away_at_the_start_is_waited_for(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    api.stop()
+    reflector, store = start(wait=False)
+    eventually(lambda: reflector.counters.errors >= 3)
+    assert not reflector.synced
+    assert reflector.last_heard_age(time.monotonic()) == math.inf
+    assert reflector.last_error
+    assert store.calls == []
+    api.start()
+    assert reflector.wait_synced(5)
+    assert reflector.last_error is None
+
+
+def test_after_a_bookmark_the_watch_resumes_from_its_version(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, _ = start()
+    version = api.bookmark()
+    time.sleep(0.05)
+    api.end_watches()
+    eventually(lambda: api.count("watch") == 1)
+    assert api.last("watch").query["resourceVersion"] == str(version)
+    assert reflector.last_heard_age(time.monotonic()) < 5
+
+
+def test_a_silent_connection_is_given_up_and_opened_again(api: FakeApi, start: Start) -> None:
+    fill(api, "a")
+    reflector, store = start(idle_seconds=0.2)
+    eventually(lambda: reflector.counters.idle_timeouts >= 2)
+    fill(api, "b")
+    eventually(lambda: "b" in store.things)
+    assert reflector.counters.watchlists == 1
+
+
+def test_an_orderly_end_is_no_error(api: FakeApi, start: Start) -> None:
+    reflector, store = start()
+    fill(api, "a")
+    eventually(lambda: "a" in store.things)
+    api.end_watches()
+    eventually(lambda: api.count("watch") == 1)
+    assert reflector.counters.errors == 0
+
+
+def test_a_sink_that_raises_gets_everything_again(api: FakeApi, start: Start) -> None:
+    reflector, store = start()
+    store.fail_next = True
+    fill(api, "a")
+    eventually(lambda: reflector.counters.watchlists == 2 and store.things == {"a": 1})
+
+
+def test_stop_returns_at_once_from_a_blocked_read(api: FakeApi, start: Start) -> None:
+    reflector, store = start()
+    began = time.monotonic()
+    reflector.stop()
+    assert time.monotonic() - began < 0.5
+    assert reflector._thread is not None
+    assert not reflector._thread.is_alive()
+    reflector.stop()
+    fill(api, "late")
+    assert store.things == {}
+
+
+def test_stop_ends_a_pause(api: FakeApi, start: Start) -> None:
+    api.script("watchlist", Reply.status(429, retry_after=60))
+    reflector, _ = start(wait=False)
+    eventually(lambda: reflector.counters.errors == 1)
+    began = time.monotonic()
+    reflector.stop()
+    assert time.monotonic() - began < 0.5
+
+
+def test_stop_in_the_middle_of_a_list_leaves_the_sink_alone(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    api.script("list", Reply(body=b'{"metadata":{"resourceVersion":"1"},"items":[', hang=True))
+    reflector, store = start(wait=False)
+    eventually(lambda: reflector._stream is not None and api.count("list") == 1)
+    time.sleep(0.05)
+    reflector.stop()
+    assert reflector._thread is not None
+    assert not reflector._thread.is_alive()
+    assert store.calls == []
+
+
+def test_a_list_in_which_everything_is_new_equals_the_server_after_any_storm(api: FakeApi, start: Start) -> None:
+    _, store = start()
+    done = threading.Event()
+
+    def storm() -> None:
+        for i in range(400):
+            fill(api, f"t{i % 37}", value=i)
+            if i % 5 == 4 and (("test/v1", "things", "ns", f"t{(i - 2) % 37}") in api.objects):
+                drop(api, f"t{(i - 2) % 37}")
+            if i % 60 == 59:
+                api.end_watches(reset=i % 120 == 119)
+            if i == 250:
+                api.compact()
+                api.end_watches()
+        done.set()
+
+    threading.Thread(target=storm).start()
+    assert done.wait(20)
+    eventually(lambda: store.things == server(api), 10)
