@@ -63,7 +63,8 @@ demo: $(READY)
 	@printf '\n%s\n\n' 'And for the database? It is large and never comes in a burst: its annotation leaves it out.'
 	@echo '$$ resource-slack explain -n db sts/postgres $(EXAMPLE)'
 	@$(BIN)/resource-slack explain -n db sts/postgres $(EXAMPLE)
-	@printf '\n%s\n' \
+	@printf '\n'
+	@printf '%s\n' \
 	  'Next:' \
 	  '  your own cluster, read-only    kubectl get nodes,pods -A -o json | $(BIN)/resource-slack plan --snapshot -' \
 	  '  the whole loop, for real       make demo-cluster' \

@@ -63,9 +63,9 @@ WORKERS: tuple[tuple[str, str, int, str, str, float], ...] = (
     ("data", "exports", 2, "500m", "4Gi", 2),
 )
 JOBS: tuple[tuple[str, str, str, str, float], ...] = (
-    ("data", "nightly-report-29470", "2", "4Gi", 0.6),
-    ("data", "reindex-29471", "1", "2Gi", 0.2),
-    ("pay", "settle-29471", "500m", "1Gi", 0.1),
+    ("data", "nightly-report-29473740", "2", "4Gi", 0.6),
+    ("data", "reindex-29474045", "1", "2Gi", 0.2),
+    ("pay", "settle-29474050", "500m", "1Gi", 0.1),
 )
 DAEMONS: tuple[tuple[str, str, str, str], ...] = (
     ("kube-system", "node-agent", "100m", "200Mi"),

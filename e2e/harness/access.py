@@ -1,4 +1,4 @@
-"""Who may do what: kubeconfig files for users by certificate and for service accounts by token, and roles bound to them.
+"""Who may do what: kubeconfig files for users (certificates) and service accounts (tokens), and roles bound to them.
 
 The operator under test runs with exactly the role of its manifest, so a missing rule fails a test as it would fail in a
 user's cluster. The harness itself is cluster-admin and shows as such in the audit log.
@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from e2e.harness.api import Api, Json
-from e2e.harness.certificates import Pair
+from e2e.harness.certificates import Authority
 from e2e.harness.errors import HarnessError
 
 RBAC = "rbac.authorization.k8s.io"
@@ -44,11 +44,40 @@ def write_kubeconfig(path: Path, server: str, authority: Path, user: Mapping[str
     return path
 
 
-def certificate_access(path: Path, server: str, authority: Path, user: str, pair: Pair) -> Access:
-    """Give a user that is named by a client certificate."""
-    section = {"client-certificate-data": _data(pair.certificate), "client-key-data": _data(pair.key)}
-    write_kubeconfig(path, server, authority, section)
-    return Access(user, path, Api(server, authority, pair.certificate, pair.key))
+class Identities:
+    """The identities of one cluster: users that its authority signs for, and its service accounts.
+
+    Usage:
+
+        identities = Identities(server, authority, run_folder / "kubeconfig")
+        identities.user("admin", ["system:masters"]).api.items("/api/v1/nodes")
+    """
+
+    def __init__(self, server: str, authority: Authority, folder: Path) -> None:
+        self.server = server
+        self.authority = authority
+        self._folder = folder
+        self._users: dict[str, Access] = {}
+
+    @property
+    def admin(self) -> Access:
+        """The cluster-admin that the harness itself acts as."""
+        return self.user("admin", ["system:masters"])
+
+    def user(self, name: str, groups: Sequence[str] = ()) -> Access:
+        """Return a user named by a client certificate; it may do nothing until a role is granted to it."""
+        if name not in self._users:
+            pair = self.authority.issue(name, organizations=groups)
+            path = self._folder / name.replace(":", "_")
+            ca = self.authority.certificate_path
+            section = {"client-certificate-data": _data(pair.certificate), "client-key-data": _data(pair.key)}
+            write_kubeconfig(path, self.server, ca, section)
+            self._users[name] = Access(name, path, Api(self.server, ca, pair.certificate, pair.key))
+        return self._users[name]
+
+    def service_account(self, namespace: str, name: str) -> Access:
+        """Return a service account's identity (made if need be); it may do nothing until a role is granted to it."""
+        return service_account_access(self.admin.api, self._folder / f"{namespace}_{name}", namespace, name)
 
 
 def service_account_access(admin: Api, path: Path, namespace: str, name: str, seconds: int = 86400) -> Access:

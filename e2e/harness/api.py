@@ -1,7 +1,7 @@
 """Requests to an API server, as plain JSON.
 
-The official client's models cost half a millisecond an object and know no custom resources; the suites read thousands of
-pods and send manifests as dictionaries. So: urllib3, a client certificate or token, and discovery for the paths.
+The official client's models cost half a millisecond an object and know no custom resources; the suites read thousands
+of pods and send manifests as dictionaries. So: urllib3, a client certificate or token, and discovery for the paths.
 """
 
 import json
@@ -103,7 +103,7 @@ class Api:
         return self.request("POST", self.path_of(manifest, collection=True), manifest)
 
     def apply(self, manifest: Json, manager: str = FIELD_MANAGER) -> Json:
-        """Create an object or change it to what the manifest says (server-side apply, taking over conflicting fields)."""
+        """Create an object or make it what the manifest says (server-side apply, taking over conflicting fields)."""
         path = f"{self.path_of(manifest)}?fieldManager={quote(manager)}&force=true"
         return self.request("PATCH", path, manifest, "application/apply-patch+yaml")
 

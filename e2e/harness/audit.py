@@ -1,7 +1,7 @@
 """What was asked of the API server, by whom: its audit log, at Metadata level.
 
-The server writes an entry before it sends the answer (blocking mode), so what a test caused is in the file when the test
-looks. Reads by the control plane's own programs are left out of the log: they are most of the lines and prove nothing.
+The server writes an entry before it sends the answer (blocking mode), so what a test caused is in the file when the
+test looks. Reads by the control plane's own programs are left out: they are most of the lines and prove nothing.
 """
 
 import json

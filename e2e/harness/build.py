@@ -35,7 +35,7 @@ def _kubernetes_flags() -> str:
 
 @dataclass(frozen=True)
 class Tool:
-    """One program: the folder of its go.mod, its package, the linker's flags, and files of its module that go with it."""
+    """One program: its go.mod's folder, its package, the linker's flags, and files of its module that go with it."""
 
     name: str
     module: str
@@ -71,7 +71,10 @@ TOOLS = {
         Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         Tool("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", _kubernetes_flags()),
         Tool(
-            "kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", _kubernetes_flags()
+            "kube-controller-manager",
+            "kubernetes",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+            _kubernetes_flags(),
         ),
         Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", _kubernetes_flags()),
         Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _kubernetes_flags()),
@@ -123,13 +126,16 @@ def _build(tool: Tool, place: str) -> None:
     # -v writes a line for each package that is compiled: what the progress counts.
     flags = ["-v", "-trimpath", "-buildvcs=false", f"-ldflags={tool.linker_flags}"]
     began = time.monotonic()
-    with log_path.open("wb") as log, subprocess.Popen(
-        [go, "build", *flags, "-o", str(part), tool.package],
-        cwd=MODULES / tool.module,
-        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    ) as process:
+    with (
+        log_path.open("wb") as log,
+        subprocess.Popen(
+            [go, "build", *flags, "-o", str(part), tool.package],
+            cwd=MODULES / tool.module,
+            env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
         while _still_running(process):
             compiled = len(log_path.read_bytes().splitlines())
             _say(f"{tool.name} ({place}): {time.monotonic() - began:.0f} s, {compiled} packages compiled")

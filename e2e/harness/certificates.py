@@ -12,8 +12,10 @@ from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from e2e.harness.errors import HarnessError
 
 _DAY = datetime.timedelta(days=1)
 
@@ -36,7 +38,9 @@ class Authority:
         server = authority.issue("kube-apiserver", hosts=["127.0.0.1", "localhost", "kubernetes.default.svc"])
     """
 
-    def __init__(self, folder: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+    def __init__(
+        self, folder: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, certificate: x509.Certificate
+    ) -> None:
         self.folder = folder
         self.certificate_path = folder / "ca.crt"
         self._key = key
@@ -60,6 +64,17 @@ class Authority:
         authority.certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         return authority
 
+    @classmethod
+    def load(cls, folder: Path, certificate: bytes, key: bytes) -> Self:
+        """Take over an authority that exists (kind's), whose certificate and key are PEM; only the former is kept."""
+        folder.mkdir(parents=True, exist_ok=True)
+        private = serialization.load_pem_private_key(key, password=None)
+        if not isinstance(private, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+            raise HarnessError(f"the authority's key is neither RSA nor elliptic: {type(private).__name__}")
+        authority = cls(folder, private, x509.load_pem_x509_certificate(certificate))
+        authority.certificate_path.write_bytes(certificate)
+        return authority
+
     def issue(self, common_name: str, organizations: Sequence[str] = (), hosts: Sequence[str] = ()) -> Pair:
         """Sign a certificate; Kubernetes takes the common name as the user, the organizations as the groups.
 
@@ -80,7 +95,9 @@ class Authority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False
+            )
         stem = common_name.replace(":", "_").replace("/", "_")
         pair = Pair(self.folder / f"{stem}.crt", self.folder / f"{stem}.key")
         certificate = builder.sign(self._key, hashes.SHA256())

@@ -1,6 +1,6 @@
-"""The stock Cluster Autoscaler with its kwok provider, when whoever runs the suite has its binary (`CLUSTER_AUTOSCALER`).
+"""The stock Cluster Autoscaler with its kwok provider, when who runs the suite has its binary (`CLUSTER_AUTOSCALER`).
 
-Its modules do not build through the Go module proxy alone, so the harness cannot make it. Facts that the code keeps to:
+The harness does not build it. Facts about 1.36 that the code keeps to:
 
 - The provider reads its two ConfigMaps once, at the start: groups are fixed while it runs.
 - One document in the templates must be a `List`; a lone `Node` is refused, and a node without annotations crashes it.
@@ -19,7 +19,7 @@ import yaml
 
 from e2e.harness import kwok
 from e2e.harness.api import Json
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.backend import Backend
 from e2e.harness.errors import UnavailableError
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
@@ -81,7 +81,7 @@ def binary() -> Path:
 
 
 class ClusterAutoscaler:
-    """Cluster Autoscaler beside one control plane.
+    """Cluster Autoscaler beside one cluster.
 
     Usage:
 
@@ -89,7 +89,7 @@ class ClusterAutoscaler:
             ...
     """
 
-    def __init__(self, cluster: ControlPlane, groups: Sequence[NodeGroup], flags: Sequence[str] = ()) -> None:
+    def __init__(self, cluster: Backend, groups: Sequence[NodeGroup], flags: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._groups = groups
         self._flags = flags

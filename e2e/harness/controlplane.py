@@ -15,8 +15,8 @@ from typing import Self
 import urllib3
 import yaml
 
-from e2e.harness import access, audit, build, commands, kwok
-from e2e.harness.access import Access
+from e2e.harness import audit, build, commands, kwok
+from e2e.harness.access import Access, Identities
 from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.certificates import Authority, service_account_keys
 from e2e.harness.errors import HarnessError
@@ -24,8 +24,8 @@ from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program, stop_recorded
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
-# The stock scheduler's asynchronous preemption can leave a preempting pod pending for good (seen in 1.36.3), which would
-# make every suite that preempts a gamble. The suite that is about this trap turns it on.
+# The stock scheduler's asynchronous preemption can leave a preempting pod pending for good (seen in 1.36.3), which
+# would make every suite that preempts a gamble. The suite that is about this trap turns it on.
 SYNCHRONOUS_PREEMPTION: Mapping[str, bool] = {"SchedulerAsyncPreemption": False}
 
 
@@ -59,7 +59,10 @@ class ControlPlane:
         self.audit_log = self.run_folder / "audit.jsonl"
         self.start_seconds: dict[str, float] = {}
         self._programs: dict[str, Program] = {}
-        self._accesses: dict[str, Access] = {}
+        self._identities: Identities
+        self._keys: commands.Keys
+        self._ports: commands.Ports
+        self._binaries: Mapping[str, Path]
 
     def start(self) -> Self:
         """Build what is missing, start everything, and return when pods can be scheduled."""
@@ -81,17 +84,12 @@ class ControlPlane:
     @property
     def api(self) -> Api:
         """The cluster-admin's door to the API."""
-        return self._accesses["admin"].api
+        return self._identities.admin.api
 
     @property
     def kubeconfig(self) -> Path:
         """The cluster-admin's kubeconfig file."""
-        return self._accesses["admin"].kubeconfig
-
-    @property
-    def server(self) -> str:
-        """The API server's address."""
-        return f"https://{LOOPBACK}:{self._ports.apiserver}"
+        return self._identities.admin.kubeconfig
 
     def program(self, name: str) -> Program:
         """Return one of the running programs, for its log, id or end."""
@@ -99,18 +97,11 @@ class ControlPlane:
 
     def user(self, name: str, groups: Sequence[str] = ()) -> Access:
         """Return a user named by a client certificate; it may do nothing until a role is granted to it."""
-        if name not in self._accesses:
-            pair = self._authority.issue(name, organizations=groups)
-            path = self.run_folder / "kubeconfig" / name.replace(":", "_")
-            self._accesses[name] = access.certificate_access(
-                path, self.server, self._authority.certificate_path, name, pair
-            )
-        return self._accesses[name]
+        return self._identities.user(name, groups)
 
     def service_account(self, namespace: str, name: str) -> Access:
         """Return a service account's identity (made if need be); it may do nothing until a role is granted to it."""
-        path = self.run_folder / "kubeconfig" / f"{namespace}_{name}"
-        return access.service_account_access(self.api, path, namespace, name)
+        return self._identities.service_account(namespace, name)
 
     def stop_apiserver(self, crash: bool = False) -> None:
         """Take the API server away; its clients' open watches break. `crash` ends it without a word (SIGKILL)."""
@@ -127,7 +118,7 @@ class ControlPlane:
         self.start_apiserver()
 
     def restart_scheduler(self, gates: Mapping[str, bool] | None = None, configuration: Json | None = None) -> None:
-        """Start the scheduler anew with other feature gates or configuration; without arguments, with its first ones."""
+        """Start the scheduler anew with other feature gates or configuration; without arguments, as at first."""
         self._programs["kube-scheduler"].stop()
         self._programs["kube-scheduler"] = self._scheduler(
             self._binaries["kube-scheduler"],
@@ -135,6 +126,14 @@ class ControlPlane:
             self.options.scheduler_configuration if configuration is None else configuration,
         ).start()
         self._wait_healthy("kube-scheduler", self._ports.scheduler)
+
+    def restart_missing(self) -> None:
+        """Bring back what a test has stopped (or what has crashed) and not started again."""
+        if not self._programs["kube-apiserver"].running:
+            self.start_apiserver()
+        for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+            if not self._programs[name].running:
+                self._programs[name].start()
 
     def audit_mark(self) -> int:
         """Return a place in the audit log: what comes later is read with `audit_entries(since=mark)`."""
@@ -225,15 +224,15 @@ class ControlPlane:
 
     def _make_certificates(self) -> commands.Keys:
         folder = self.run_folder / "certificates"
-        self._authority = Authority.create(folder)
-        keys = commands.Keys(
-            authority=self._authority.certificate_path,
-            server=self._authority.issue("server", hosts=[LOOPBACK, "localhost", "kubernetes.default.svc", "10.0.0.1"]),
-            etcd_client=self._authority.issue("etcd-client"),
+        authority = Authority.create(folder)
+        server = f"https://{LOOPBACK}:{self._ports.apiserver}"
+        self._identities = Identities(server, authority, self.run_folder / "kubeconfig")
+        return commands.Keys(
+            authority=authority.certificate_path,
+            server=authority.issue("server", hosts=[LOOPBACK, "localhost", "kubernetes.default.svc", "10.0.0.1"]),
+            etcd_client=authority.issue("etcd-client"),
             service_accounts=service_account_keys(folder),
         )
-        self.user("admin", ["system:masters"])
-        return keys
 
     def _apiserver_ready(self) -> bool:
         try:
@@ -243,7 +242,7 @@ class ControlPlane:
         return True
 
     def _wait_healthy(self, name: str, port: int) -> None:
-        probe = Api(f"https://{LOOPBACK}:{port}", self._authority.certificate_path, timeout_seconds=5.0)
+        probe = Api(f"https://{LOOPBACK}:{port}", self._keys.authority, timeout_seconds=5.0)
 
         def healthy() -> bool:
             try:
@@ -256,7 +255,7 @@ class ControlPlane:
 
 
 def keep_running() -> None:
-    """Start a cluster for a person, say how to reach it, and keep it until Ctrl-C (`python -m e2e.harness.controlplane`)."""
+    """Start a cluster for a person and keep it until Ctrl-C: `python -m e2e.harness.controlplane`."""
     with ControlPlane() as cluster:
         print(f"ready after {cluster.start_seconds['all']:.1f} s; Ctrl-C ends it")
         print(f"export KUBECONFIG={cluster.kubeconfig}")

@@ -13,7 +13,7 @@ from typing import Self
 from e2e.harness import build
 from e2e.harness.access import read_manifests
 from e2e.harness.api import Api, Json
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.backend import Backend
 from e2e.harness.objects import condition, wait_until
 from e2e.harness.ports import free_port, is_listening
 from e2e.harness.processes import Program
@@ -57,7 +57,7 @@ SMALL = InstanceType("e2e-4x-amd64-linux", "4100m", "16394Mi", 0.2)  # 4 CPU and
 
 
 class Karpenter:
-    """Karpenter beside one control plane.
+    """Karpenter beside one cluster.
 
     Usage:
 
@@ -65,7 +65,7 @@ class Karpenter:
             karpenter.add_pool("default")
     """
 
-    def __init__(self, cluster: ControlPlane, instance_types: Sequence[InstanceType] = (SMALL,)) -> None:
+    def __init__(self, cluster: Backend, instance_types: Sequence[InstanceType] = (SMALL,)) -> None:
         self._cluster = cluster
         self._types = instance_types
         self._program: Program | None = None

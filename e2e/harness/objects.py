@@ -74,9 +74,7 @@ def priority_class(name: str, value: int, preemption_policy: str = "PreemptLower
 def make_namespace(api: Api, name: str) -> None:
     """Create a namespace and wait until pods are let in (its service account is there)."""
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    wait_until(
-        lambda: api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"), 20, f"service account in {name}"
-    )
+    wait_until(lambda: api.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"), 20, f"service account in {name}")
 
 
 def create_all(api: Api, manifests: Iterable[Json], workers: int = 8) -> list[Json]:
@@ -96,8 +94,9 @@ def pods(api: Api, namespace: str = "", **query: str) -> list[Json]:
 
 
 def nodes(api: Api, **query: str) -> list[Json]:
-    """Return all nodes (`labelSelector=...` as a keyword)."""
-    return api.items("/api/v1/nodes", **query)
+    """Return the nodes that kwok plays (`labelSelector=...` as a keyword); kind's own machine is not among them."""
+    found = api.items("/api/v1/nodes", **query)
+    return [entry for entry in found if "kwok.x-k8s.io/node" in entry["metadata"].get("annotations", {})]
 
 
 def condition(manifest: Json, kind: str) -> str:
@@ -160,8 +159,10 @@ def describe(manifest: Json) -> str:
     """Say in a line where a pod stands, for a failure's text."""
     status, spec = manifest.get("status", {}), manifest.get("spec", {})
     reasons = [entry.get("message", "") for entry in status.get("conditions") or [] if entry["status"] == "False"]
-    place = spec.get("nodeName") or f"nominated to {status.get('nominatedNodeName') or 'no node'}"
-    return f"{manifest['metadata']['name']} {status.get('phase')} on {place} {' '.join(reasons)[:200]}".strip()
+    place = f"on {spec['nodeName']}" if spec.get("nodeName") else "on no node"
+    if status.get("nominatedNodeName"):
+        place += f", nominated to {status['nominatedNodeName']}"
+    return f"{manifest['metadata']['name']} {status.get('phase')} {place}: {' '.join(reasons)[:200]}".rstrip(": ")
 
 
 def _metadata(

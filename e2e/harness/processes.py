@@ -129,7 +129,7 @@ class Program:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if there is no such process (proc(5), field 22)."""
+    """Return when a process started, in clock ticks since boot (proc(5), field 22); None if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -18,8 +18,12 @@ from slack_operator.decide import SHOW_SECONDS, Action, Apply, DeletePod, Delete
 
 log = logging.getLogger(__name__)
 
+REFUSED_SECONDS = 60.0
+MANY = 100_000
+"""All of them: how many pods a ReplicaSet still has is no matter when it goes."""
 
-class NotLeading(Exception):  # noqa: N818 - reads as what happened
+
+class NotLeading(Exception):
     """A write was about to be made by a process that may not write (any more)."""
 
 
@@ -48,6 +52,8 @@ class Actuator:
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
         self.writes = 0
+        self._refused: dict[str, tuple[Apply, str, float]] = {}
+        """By ReplicaSet: the apply that was refused, why, and when."""
         self._applied: dict[str, tuple[int, float]] = {}
         """By ReplicaSet: metadata.generation that our last apply made, and when that was."""
         self._writer = writer
@@ -81,6 +87,9 @@ class Actuator:
                 raise NotLeading
             if isinstance(action, Apply) and self._overtaken(action.name, sets.get(action.name)):
                 continue
+            if isinstance(action, Apply) and (known := self._refusal(action)):
+                problems.append(known)
+                continue
             try:
                 self._do(policy, action)
                 self.writes += 1
@@ -89,6 +98,8 @@ class Actuator:
                     continue  # the pod went by itself
                 text = conflict_text(error) if error.conflict else error.message
                 problems.append(f"{_subject(action)}: {text}")
+                if isinstance(action, Apply):
+                    self._refused[action.name] = (action, problems[-1], self._clock())
                 log.warning("write refused: %s", error, extra=fields(policy=policy))
         return tuple(problems)
 
@@ -99,12 +110,21 @@ class Actuator:
             case SetCost():
                 self._set_cost(action)
             case DeleteSet():
+                self._expectations.expect(action.name, MANY, self._clock())
                 self._writer.delete(self._path("apps/v1", "replicasets", action.name), uid=action.uid)
                 log.info("deleted ReplicaSet %s: %s", action.name, action.why, extra=fields(policy=policy))
             case DeletePod():
                 self._expectations.push_out(action.uid)
                 self._writer.delete(self._path("v1", "pods", action.name), uid=action.uid)
                 log.info("pushed out %s: real pods need its node", action.name, extra=fields(policy=policy))
+
+    def _refusal(self, action: Apply) -> str:
+        """Why the same apply was refused a moment ago; asking again every ten seconds would change nothing."""
+        refused, why, at = self._refused.get(action.name, (None, "", 0.0))
+        if refused == action and self._clock() - at < REFUSED_SECONDS:
+            return why
+        self._refused.pop(action.name, None)
+        return ""
 
     def _overtaken(self, name: str, seen: ReplicaSet | None) -> bool:
         """Whether the decision was made before our watch showed our own last write to this ReplicaSet."""

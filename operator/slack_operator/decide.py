@@ -7,7 +7,7 @@ decision. Shrinking has two steps: victims get a deletion cost, and when the wat
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from slack.planner.policy import KIND
 ANNOTATION_APPLIED = "resource-slack.io/applied"
 """Digest of the manifest without its count: tells whether an apply would change anything but the count."""
 SHOW_SECONDS = 5.0
-"""How long to wait until the watch shows the deletion costs; the count is right without them, only the choice is not."""
+"""How long to wait until the watch shows the deletion costs; without them only the choice is not ours."""
 LOWEST_COST = -1000
 """Karpenter takes a node for empty when its pods' costs are very low, so costs stay within a thousand."""
 
@@ -172,7 +172,11 @@ def decide(
             first.append(DeleteSet(name, found.metadata.uid or "", f"no shape in {ANNOTATION_SPEC}"))
     for name in plan.pushed_out:
         pod = present.pods.get(name)
-        if pod is not None and pod.metadata.deletion_timestamp is None and pod.metadata.label(LABEL_POLICY) == plan.policy:
+        if (
+            pod is not None
+            and pod.metadata.deletion_timestamp is None
+            and pod.metadata.label(LABEL_POLICY) == plan.policy
+        ):
             first.append(DeletePod(name, pod.metadata.uid or ""))
     return (*first, *raising)
 

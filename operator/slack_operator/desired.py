@@ -116,9 +116,11 @@ class DesiredPolicies:
         if known is not None and known.generation == generation:
             self._entries[name] = replace(known, status=status)  # our own status write came back
             return False
+        policy = known.policy if known is not None else None
+        problems: tuple[str, ...] = ()
         try:
-            policy, problems = parse_policy(document, source=f"slackpolicy/{name}"), ()
+            policy = parse_policy(document, source=f"slackpolicy/{name}")
         except BadPolicy as error:
-            policy, problems = known.policy if known is not None else None, error.problems
+            problems = error.problems
         self._entries[name] = PolicyEntry(name, uid, generation, policy, problems, status)
         return True

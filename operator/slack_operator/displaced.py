@@ -73,6 +73,10 @@ class Displaced:
         known = self._bound.pop(pod.metadata.uid or "", None)
         return None if known is None else self._count(pod, cause_of(pod), now)
 
+    def retired(self, uid: str) -> None:
+        """A placeholder whose ReplicaSet is gone: the garbage collector took it after its policy."""
+        self._bound.pop(uid, None)
+
     def vanished(self, still_there: Iterable[str], now: float) -> None:
         """A new list is complete: what it does not have (uids) went unseen."""
         there = set(still_there)

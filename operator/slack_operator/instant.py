@@ -2,7 +2,8 @@
 
 The monotonic clock counts from when our watch showed the pod; creationTimestamp has whole seconds only and another
 machine's clock, so it serves only for pods that were waiting before we looked. The ratio is taken over the hour that
-ends with the latest start, so that a quiet cluster's figure does not change by itself. Owned by the view, under its lock.
+ends with the latest start, so that a quiet cluster's figure does not change by itself. Owned by the view, under its
+lock; `InstantRatio` by the loop.
 """
 
 from collections import deque

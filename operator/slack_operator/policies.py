@@ -44,7 +44,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.persistence.finalizer = f"{GROUP}/never-used"  # were one ever added, it should say whose it is
-    settings.batching.worker_limit = 20
+    settings.queueing.worker_limit = 20
     settings.execution.max_workers = 4
     return settings
 
@@ -53,7 +53,7 @@ def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.Oper
     """Give a registry with the one handler and our own way to log in."""
     registry = kopf.OperatorRegistry()
 
-    @kopf.on.login(registry=registry)  # type: ignore[arg-type]
+    @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return kopf_credentials(connection)
 
@@ -164,6 +164,8 @@ class PolicySource:
         self._kopf.start()
 
     def _run_kopf(self, stop: threading.Event) -> None:
+        # it warns that signals are not its business outside the main thread, which is what we want
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         try:
             asyncio.run(
                 kopf.operator(

@@ -6,10 +6,21 @@ its victims are long gone (design/realcluster.md). Clearing that field through t
 lock; the decision is a function of values.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slack.cluster.wire import Pod
+from slack.kube.apply import Writer
+from slack.kube.errors import ApiError
+from slack.kube.events import EventKind, EventRecorder, ObjectRef
+from slack.kube.paths import resource_path
+from slack.planner.outcome import Condition
+from slack.process.logs import fields
+from slack_operator.metrics import Metrics
+from slack_operator.status import PREEMPTION_STUCK
+
+log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 5.0
 """A preemption that works takes a tenth of a second with grace period 0; victims with a longer one are still seen."""
@@ -77,3 +88,71 @@ class Nominations:
         for one in found:
             one.handled = True
         return found
+
+
+class Rescuer:
+    """Frees hanging preemptors and remembers what to say about it. Owned by the planning loop."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        recorder: EventRecorder,
+        metrics: Metrics,
+        *,
+        enabled: bool,
+        may_write: Callable[[], bool],
+        clock: Callable[[], float],
+    ) -> None:
+        self._writer = writer
+        self._recorder = recorder
+        self._metrics = metrics
+        self._enabled = enabled
+        self._may_write = may_write
+        self._clock = clock
+        self._told: dict[str, tuple[float, str]] = {}
+        """By policy: until when the condition stays, and its message."""
+
+    def free(self, stuck: Iterable[Nomination], policy_of: Callable[[str], str | None]) -> bool:
+        """Handle pods that were found hanging; True when there were any."""
+        found = False
+        for one in stuck:
+            found = True
+            self._metrics.stuck.inc()
+            waited = f"pod {one.namespace}/{one.name} was promised {one.node} and hangs"
+            said = f"{waited}; freed by clearing status.nominatedNodeName" if self._enabled else f"{waited}; not freed"
+            if self._enabled and not self._free(one):
+                said = f"{waited}; it could not be freed"
+            log.warning("%s", said, extra=fields(node=one.node))
+            policy = policy_of(one.node)
+            if policy is not None:
+                self._told[policy] = (self._clock() + TELL_SECONDS, said)
+        return found
+
+    def condition(self, policy: str) -> Condition | None:
+        """Return PreemptionStuck for a policy while it has been so lately."""
+        until, message = self._told.get(policy, (0.0, ""))
+        if until <= self._clock():
+            self._told.pop(policy, None)
+            return None
+        return Condition(PREEMPTION_STUCK, True, "Rescued" if self._enabled else "RescueDisabled", message)
+
+    def _free(self, one: Nomination) -> bool:
+        if not self._may_write():
+            return False
+        path = resource_path("v1", "pods", namespace=one.namespace, name=one.name) + "/status"
+        # the uid keeps the patch off a later pod of the same name
+        patch = {"metadata": {"uid": one.uid}, **RESCUE_PATCH}
+        try:
+            self._writer.merge_patch(path, patch)
+        except ApiError as error:
+            if not (error.not_found or error.conflict):
+                log.warning("rescue of %s/%s refused: %s", one.namespace, one.name, error)
+            return False
+        self._metrics.rescues.inc()
+        self._recorder.record(
+            ObjectRef("v1", "Pod", one.name, one.uid, one.namespace),
+            EventKind.NORMAL,
+            "PreemptionRescued",
+            f"The scheduler had promised node {one.node} and did not come back; nominatedNodeName was cleared",
+        )
+        return True

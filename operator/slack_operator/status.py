@@ -168,7 +168,7 @@ def turned(previous: Status, status: Status) -> list[dict[str, Any]]:
 
 def is_trouble(condition: Mapping[str, Any]) -> bool:
     """Whether a condition says that something is wrong."""
-    return (condition["status"] == "True") != (condition["type"] in GOOD_WHEN_TRUE)
+    return bool((condition["status"] == "True") != (condition["type"] in GOOD_WHEN_TRUE))
 
 
 def rfc3339(unix_seconds: float) -> str:

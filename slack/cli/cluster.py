@@ -1,35 +1,51 @@
 """A cluster for a dry run: from a file of `kubectl get -o json`, or read once from an API server. Never writes.
 
-A live cluster is read by paginated lists into the same List document that kubectl would print, so both ways
-go through the one loader and a dry run from a file is the dry run of the cluster.
+A live cluster is read by paginated lists into the same columns that the operator keeps, so both ways plan
+what the operator would.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from slack.cli.problems import UserError
+from slack.cluster import wire
+from slack.cluster.columns import ClusterColumns
+from slack.cluster.load import objects, read_cluster
 from slack.cluster.snapshot import Snapshot
-from slack.planner.manifests import ANNOTATION_ROLE, ANNOTATION_SPEC, LABEL_PLACEHOLDER, LABEL_POLICY
+from slack.planner.adopt import existing_shape
+from slack.planner.domain import ZONE
 from slack.planner.outcome import ExistingShape
-from slack.planner.policy import API_VERSION, KIND
-from slack.planner.shape import Role, Shape
+from slack.planner.policy import API_VERSION, KIND, Policy
 
-_PAGE = 500
+if TYPE_CHECKING:
+    from slack.kube.connection import Connection
+
+T = TypeVar("T")
+
+_PAGE_SIZE = 500
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-_LISTS: tuple[tuple[str, str, str, str], ...] = (
-    ("v1", "nodes", "Node", ""),
-    ("v1", "pods", "Pod", _UNFINISHED),
-    ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", ""),
-    ("apps/v1", "deployments", "Deployment", ""),
-    ("apps/v1", "replicasets", "ReplicaSet", ""),
-    ("apps/v1", "statefulsets", "StatefulSet", ""),
-    ("batch/v1", "jobs", "Job", ""),
-    ("batch/v1", "cronjobs", "CronJob", ""),
-    (API_VERSION, "slackpolicies", KIND, ""),
+
+
+class _Continue(msgspec.Struct):
+    token: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    """One answer to a paginated list."""
+
+    items: list[T] | None = None
+    metadata: _Continue = msgspec.field(default_factory=_Continue)
+
+
+_WORKLOADS: tuple[tuple[str, str, str, Any], ...] = (
+    ("apps/v1", "deployments", "Deployment", _Page[wire.Deployment]),
+    ("apps/v1", "replicasets", "ReplicaSet", _Page[wire.ReplicaSet]),
+    ("apps/v1", "statefulsets", "StatefulSet", _Page[wire.StatefulSet]),
+    ("batch/v1", "jobs", "Job", _Page[wire.Job]),
+    ("batch/v1", "cronjobs", "CronJob", _Page[wire.CronJob]),
 )
 
 
@@ -37,122 +53,98 @@ _LISTS: tuple[tuple[str, str, str, str], ...] = (
 class Cluster:
     """What was seen."""
 
-    snapshot: Snapshot
+    columns: ClusterColumns
     policies: tuple[tuple[str, Any], ...]
     """(what to call it in complaints, SlackPolicy object)."""
     existing: tuple[ExistingShape, ...]
-    priorities: dict[str, int]
+
+    @property
+    def priorities(self) -> dict[str, int]:
+        """Values of PriorityClasses by name."""
+        return {name: value for name, (value, _) in self.columns.priorities.items()}
+
+    def snapshot(self, policies: Iterable[Policy], now: float) -> Snapshot:
+        """Return the snapshot in which nodes are told apart by what these policies select."""
+        policies = tuple(policies)
+        keys = {key for policy in policies for key in policy.spec.node_selector}
+        self.columns.require_labels({ZONE, *keys})
+        return self.columns.snapshot(now)
 
 
-class _Meta(msgspec.Struct):
-    name: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _Head(msgspec.Struct):
-    """The few fields that tell whether an item is read further here."""
-
-    kind: str = ""
-    metadata: _Meta | None = None
-    value: int = 0
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-
-
-class _Replicas(msgspec.Struct):
-    replicas: int = 1
-
-
-class _Continue(msgspec.Struct):
-    token: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    metadata: _Continue
-    items: list[msgspec.Raw] | None = None
-
-
-def from_file(data: bytes, *, source: str, now: float) -> Cluster:
-    """Read a List document.
+def from_file(data: bytes, *, source: str, now: float, placeholder_namespace: str) -> Cluster:
+    """Read what kubectl has printed.
 
     Raises:
         BadSnapshot: naming the source and what is wrong with it.
     """
-    from slack.cluster.load import read_cluster
-
-    snapshot = read_cluster(data, source=source, now=now).snapshot(now)
-    if not snapshot.nodes.names:
-        raise UserError(f"{source}: there is no node in it; write it with: kubectl get nodes,pods -A -o json")
+    columns = read_cluster(data, source=source, now=now, placeholder_namespace=placeholder_namespace)
     policies: list[tuple[str, Any]] = []
-    existing: list[ExistingShape] = []
-    priorities: dict[str, int] = {}
-    for raw in msgspec.json.decode(data, type=_List).items:
-        try:
-            head = msgspec.json.decode(raw, type=_Head)
-        except msgspec.ValidationError as error:
-            raise UserError(f"{source}: an item is no Kubernetes object: {error}") from None
-        meta = head.metadata or _Meta()
-        if head.kind == KIND:
-            policies.append((f"{source}: slackpolicy/{meta.name}", msgspec.json.decode(raw)))
-        elif head.kind == "PriorityClass":
-            priorities[meta.name] = head.value
-        elif head.kind == "ReplicaSet" and (meta.labels or {}).get(LABEL_PLACEHOLDER) == "true":
-            existing += _existing(meta, head.spec)
-    return Cluster(snapshot, tuple(policies), tuple(existing), priorities)
+    sets: list[wire.ReplicaSet] = []
+    for path, kind, raw in objects(data, source=source):
+        if kind == KIND:
+            policies.append((f"{source}: {path}", msgspec.json.decode(raw)))
+        elif kind == "ReplicaSet":
+            sets.append(msgspec.json.decode(raw, type=wire.ReplicaSet))
+    return Cluster(columns, tuple(policies), _existing(sets, placeholder_namespace))
 
 
-def from_api(kubeconfig: Path | None, context: str | None, *, now: float) -> Cluster:
+def from_api(kubeconfig: Path | None, context: str | None, *, now: float, placeholder_namespace: str) -> Cluster:
     """Read a live cluster once, with get and list only.
 
     Raises:
         KubeError: when there is no usable configuration, no answer, or no permission.
     """
+    from slack.kube.errors import ApiError
     from slack.kube.kubeconfig import connect
 
+    columns = ClusterColumns(placeholder_namespace)
+    sets: list[wire.ReplicaSet] = []
     connection = connect(kubeconfig, context)
     try:
-        items = [item for one in _LISTS for item in _listed(connection, *one)]
+        classes = _listed(connection, "scheduling.k8s.io/v1", "priorityclasses", _Page[wire.PriorityClass])
+        columns.apply_priority_classes(("ADDED", one) for one in classes)
+        columns.apply_nodes(("ADDED", one) for one in _listed(connection, "v1", "nodes", _Page[wire.Node]))
+        for api_version, plural, kind, page in _WORKLOADS:
+            found: list[wire.Workload] = list(_listed(connection, api_version, plural, page))
+            columns.apply_workloads(kind, (("ADDED", one) for one in found))
+            sets += [one for one in found if isinstance(one, wire.ReplicaSet)]
+        pods = _listed(connection, "v1", "pods", _Page[wire.Pod], _UNFINISHED)
+        columns.apply_pods(("ADDED", one) for one in pods)
+        try:
+            policies = list(_listed(connection, API_VERSION, "slackpolicies", _Page[dict[str, Any]]))
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            policies = []  # the CRD is not installed: then there is no policy
     finally:
         connection.close()
-    data = b'{"apiVersion":"v1","kind":"List","items":[' + b",".join(items) + b"]}"
-    return from_file(data, source=connection.host, now=now)
+    columns.arrivals.forget_before(now)
+    # Items of a list carry neither kind nor apiVersion; kubectl adds them, so do we.
+    named = [
+        (f"slackpolicy/{one.get('metadata', {}).get('name')}", {"apiVersion": API_VERSION, "kind": KIND} | one)
+        for one in policies
+    ]
+    return Cluster(columns, tuple(named), _existing(sets, placeholder_namespace))
 
 
-def _listed(connection: Any, api_version: str, plural: str, kind: str, field_selector: str) -> Iterator[bytes]:
-    from slack.kube.errors import ApiError
+def _listed(
+    connection: "Connection", api_version: str, plural: str, page_type: type[_Page[T]], field_selector: str = ""
+) -> Iterator[T]:
+    """Yield every object of a kind, page by page."""
     from slack.kube.paths import resource_path
 
-    head = msgspec.json.encode({"apiVersion": api_version, "kind": kind})[:-1]
     token = ""
     while True:
-        query = {"limit": _PAGE, "continue": token, "fieldSelector": field_selector}
-        try:
-            page = msgspec.json.decode(
-                connection.request("GET", resource_path(api_version, plural), query=query, verb="list"), type=_Page
-            )
-        except ApiError as error:
-            if error.not_found and kind == KIND:
-                return  # the CRD is not installed: then there is no policy
-            raise
-        for item in page.items or ():
-            # Items of a list carry neither kind nor apiVersion; kubectl adds them, so do we.
-            yield head + b"," + bytes(item).lstrip()[1:]
+        query = {"limit": _PAGE_SIZE, "continue": token, "fieldSelector": field_selector}
+        answer = connection.request("GET", resource_path(api_version, plural), query=query, verb="list")
+        page = msgspec.json.decode(answer, type=page_type)
+        yield from page.items or ()
         token = page.metadata.token
         if not token:
             return
 
 
-def _existing(meta: _Meta, spec: msgspec.Raw) -> Iterator[ExistingShape]:
-    """Yield the shape of a ReplicaSet of ours; one that cannot be read is none, as it is for the operator."""
-    annotations = meta.annotations or {}
-    try:
-        shape = Shape.from_json(annotations.get(ANNOTATION_SPEC, ""))
-        role = Role(annotations.get(ANNOTATION_ROLE, ""))
-        replicas = msgspec.json.decode(spec, type=_Replicas).replicas
-    except (msgspec.MsgspecError, ValueError):
-        return
-    yield ExistingShape((meta.labels or {}).get(LABEL_POLICY, ""), shape, role, replicas)
+def _existing(sets: Iterable[wire.ReplicaSet], namespace: str) -> tuple[ExistingShape, ...]:
+    """Return the shapes of our own ReplicaSets; one that cannot be read is none, as it is for the operator."""
+    shapes = (existing_shape(one) for one in sets if one.metadata.namespace == namespace)
+    return tuple(shape for shape in shapes if shape is not None)

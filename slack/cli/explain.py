@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs import At, Context, Kubeconfig, MinRate, PolicyFiles, SnapshotFile, gather, rate
+from slack.cli.inputs import (
+    At,
+    Context,
+    Kubeconfig,
+    MinRate,
+    PlaceholderNamespace,
+    PolicyFiles,
+    SnapshotFile,
+    gather,
+    rate,
+)
 from slack.cli.problems import UserError
 
 if TYPE_CHECKING:
@@ -23,6 +33,7 @@ def explain(
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.", metavar="FORMAT")] = "text",
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
+    placeholder_namespace: PlaceholderNamespace = "resource-slack",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -47,7 +58,7 @@ def explain(
     from slack.planner.explain import target
 
     wanted = target(kind, rest, namespace)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at)
+    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace)
     found = explained(
         inputs.snapshot,
         inputs.plan(rate(extra_capacity_min_rate)),
@@ -92,28 +103,27 @@ def _lines(found: "Explanation") -> list[str]:
 
     pods = "1 pod" if found.pods == 1 else f"{found.pods} pods"
     lines = [f"{found.workload}: {pods}, {resources_text(found.requests)} each"]
-    for room in found.rooms:
-        lines += [f"  {line}" for line in _room_lines(room)]
+    for policy in dict.fromkeys(room.policy for room in found.rooms):
+        lines.append(f"  policy {policy} makes room for it:")
+        lines += [f"    {_room_line(room)}" for room in found.rooms if room.policy == policy]
     if not found.rooms:
         lines.append("  no room is kept for it")
+    elif found.ready:
+        lines.append("  its next pod starts there at once")
+    elif not any(room.bound or room.pending for room in found.rooms):
+        lines.append("  none of it stands yet; the operator would make it")
     lines += [f"  because {reason}" for reason in found.reasons]
     lines += [f"  but {warning}" for warning in found.warnings]
     return lines
 
 
-def _room_lines(room: "Room") -> list[str]:
+def _room_line(room: "Room") -> str:
     from slack.cli.tables import resources_text
     from slack.planner.explain import shown_nodes
 
-    sizes = f"{resources_text(room.requests)} each"
-    noun = "placeholder" if room.count == 1 else "placeholders"
-    lines = [
-        f"policy {room.policy} keeps {room.count} {noun} {room.shape} ({room.role}) with room for one of it, {sizes}"
-    ]
+    line = f"{room.count} x {room.shape} ({room.role}), {resources_text(room.requests)} each"
     if room.bound:
-        lines.append(f"bound now: {room.bound} on {shown_nodes(room)}; its next pod starts there at once")
+        line += f"; {room.bound} on {shown_nodes(room)}"
     if room.pending:
-        lines.append(f"pending: {room.pending}; the autoscaler is asked for room")
-    if not room.bound and not room.pending:
-        lines.append("none stands yet: this is what the operator would create")
-    return lines
+        line += f"; {room.pending} pending"
+    return line

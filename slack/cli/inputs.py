@@ -51,6 +51,14 @@ At = Annotated[
 ]
 
 
+PlaceholderNamespace = Annotated[
+    str,
+    typer.Option(
+        "--placeholder-namespace", help="Namespace of the operator's placeholders, if it runs.", metavar="NAME"
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """All that a plan needs."""
@@ -62,13 +70,6 @@ class Inputs:
     now: float
     built_in: bool
     """There was no policy; the built-in one is used."""
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """By policy: why it must not act because another claims the same nodes, '' otherwise."""
-        from slack.planner.domain import divide
-
-        return tuple(domain.conflict for domain in divide(self.snapshot, self.policies))
 
     def plan(self, default_rate: float) -> "Plan":
         """Return the plan for these inputs."""
@@ -85,7 +86,12 @@ class Inputs:
 
 
 def gather(
-    files: Sequence[Path], snapshot: Path | None, kubeconfig: Path | None, context: str | None, at: str | None
+    files: Sequence[Path],
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    at: str | None,
+    placeholder_namespace: str,
 ) -> Inputs:
     """Read everything that the flags name.
 
@@ -103,21 +109,24 @@ def gather(
     from slack.cli import cluster
 
     seen = (
-        cluster.from_file(read_bytes(snapshot), source=name_of(snapshot), now=now)
+        cluster.from_file(
+            read_bytes(snapshot), source=name_of(snapshot), now=now, placeholder_namespace=placeholder_namespace
+        )
         if snapshot is not None
-        else cluster.from_api(kubeconfig, context, now=now)
+        else cluster.from_api(kubeconfig, context, now=now, placeholder_namespace=placeholder_namespace)
     )
     from slack.planner.policy import Policy
 
-    policies = given or list(_parsed(seen.policies)) if not files else given
-    _distinct(policies)
+    found = given if files else list(_parsed(seen.policies))
+    _distinct(found)
+    policies = tuple(found) or (Policy(name=BUILT_IN),)
     return Inputs(
-        snapshot=seen.snapshot,
-        policies=tuple(policies) or (Policy(name=BUILT_IN),),
+        snapshot=seen.snapshot(policies, now),
+        policies=policies,
         existing=seen.existing,
         priorities=seen.priorities,
         now=now,
-        built_in=not policies,
+        built_in=not found,
     )
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import typer
 
 from slack.cli import crd, explain, operator, plan, uninstall, version
-from slack.cli.problems import Commands, FlagsWithValues
+from slack.cli.problems import Command
 
 app = typer.Typer(
     name="resource-slack",
-    cls=Commands,
     help="Pods that start at once on autoscaled Kubernetes clusters, at the least cost.",
     epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -",
     no_args_is_help=True,
@@ -19,12 +18,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("plan")(plan.plan)
-app.command("explain")(explain.explain)
-app.command("operator", cls=FlagsWithValues)(operator.operator)
-app.command("uninstall")(uninstall.uninstall)
-app.command("crd")(crd.crd)
-app.command("version")(version.version)
+for _command in (plan.plan, explain.explain, operator.operator, uninstall.uninstall, crd.crd, version.version):
+    app.command(cls=Command)(_command)
 
 
 def program(argv0: str) -> str:

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from slack.cli.inputs import At, Context, Kubeconfig, MinRate, PolicyFiles, SnapshotFile, gather, rate
+from slack.cli.inputs import (
+    At,
+    Context,
+    Kubeconfig,
+    MinRate,
+    PlaceholderNamespace,
+    PolicyFiles,
+    SnapshotFile,
+    gather,
+    rate,
+)
 from slack.cli.problems import INFEASIBLE
 
 
@@ -24,6 +34,7 @@ def plan(
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print the plan.")] = Output.TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
+    placeholder_namespace: PlaceholderNamespace = "resource-slack",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -43,7 +54,7 @@ def plan(
         resource-slack plan --context prod --extra-capacity-min-rate 0.2
     """
     default_rate = rate(extra_capacity_min_rate)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at)
+    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace)
     result = inputs.plan(default_rate)
     if output is Output.TABLE:
         from slack.cli.tables import print_plan
@@ -59,7 +70,5 @@ def plan(
             import yaml
 
             typer.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
-    if not all(
-        item.feasible and not conflicting for item, conflicting in zip(result.items, inputs.conflicts, strict=True)
-    ):
+    if not all(item.feasible for item in result.items):
         raise typer.Exit(INFEASIBLE)

@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 BAD_INPUT = 2
 INFEASIBLE = 3
+OUR_MISTAKE = 1
 _DEBUG = "RESOURCE_SLACK_DEBUG"
 
 
@@ -36,49 +37,47 @@ def _domain_errors() -> tuple[type[BaseException], ...]:
 
 
 def _end(lines: str, code: int) -> NoReturn:
-    for line in lines.splitlines():
-        typer.echo(f"error: {line}" if line == lines.splitlines()[0] else f"  {line}", err=True)
+    first, *rest = lines.splitlines() or ["it gave no reason"]
+    typer.echo("\n  ".join([f"error: {first}", *rest]), err=True)
     raise typer.Exit(code)
 
 
 def _text(error: BaseException) -> str:
     problems = getattr(error, "problems", None)
     if isinstance(problems, tuple) and len(problems) > 1:
-        return "\n".join([f"{getattr(error, 'source', '')}: {len(problems)} problems", *map(str, problems)])
+        source = getattr(error, "source", "settings")
+        return "\n".join([f"{source}: {len(problems)} problems", *map(str, problems)])
     return str(error)
 
 
 def _shielded(run: Callable[[], Any]) -> Any:
     """Run one command and turn what goes wrong into words and an exit code."""
     try:
-        return run()
+        result = run()
+        sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
+        return result
     except BrokenPipeError:
-        # The reader has gone (`| head`): nobody is left to tell. Python would complain once more at exit.
+        # `| head` has what it wants: nobody is left to tell, and Python would complain once more at exit.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except (typer.Exit, typer.Abort):
+        raise
     except Exception as error:
         if isinstance(error, _domain_errors()):
             _end(_text(error), BAD_INPUT)
-        if isinstance(error, RuntimeError | OSError | ValueError | TypeError | LookupError | ArithmeticError):
-            if os.environ.get(_DEBUG):
-                raise
-            _end(
-                f"this is a mistake in resource-slack: {type(error).__name__}: {error} (set {_DEBUG}=1 to see where)", 1
-            )
-        raise  # click's own: usage errors, exits, aborts
+        if os.environ.get(_DEBUG):
+            raise
+        problem = f"{type(error).__name__}: {error}"
+        _end(f"this is a mistake in resource-slack: {problem} (set {_DEBUG}=1 to see where)", OUR_MISTAKE)
 
 
-class Commands(TyperGroup):
-    """The group of all commands, with the shield around whichever runs."""
+class Command(TyperCommand):
+    """A command behind the shield, whose switches also take `=true` and `=false` as kubectl's do."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
-        return _shielded(lambda: super(Commands, self).invoke(ctx))
-
-
-class FlagsWithValues(TyperCommand):
-    """A command whose switches also take `=true` and `=false`, as people who know kubectl write them."""
+        """Run the command; usage errors are found before and are the command line library's to tell."""
+        return _shielded(lambda: super(Command, self).invoke(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite `--switch=false` to `--no-switch` before the options are read."""

@@ -22,6 +22,8 @@ _GOOD_WHEN_FALSE = {
     ConditionType.LIMIT_REACHED,
     ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS,
 }
+_NOT_YET = "PlaceholdersPending"
+"""Of a dry run that nobody has carried out this is no news."""
 _PLAIN_WIDTH = 160
 """Columns of a pipe or a file; a terminal has its own."""
 
@@ -68,25 +70,36 @@ def _vector(vector: IntArray, resources: Sequence[str]) -> str:
 def _policy(out: Console, item: PolicyPlan) -> None:
     mode = " (dryRun)" if item.dry_run else ""
     out.print(Text(f"Policy {item.policy}{mode}", style="bold"))
-    rate = f"{item.rate * 100:g} % of " if item.rate else ""
+    base = f"  ({item.rate * 100:g} % of {_vector(item.base, item.resources)})" if item.base.any() else ""
     out.print(f"  nodes    {item.nodes}")
-    out.print(f"  wanted   {_vector(item.desired, item.resources)}  ({rate}{_vector(item.base, item.resources)})")
+    out.print(f"  wanted   {_vector(item.desired, item.resources)}{base}")
     out.print(f"  planned  {_vector(item.planned, item.resources)}")
     shapes = [shape for shape in item.shapes if shape.count or shape.change.remove]
     if shapes:
-        out.print(_shapes(shapes))
+        _print_table(out, _shapes(shapes))
     if item.uncovered:
         out.print("  No room is kept for:")
         for one in item.uncovered[:_UNCOVERED_SHOWN]:
             out.print(Text(f"    {one.pod}: {one.reason}"), soft_wrap=True)
         if len(item.uncovered) > _UNCOVERED_SHOWN:
             out.print(f"    and {len(item.uncovered) - _UNCOVERED_SHOWN} more (-o json has them all)")
+    # Where a policy is blocked, several conditions say so in the same words: once is enough for people.
+    said: dict[str, list[str]] = {}
     for condition in item.conditions:
-        if condition.status == (condition.type in _GOOD_WHEN_FALSE):
-            text = Text(
-                f"  {condition.type}={condition.status} {condition.reason}: {condition.message}", style="yellow"
-            )
-            out.print(text, soft_wrap=True)
+        if condition.reason != _NOT_YET and condition.status == (condition.type in _GOOD_WHEN_FALSE):
+            said.setdefault(f"={condition.status} {condition.reason}: {condition.message}", []).append(condition.type)
+    for text, types in said.items():
+        out.print(Text(f"  {', '.join(types)}{text}", style="yellow"), soft_wrap=True)
+
+
+def _print_table(out: Console, table: Table) -> None:
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as capture:
+        out.print(table)
+    for line in capture.get().splitlines():  # rich fills every line up to the table's width
+        out.print(Text(line.rstrip()), soft_wrap=True)
 
 
 def _shapes(shapes: Sequence[ShapePlan]) -> Table:

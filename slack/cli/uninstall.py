@@ -1,7 +1,7 @@
 """`uninstall`: takes away what the operator has made, and says so line by line. Needs --yes.
 
-Touches only objects labelled as ours: ReplicaSets with their placeholder pods, the PriorityClass, the lease. SlackPolicies
-and the CRD are the user's; the last lines tell how to delete them.
+Touches only objects labelled as ours: ReplicaSets with their placeholder pods, the PriorityClass, the lease. The
+SlackPolicies and the CRD are the user's; the last line tells how to delete them.
 """
 
 import threading

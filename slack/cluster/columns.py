@@ -5,58 +5,35 @@ state is that of columns which saw the final objects only; `check` recomputes ev
 The class is not thread-safe: reflectors and the planning loop share it under one lock, which is the callers' business.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable
 
 from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
-from slack.cluster.identity import (
-    PLACEHOLDER,
-    POLICY_LABEL,
-    REAL,
-    RESERVE,
-    SHAPE_LABEL,
-    deletion_cost,
-    is_excluded,
-    role_of,
-    workload_of,
-)
+from slack.cluster.identity import REAL, RESERVE, is_excluded, role_of, workload_of
 from slack.cluster.interning import ConstraintTable, RequestTable, Resources
-from slack.cluster.kind_table import Arrivals, KindKey, KindTable
+from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable
 from slack.cluster.node_table import NodeFacts, NodeTable
+from slack.cluster.noted import NominatedPod, NotedPods
 from slack.cluster.pod_table import GONE, PodState, PodTable
 from slack.cluster.requests import effective_requests
 from slack.cluster.reserved import ReservedTable
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.verify import verify
-from slack.cluster.view import PlaceholderFacts, View
+from slack.cluster.view import View
 
-_V = TypeVar("_V")
 WINDOW_SECONDS = 21_600.0
 _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC = wire.PodSpec()
 _NO_STATUS = wire.PodStatus()
 
 
-class ObjectError(ValueError):
+class BadObject(ValueError):
     """An object that cannot be read; the message names it, the field's path and what is wrong there."""
 
     def __init__(self, kind: str, metadata: wire.Metadata, problem: object) -> None:
         self.path = str(problem)
         name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         super().__init__(f"{kind} {name}: {problem}")
-
-
-class NominatedPod(NamedTuple):
-    """A real pod that waits for its victims to leave the node that the scheduler has promised to it."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    created_seconds: float
-    """Unix time of creation."""
 
 
 class ClusterColumns:
@@ -84,13 +61,8 @@ class ClusterColumns:
         self.reserved = ReservedTable(self.requests, self.constraints)
         self.priorities: dict[str, tuple[int, bool]] = {}
         """Value and whether its pods may preempt, by class name."""
-        self.placeholders: dict[int, PlaceholderFacts] = {}
-        """By pod row; those that are being deleted are in `terminating` instead."""
-        self.terminating: dict[int, int] = {}
-        """Node row by pod row, of placeholders that are being deleted."""
-        self.placeholder_version = 0
+        self.noted = NotedPods()
         self.required_labels: frozenset[str] = frozenset()
-        self._nominated: dict[int, NominatedPod] = {}
         self._generation = 0
         self._pod_generation = 0
         self._node_generation = 0
@@ -105,7 +77,7 @@ class ClusterColumns:
         """Apply watch events of pods, in order.
 
         Raises:
-            ObjectError: when a pod cannot be read; the events before it have been applied, it has changed nothing.
+            BadObject: when a pod cannot be read; the events before it have been applied, it has changed nothing.
         """
         for event, pod in events:
             metadata = pod.metadata
@@ -125,13 +97,13 @@ class ClusterColumns:
             try:
                 self._put_pod(key, uid, version, pod)
             except ValueError as error:
-                raise ObjectError("Pod", metadata, error) from None
+                raise BadObject("Pod", metadata, error) from None
 
     def apply_nodes(self, events: Iterable[tuple[str, wire.Node]]) -> None:
         """Apply watch events of nodes, in order.
 
         Raises:
-            ObjectError: when a node cannot be read.
+            BadObject: when a node cannot be read.
         """
         nodes = self.nodes
         for event, node in events:
@@ -155,7 +127,7 @@ class ClusterColumns:
             try:
                 facts = NodeFacts(node)
             except ValueError as error:
-                raise ObjectError("Node", node.metadata, error) from None
+                raise BadObject("Node", node.metadata, error) from None
             row = nodes.row_of(name)
             self.changed += nodes.put(row, facts)
             nodes.uid[row] = uid
@@ -166,13 +138,13 @@ class ClusterColumns:
         """Apply watch events of Deployments, ReplicaSets, StatefulSets, Jobs or CronJobs; only annotated ones are kept.
 
         Raises:
-            ObjectError: when an annotated workload's template cannot be read.
+            BadObject: when an annotated workload's template cannot be read.
         """
         for event, item in events:
             try:
                 self.changed += self.reserved.apply(event, kind, item)
             except ValueError as error:
-                raise ObjectError(kind, item.metadata, error) from None
+                raise BadObject(kind, item.metadata, error) from None
 
     def apply_priority_classes(self, events: Iterable[tuple[str, wire.PriorityClass]]) -> None:
         """Apply watch events of priority classes."""
@@ -245,12 +217,12 @@ class ClusterColumns:
 
     def nominated(self) -> tuple[NominatedPod, ...]:
         """Return the real pods that are nominated to a node and not bound yet, by namespace and name."""
-        return tuple(sorted(self._nominated.values(), key=lambda pod: (pod.namespace, pod.name)))
+        return tuple(sorted(self.noted.nominated.values(), key=lambda pod: (pod.namespace, pod.name)))
 
     def terminating_on(self, node_name: str) -> int:
         """Return how many placeholders on a node are being deleted (victims that have not left yet)."""
         row = self.nodes.rows.get(node_name)
-        return 0 if row is None else sum(1 for node in self.terminating.values() if node == row)
+        return 0 if row is None else sum(1 for node in self.noted.terminating.values() if node == row)
 
     def snapshot(self, now: float) -> Snapshot:
         """Return the cluster as it is; arrivals are those of the window that ends at `now` (Unix seconds)."""
@@ -288,47 +260,52 @@ class ClusterColumns:
         constraints = self.constraints.intern_spec(spec) if role == REAL and (using or counted) else -1
         requests = self.requests.intern(amounts) if using or constraints >= 0 else -1
         kind = self._kind_of(metadata, spec, requests, constraints) if constraints >= 0 else -1
-        with self._held(kind, requests):
-            if row is not None and new:
-                self._remove_pod(row)
-            row = self.pods.add(key, uid) if row is None or new else row
-            if bucket >= 0:
-                self.arrivals.add(kind, bucket)
-                self.pods.arrival_bucket[row] = bucket
-                self.pods.arrival_kind[row] = kind
-            elif counted and self.pods.arrival_kind[row] != kind:
-                self.arrivals.move(int(self.pods.arrival_kind[row]), kind, int(self.pods.arrival_bucket[row]))
-                self.pods.arrival_kind[row] = kind
-            node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
-            state = PodState(role, kind if role == REAL else -1, requests, node) if using else GONE
-            self._set_state(row, state, new)
-        self._note(row, pod, spec, status, role if using else 0, node)
-        self.pods.version[row] = version
-        self.pods.generation[row] = self._pod_generation
-
-    @contextmanager
-    def _held(self, kind: int, requests: int) -> Iterator[None]:
-        """Keep ids that were just interned alive while what held them so far is released."""
+        # Held until the end: the pod that is replaced may be the last that holds the very same values.
         if kind >= 0:
             self.kinds.retain(kind)
         if requests >= 0:
             self.requests.retain(requests)
-        yield
+        if row is not None and new:
+            self._remove_pod(row)
+        row = self.pods.add(key, uid) if row is None or new else row
+        if counted:
+            self._count_arrival(row, kind, bucket)
+        node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
+        state = PodState(role, kind if role == REAL else -1, requests, node) if using else GONE
+        self._set_state(row, state, new)
+        self.changed += self.noted.note(row, pod, role if using else 0, node)
+        self.pods.version[row] = version
+        self.pods.generation[row] = self._pod_generation
         if kind >= 0:
             self.kinds.release(kind)
         if requests >= 0:
             self.requests.release(requests)
 
+    def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
+        """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1 when it is none any more)."""
+        pods = self.pods
+        if bucket >= 0:
+            self.arrivals.add(kind, bucket)
+            pods.arrival_bucket[row] = bucket
+        elif pods.arrival_kind[row] == kind:
+            return
+        else:
+            self.arrivals.move(int(pods.arrival_kind[row]), kind, int(pods.arrival_bucket[row]))
+        if kind >= 0:
+            self.kinds.suggest(kind, pods.keys[row])
+        pods.arrival_kind[row] = kind
+
     def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
-        named = spec.priority is None
+        # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
+        by_class = spec.priority_class_name and (spec.priority is None or spec.preemption_policy is None)
         return self.kinds.intern(
             KindKey(
                 *workload_of(metadata),
                 requests,
                 constraints,
-                spec.priority or 0,
-                (spec.priority_class_name or "") if named else "",
-                spec.preemption_policy or ("" if spec.priority_class_name else "PreemptLowerPriority"),
+                (BY_CLASS if by_class else 0) if spec.priority is None else spec.priority,
+                (spec.priority_class_name or "") if by_class else "",
+                spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
                 is_excluded(metadata),
                 metadata.annotation(RESERVE),
             )
@@ -343,75 +320,20 @@ class ClusterColumns:
         key = self.pods.keys[row]
         if state.role:
             self.requests.retain(state.requests)
-        if state.kind >= 0:
+        if state.kind >= 0 and state.kind != before.kind:
             self.kinds.joined(state.kind, key)
         if state.node >= 0:
             self.nodes.add_pod(state.node, state.role, self.requests.matrix[state.requests])
         self.pods.set_state(row, state)
         if before.node >= 0:
             self.nodes.take_pod(before.node, before.role, self.requests.matrix[before.requests])
-        if before.kind >= 0:
+        if before.kind >= 0 and before.kind != state.kind:
             self.kinds.left(before.kind, key)
         if before.role:
             self.requests.release(before.requests)
 
-    def _note(self, row: int, pod: wire.Pod, spec: wire.PodSpec, status: wire.PodStatus, role: int, node: int) -> None:
-        """Keep what only a few pods have: placeholders one by one, and nominations."""
-        metadata = pod.metadata
-        deleting = metadata.deletion_timestamp is not None
-        created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
-        placeholder = None
-        if role == PLACEHOLDER and not deleting:
-            owner = metadata.controller()
-            placeholder = PlaceholderFacts(
-                metadata.uid or "",
-                metadata.name,
-                metadata.label(POLICY_LABEL),
-                metadata.label(SHAPE_LABEL),
-                owner.name if owner else "",
-                node,
-                created,
-                deletion_cost(metadata),
-                node < 0 and _unschedulable(status),
-            )
-        nominee = None
-        if role == REAL and status.nominated_node_name and not spec.node_name:
-            nominee = NominatedPod(
-                metadata.uid or "", metadata.namespace or "", metadata.name, status.nominated_node_name, created
-            )
-        leaving = node if role == PLACEHOLDER and deleting else None
-        self._keep(row, placeholder, nominee, leaving)
-
-    def _keep(
-        self, row: int, placeholder: PlaceholderFacts | None, nominee: NominatedPod | None, leaving: int | None
-    ) -> None:
-        if self.placeholders.get(row) != placeholder:
-            self.placeholder_version += 1
-            self.changed += 1
-            _put_or_pop(self.placeholders, row, placeholder)
-        if self._nominated.get(row) != nominee:
-            self.changed += 1
-            _put_or_pop(self._nominated, row, nominee)
-        if self.terminating.get(row) != leaving:
-            self.changed += 1
-            _put_or_pop(self.terminating, row, leaving)
-
     def _remove_pod(self, row: int) -> None:
         self.changed += 1
-        self._keep(row, None, None, None)
+        self.noted.forget(row)
         self._set_state(row, GONE, False)
         self.pods.remove(row)
-
-
-def _put_or_pop(table: dict[int, _V], row: int, value: _V | None) -> None:
-    if value is None:
-        table.pop(row, None)
-    else:
-        table[row] = value
-
-
-def _unschedulable(status: wire.PodStatus) -> bool:
-    return any(
-        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
-        for one in status.conditions or ()
-    )

@@ -15,6 +15,9 @@ from slack.cluster.snapshot import IntArray
 _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
 
+BY_CLASS = -(1 << 40)
+"""No pod's priority: those are int32."""
+
 
 class KindKey(NamedTuple):
     """What makes two pods the same kind."""
@@ -25,8 +28,9 @@ class KindKey(NamedTuple):
     requests: int
     constraints: int
     priority: int
+    """BY_CLASS where only the priority class can say, as in hand-written files."""
     priority_class: str
-    """Looked up when the view is made; '' where the pod says its priority itself."""
+    """Looked up when the view is made; '' where the pod says all of it itself."""
     preemption_policy: str
     """'' where only the priority class can say."""
     excluded: bool
@@ -60,6 +64,13 @@ class KindTable(Interner[KindKey]):
         example = self.examples.get(index)
         if example is None or (key < example and index not in self.stale):
             self.examples[index] = key
+
+    def suggest(self, index: int, key: str) -> None:
+        """Offer a name for a kind that may have no pod now (one that has finished already), until it has one."""
+        example = self.examples.get(index)
+        if example is None or (key < example and index in self.stale):
+            self.examples[index] = key
+            self.stale.add(index)
 
     def left(self, index: int, key: str) -> None:
         """Note that a pod belongs to the kind no longer."""
@@ -106,11 +117,12 @@ class Arrivals:
         self._kinds.retain(kind)
 
     def move(self, old: int, new: int, bucket: int) -> None:
-        """Count an arrival for another kind, as its pod has changed; an arrival that is forgotten stays so."""
+        """Count an arrival for another kind, -1 for none, as its pod has changed; a forgotten one stays forgotten."""
         kinds = self._buckets.get(bucket)
         if kinds is None or old not in kinds:
             return
-        self.add(new, bucket)
+        if new >= 0:
+            self.add(new, bucket)
         kinds[old] -= 1
         if not kinds[old]:
             del kinds[old]

@@ -175,7 +175,10 @@ class NodeTable:
 
     def take_pod(self, row: int, role: int, requests: IntArray) -> None:
         """Take a pod's requests off a node."""
-        self.requested[role][row, : requests.size] -= requests
+        # The request matrix may have become wider since this pod was counted; what it has there is 0.
+        row_of_role = self.requested[role][row]
+        width = min(row_of_role.size, requests.size)
+        row_of_role[:width] -= requests[:width]
         self.pod_count[row] -= 1
         if role == DAEMON:
             self.daemon_count[row] -= 1

@@ -50,7 +50,7 @@ def effective_requests(
     def of(container: Container, path: str, resizable: bool) -> _Amounts:
         wanted = _requested(container.resources, path)
         held = granted.get(container.name) if resizable and granted else None
-        if held is not None and held.resources is not None:
+        if held is not None and held.resources is not None and not _granted_as_asked(held, container):
             wanted = _resized(wanted, held.resources.requests, held.allocated_resources, infeasible, path)
         return {**defaults, **wanted} if defaults else wanted
 
@@ -139,6 +139,13 @@ def _resized(
     _raise_to(most, _amounts(path, actuated))
     _raise_to(most, _amounts(path, allocated))
     return most
+
+
+def _granted_as_asked(held: ContainerStatus, container: Container) -> bool:
+    """Say whether nothing is being resized, as for nearly all pods: then the request is the request."""
+    asked = container.resources.requests if container.resources else None
+    granted = held.resources.requests if held.resources else None
+    return granted == asked and held.allocated_resources in (asked, None)
 
 
 def _statuses(status: PodStatus | None) -> dict[str, ContainerStatus]:

@@ -26,7 +26,7 @@ def verify(columns: "ClusterColumns") -> None:
     pods = columns.pods
     live = {key: row for row, key in enumerate(pods.keys) if key}
     _same("rows by name", pods.rows, live)
-    _same("placeholders", set(columns.placeholders) | set(columns.terminating), _placeholder_rows(columns))
+    _same("placeholders", set(columns.noted.placeholders) | set(columns.noted.terminating), _placeholder_rows(columns))
 
 
 def _verify_nodes(columns: "ClusterColumns") -> None:

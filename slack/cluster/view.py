@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slack.cluster.classes import Constraints, NodeClass, admits
+from slack.cluster.classes import NodeClass
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
 from slack.cluster.interning import grown
-from slack.cluster.kind_table import KindKey
+from slack.cluster.kind_table import BY_CLASS, KindKey
+from slack.cluster.reach import Reach
 from slack.cluster.snapshot import (
     BoolArray,
     IndexArray,
@@ -35,20 +36,6 @@ NODE_START_SECONDS = 120.0
 """Where no node's start was seen."""
 _DENSE = 4_000_000
 """Cells of a kinds x node classes count that are cheaper to fill than to sort for."""
-
-
-class PlaceholderFacts(NamedTuple):
-    """A placeholder as the columns keep it: its node as a row of the node table."""
-
-    uid: str
-    name: str
-    policy: str
-    shape: str
-    replica_set: str
-    node: int
-    created_seconds: float
-    deletion_cost: int
-    unschedulable: bool
 
 
 class _Kinds(NamedTuple):
@@ -89,7 +76,7 @@ class View:
         self._kinds: tuple[object, _Kinds] | None = None
         self._nodes: tuple[object, _Nodes] | None = None
         self._placeholders: tuple[object, tuple[Placeholder, ...]] | None = None
-        self._reach = _Reach()
+        self._reach = Reach()
 
     def snapshot(self, now: float) -> Snapshot:
         """Return the columns' state as one immutable value."""
@@ -121,7 +108,7 @@ class View:
             nodes=self._node_columns(nodes, allocatable, used, width),
             node_classes=nodes.classes,
             constraints=tuple(columns.constraints[index] for index in constraint_ids),
-            reach=self._reach.of(columns, constraint_ids, nodes.class_ids),
+            reach=_frozen(self._reach.of(columns, constraint_ids, nodes.class_ids)),
             kinds=PodKinds(
                 workloads=tuple(one for one, show in zip(kinds.workloads, shown.tolist(), strict=True) if show),
                 requests=_frozen(kind_requests[:, used]),
@@ -189,18 +176,24 @@ class View:
         ids = np.array([index for index, _ in listed], dtype=np.int64)
         position = np.full(max(table.capacity, 1), -1, dtype=np.int32)
         position[ids] = np.arange(ids.size)
-        priorities = [columns.priorities.get(one.priority_class, (one.priority, True)) for _, one in listed]
+        by_class = [columns.priorities.get(one.priority_class, (0, True)) for _, one in listed]
         part = _Kinds(
             ids=ids,
             position=position,
             workloads=tuple(Workload(*one[:3]) for _, one in listed),
             requests=grown(requests.matrix, 0, width)[[one.requests for _, one in listed]],
             constraints=np.array([one.constraints for _, one in listed], dtype=np.int64),
-            priority=np.array([value for value, _ in priorities], dtype=np.int64),
+            priority=np.array(
+                [
+                    value if one.priority == BY_CLASS else one.priority
+                    for (_, one), (value, _) in zip(listed, by_class, strict=True)
+                ],
+                dtype=np.int64,
+            ),
             preempts=np.array(
                 [
                     one.preemption_policy != "Never" and bool(one.preemption_policy or preempts)
-                    for (_, one), (_, preempts) in zip(listed, priorities, strict=True)
+                    for (_, one), (_, preempts) in zip(listed, by_class, strict=True)
                 ],
                 dtype=np.bool_,
             ),
@@ -263,9 +256,9 @@ class View:
     def _used(self, allocatable: IntArray, kinds: IntArray, reserved: IntArray, nodes: _Nodes, width: int) -> list[int]:
         """Return the columns of resources that occur: cpu, memory, then the others by name."""
         names = self._columns.resources.names
-        tables = [allocatable, kinds, reserved]
-        for matrix in self._columns.nodes.requested.values():
-            tables.append(grown(matrix, self._columns.nodes.known.size, width)[nodes.rows])
+        size = self._columns.nodes.known.size
+        bound = [grown(matrix, size, width)[nodes.rows] for matrix in self._columns.nodes.requested.values()]
+        tables = [allocatable, kinds, reserved, *bound]
         others = [column for column in range(2, width) if any(table[:, column].any() for table in tables)]
         return [0, 1, *sorted(others, key=lambda column: names[column])]
 
@@ -303,11 +296,15 @@ class View:
 
     def _placeholder_part(self, nodes: _Nodes) -> tuple[Placeholder, ...]:
         columns = self._columns
-        key = (columns.placeholder_version, columns.nodes.version)
+        key = (columns.noted.version, columns.nodes.version)
         if self._placeholders is not None and self._placeholders[0] == key:
             return self._placeholders[1]
         shown = sorted(
-            (facts for facts in columns.placeholders.values() if facts.node < 0 or nodes.position[facts.node] >= 0),
+            (
+                facts
+                for facts in columns.noted.placeholders.values()
+                if facts.node < 0 or nodes.position[facts.node] >= 0
+            ),
             key=lambda facts: (facts.policy, facts.shape, facts.name),
         )
         part = tuple(
@@ -316,38 +313,6 @@ class View:
         )
         self._placeholders = (key, part)
         return part
-
-
-class _Reach:
-    """Which constraints admit which node class, decided once a pair; ids may be recycled, so values are compared."""
-
-    def __init__(self) -> None:
-        self._known: npt.NDArray[np.int8] = np.full((64, 16), -1, dtype=np.int8)
-        self._constraints: dict[int, Constraints] = {}
-        self._classes: dict[int, NodeClass] = {}
-
-    def of(self, columns: "ClusterColumns", constraint_ids: list[int], class_ids: tuple[int, ...]) -> BoolArray:
-        """Return the matrix [C, NC] for these ids."""
-        rows = max(columns.constraints.capacity, self._known.shape[0])
-        width = max(columns.nodes.classes.capacity, self._known.shape[1])
-        if (rows, width) != self._known.shape:
-            known = np.full((max(rows, 2 * self._known.shape[0]), width), -1, dtype=np.int8)
-            known[: self._known.shape[0], : self._known.shape[1]] = self._known
-            self._known = known
-        for index in constraint_ids:
-            if self._constraints.get(index) is not columns.constraints[index]:
-                self._constraints[index] = columns.constraints[index]
-                self._known[index] = -1
-        for index in class_ids:
-            if self._classes.get(index) is not columns.nodes.classes[index]:
-                self._classes[index] = columns.nodes.classes[index]
-                self._known[:, index] = -1
-        cells = np.ix_(np.array(constraint_ids, dtype=np.int64), np.array(class_ids, dtype=np.int64))
-        part = self._known[cells]
-        for row, column in np.argwhere(part < 0).tolist():
-            part[row, column] = admits(self._constraints[constraint_ids[row]], self._classes[class_ids[column]])
-        self._known[cells] = part
-        return _frozen(part.astype(np.bool_))
 
 
 def _index(values: list[int]) -> IndexArray:

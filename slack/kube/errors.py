@@ -16,11 +16,11 @@ class KubeError(Exception):
     """Anything this room raises on purpose."""
 
 
-class ConnectionFailed(KubeError):  # noqa: N818 - reads as what happened, like the other two
+class ConnectionFailed(KubeError):
     """There is no usable configuration; the text names the file or context and what would be right."""
 
 
-class Unreachable(KubeError):  # noqa: N818
+class Unreachable(KubeError):
     """No (whole) answer came: refused, reset, timed out, credentials not refreshed. Worth another try."""
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
@@ -28,7 +28,7 @@ class Unreachable(KubeError):  # noqa: N818
         self.timed_out = timed_out
 
 
-class Stopped(KubeError):  # noqa: N818
+class Stopped(KubeError):
     """The process is stopping; the call was given up while it waited for its next try."""
 
 
@@ -83,6 +83,11 @@ class ApiError(KubeError):
             any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
             or "too large resource version" in self.message.lower()
         )
+
+    @property
+    def wrong_schema(self) -> bool:
+        """An applied field the schema does not know. API servers (seen on 1.36.3) call it a 500, yet it stays wrong."""
+        return self.status == 500 and self.message.startswith("failed to create typed patch object")
 
 
 class _WireCause(msgspec.Struct):

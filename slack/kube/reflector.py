@@ -33,6 +33,7 @@ IDLE_SECONDS = 180.0
 PAGE_SIZE = 500
 BATCH_EVENTS = 500
 PAGE_TRIES = 5
+SILENT_STREAMS = 2  # then the server may be waiting for a version that never comes (the same restored backup)
 TOO_LARGE_TRIES = 5  # then the version is from another life of etcd (a restored backup): list again
 
 
@@ -81,6 +82,7 @@ class Reflector(Generic[T]):
         # counts syncs that a watch's failure forced; progress of the sync itself does not reset it
         self._resync = Backoff(self._backoff.first_seconds, self._backoff.max_seconds, self._rng)
         self._too_large_in_a_row = 0
+        self._silent_in_a_row = 0
         self._stopping = threading.Event()
         self._stream_lock = threading.Lock()
         self._stream: Stream | None = None
@@ -140,7 +142,7 @@ class Reflector(Generic[T]):
         except ApiError as error:
             return self._after_refusal(error)
         except Unreachable as error:
-            self.counters.idle_timeouts += error.timed_out
+            self._after_silence(error)
             return self._after_error(error)
         except (LineTooLong, msgspec.DecodeError) as error:
             self._forget()
@@ -180,12 +182,27 @@ class Reflector(Generic[T]):
         log.warning("reflector %s: %s; again in %.1f s", self.path, error, seconds)
         return seconds
 
+    def _after_silence(self, error: Unreachable) -> None:
+        """Count streams that said nothing.
+
+        A watch from a version that lies in the future is accepted and gets neither events nor bookmarks, nor a 504
+        (seen on 1.36.3), so waiting would be for ever.
+        """
+        if not error.timed_out:
+            return
+        self.counters.idle_timeouts += 1
+        self._silent_in_a_row += 1
+        if self._silent_in_a_row >= SILENT_STREAMS:
+            self._silent_in_a_row = 0
+            self._forget()
+
     def _forget(self) -> None:
         self._version = ""
         self._synced.clear()
 
     def _heard(self) -> None:
         self._heard_at = self._clock()
+        self._silent_in_a_row = 0
         self._backoff.reset()
 
     def _lives(self) -> None:

@@ -21,7 +21,9 @@ TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed later without anybody changing anything."""
-    return isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status in TRANSIENT_STATUSES)
+    if isinstance(error, ApiError):
+        return error.status in TRANSIENT_STATUSES and not error.wrong_schema
+    return isinstance(error, Unreachable)
 
 
 @dataclass

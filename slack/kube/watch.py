@@ -45,7 +45,7 @@ class Undecodable:
     why: str
 
 
-class LineTooLong(KubeError):  # noqa: N818 - says what happened
+class LineTooLong(KubeError):
     """A line exceeded the cap; the stream cannot be trusted any more."""
 
 

@@ -132,7 +132,8 @@ def size_of(
     unlimited = np.iinfo(np.int64).max
     ceiling = row(snapshot, {name: amount // part for name, amount in spec.ceiling.items()}, unlimited)
     least = row(snapshot, {name: -(-amount // part) for name, amount in floor.items()})
-    desired = np.minimum(np.maximum(least, rated(base, rate)), ceiling)
+    share = rated(base, rate) if replicas is None else np.zeros_like(base)
+    desired = np.minimum(np.maximum(least, share), ceiling)
     feedback = ""
     if spec.base is Base.ALLOCATABLE:
         feedback = (

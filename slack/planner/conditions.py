@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slack.cluster.quantity import format_quantity
+from slack.cluster.quantity import format_memory, format_quantity
 from slack.cluster.snapshot import IntArray
 from slack.planner.outcome import Condition, ConditionType
 from slack.planner.patience import Patience
 
 _NAMED = 3
+_MI = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +45,15 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join(texts[:_NAMED]) + more
 
 
+def _readable(name: str, value: int) -> str:
+    """Return an amount for people: memory in whole Mi, rounded up."""
+    return format_memory(-(-value // _MI) * _MI) if name == "memory" else format_quantity(name, value)
+
+
 def _short(findings: Findings, have: IntArray) -> str:
     """Say what of the desired extra capacity is missing, '' when nothing is."""
     return ", ".join(
-        f"{name} {format_quantity(name, int(have[r]))} of {format_quantity(name, int(findings.desired[r]))}"
+        f"{name} {_readable(name, int(have[r]))} of {_readable(name, int(findings.desired[r]))}"
         for r, name in enumerate(findings.resources)
         if have[r] < findings.desired[r]
     )

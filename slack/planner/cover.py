@@ -13,7 +13,7 @@ import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray
 from slack.planner.policy import CoverMode
-from slack.planner.vectors import any_of, within
+from slack.planner.vectors import any_of, distinct, holds, within
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -30,12 +30,19 @@ class Items:
     """[Q, D] node classes of the domain that pods of a reach class may go to."""
     weight: FloatArray
     """[I] arrivals in the window, or running replicas where these are more."""
-    kinds: tuple[IntArray, ...]
-    """[I] rows of `Snapshot.kinds` that each item stands for."""
+    kinds: IntArray
+    """[K] rows of `Snapshot.kinds`, each of which one item stands for."""
+    kind_item: IntArray
+    """[K] which item."""
 
     def __len__(self) -> int:
         """Return the number of items."""
         return len(self.weight)
+
+    def kinds_of(self, mask: BoolArray) -> IntArray:
+        """Return the rows of `Snapshot.kinds` that the items of a mask stand for, sorted."""
+        rows: IntArray = self.kinds[mask[self.kind_item]]
+        return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +57,8 @@ class Cover:
     """[I]"""
     limit: str
     """What stopped the cover before its goal: 'ceiling', 'maxShapes' or ''."""
+    needed: float = 0.0
+    """The weight that is enough to cover: what is there already stays while it reaches as much."""
 
 
 def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray, weight: FloatArray) -> Items:
@@ -61,31 +70,22 @@ def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray, weight: Fl
         reach: [K, D] node classes of the domain that each may go to.
         weight: [K]
     """
-    if not len(kinds):
-        return Items(requests, np.zeros(0, dtype=np.int64), reach, weight, ())
-    distinct, reach_id = np.unique(reach, axis=0, return_inverse=True)
-    table = np.concatenate([reach_id.reshape(-1, 1), requests], axis=1)
-    rows, item = np.unique(table, axis=0, return_inverse=True)
-    item = item.reshape(-1)
-    order = np.argsort(item, kind="stable")
-    members = np.split(kinds[order], np.cumsum(np.bincount(item))[:-1])
+    classes, reach_id = distinct(reach)
+    rows, item = distinct(np.concatenate([reach_id[:, None], requests], axis=1))
     return Items(
         vectors=rows[:, 1:],
         reach_id=rows[:, 0],
-        reach=distinct,
+        reach=classes,
         weight=np.bincount(item, weights=weight, minlength=len(rows)).astype(np.float64),
-        kinds=tuple(members),
+        kinds=kinds,
+        kind_item=item,
     )
 
 
 def cover_matrix(items: Items) -> BoolArray:
     """[I, I] whether a placeholder like item i makes room for item j."""
     inside = ~any_of(items.reach[:, None, :] & ~items.reach[None, :, :], axis=2)  # [Q, Q] reach q is part of reach p
-    covers = inside[items.reach_id[:, None], items.reach_id[None, :]]
-    for r in range(items.vectors.shape[1]):
-        column = items.vectors[:, r]
-        covers &= column[:, None] >= column[None, :]
-    return covers
+    return holds(items.vectors, items.vectors) & inside[items.reach_id[:, None], items.reach_id[None, :]]
 
 
 def frontier(covers: BoolArray, feasible: BoolArray) -> tuple[int, ...]:
@@ -105,9 +105,11 @@ class Terms:
     room: IntArray
     """[R] ceiling less what mirrors take."""
     cost: FloatArray
-    """[I] dominant share of an average node."""
+    """[I] dominant share of an average node; finite."""
     feasible: BoolArray
     """[I] fits some empty eligible node (S3)."""
+    measure: IntArray
+    """[R] the average node that costs are shares of."""
 
 
 def _drop_needless(chosen: set[int], items: Items, covers: BoolArray, terms: Terms, needed: float) -> set[int]:
@@ -119,6 +121,14 @@ def _drop_needless(chosen: set[int], items: Items, covers: BoolArray, terms: Ter
     return chosen
 
 
+def goal_of(items: Items, covers: BoolArray, terms: Terms) -> float:
+    """Return the weight that mode Frequent is to cover.
+
+    What cannot be covered at any price is no part of the goal; it is named as uncovered all the same.
+    """
+    return terms.goal * float(items.weight[any_of(covers[terms.feasible])].sum())
+
+
 def frequent(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, ...], str]:
     """Choose by weight per cost until the goal, the ceiling or maxShapes is reached.
 
@@ -128,14 +138,13 @@ def frequent(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, 
         the chosen items and what stopped the choice early ('' when the goal is reached).
     """
     payable = terms.feasible & within(items.vectors, terms.room)
-    # What cannot be covered at any price is no part of the goal; it is named as uncovered all the same.
-    reachable = any_of(covers & terms.feasible[:, None])
-    needed = terms.goal * items.weight[reachable].sum() - 1e-9
+    needed = goal_of(items, covers, terms) - 1e-9
     chosen: set[int] = set()
     covered = np.zeros(len(items), dtype=bool)
     limit = ""
+    table = covers.astype(np.float32)
     while items.weight[covered].sum() < needed:
-        gain = covers.astype(np.float64) @ (items.weight * ~covered)
+        gain = table @ (items.weight * ~covered).astype(np.float32)
         current = sorted(chosen)
         replaced = covers[:, current]
         added_cost = terms.cost - replaced @ terms.cost[current]
@@ -181,8 +190,12 @@ def choose(mode: CoverMode, items: Items, terms: Terms) -> Cover:
         if (box > terms.room).any():
             return Cover((), box, nothing, "ceiling")
         # The box goes anywhere in the domain: it makes room for pods that may do so too.
-        return Cover((), box, np.all(items.reach, axis=1)[items.reach_id], "")
+        covered = np.all(items.reach, axis=1)[items.reach_id]
+        return Cover((), box, covered, "", float(items.weight[covered].sum()))
     covers = cover_matrix(items)
     chosen, limit = (everything if mode is CoverMode.EVERYTHING else frequent)(items, covers, terms)
     covered = any_of(covers[list(chosen)]) if chosen else nothing
-    return Cover(chosen, None, covered, limit)
+    reached = float(items.weight[covered].sum())
+    if mode is CoverMode.FREQUENT:
+        reached = min(reached, goal_of(items, covers, terms))
+    return Cover(chosen, None, covered, limit, reached)

@@ -20,7 +20,7 @@ GROUP, _, VERSION = API_VERSION.partition("/")
 _QUANTITY: Schema = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
-    # without a sign: an amount below zero means nothing here
+    "minimum": 0,  # of an integer; the pattern keeps the sign out of a text
     "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
     "maxLength": 64,
 }
@@ -29,6 +29,19 @@ _LABEL_VALUE: Schema = {
     "type": "string",
     "maxLength": 63,
     "pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
+}
+_TAINT: Schema = {
+    "type": "object",
+    "required": ["key", "effect"],
+    "properties": {
+        "key": {"type": "string", "maxLength": 317, "description": "Taint key."},
+        "value": {"type": "string", "maxLength": 63, "description": "Taint value."},
+        "effect": {
+            "type": "string",
+            "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            "description": "What the taint does to pods that do not tolerate it.",
+        },
+    },
 }
 _KEEP = frozenset({"type", "description", "enum", "minimum", "maximum", "format", "required", "minLength", "maxLength"})
 _BOUNDS = {"ge": "minimum", "le": "maximum"}  # pydantic leaves them so behind a BeforeValidator
@@ -171,6 +184,8 @@ def _structural(node: Schema, definitions: Mapping[str, Schema], model: str = ""
     elif "properties" in node:
         properties = cast("Mapping[str, Schema]", node["properties"])
         result["properties"] = {name: _structural(one, definitions) for name, one in properties.items()}
+        if model == "NodeTemplate":  # plain mappings there: the planner reads them as a node's own taints
+            result["properties"]["taints"]["items"] = dict(_TAINT)
     elif node.get("type") == "object":
         result |= _map(node)
     elif node.get("type") == "string" and not {"enum", "format"} & set(node):

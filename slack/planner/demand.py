@@ -4,7 +4,6 @@ A kind belongs to the domains where its pods stand; one that stands nowhere yet,
 could not take a placeholder's place whatever its size are named as uncovered, with the reason.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,44 +71,46 @@ def _selected(selector: PodSelector, workload: Workload) -> bool:
     )
 
 
-def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) -> Iterator[str]:
-    """Yield for each kind why no placeholder can help it, '' where one can."""
+def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) -> dict[int, str]:
+    """Return the kinds among `rows` that no placeholder can help, and why; only these are looked at one by one."""
     kinds, spec = snapshot.kinds, domain.policy.spec
-    for k in rows:
-        scheduler = snapshot.constraints[kinds.constraint_id[k]].scheduler_name
-        if kinds.excluded[k]:
-            yield "excluded by annotation"
-        elif any(_selected(selector, kinds.workloads[k]) for selector in spec.cover.exclude):
-            yield "excluded by spec.cover.exclude"
-        elif not kinds.preempts[k]:
-            yield "preemptionPolicy Never: it cannot take a placeholder's place"
-        elif kinds.priority[k] <= priority:
-            yield f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
-        elif scheduler != spec.scheduler_name:
-            yield f"scheduler {scheduler}: two schedulers do not see each other's nominations"
-        else:
-            yield ""
+    schedulers = [constraints.scheduler_name for constraints in snapshot.constraints]
+    foreign = np.array([name != spec.scheduler_name for name in schedulers], dtype=bool)[kinds.constraint_id[rows]]
+    reasons: dict[int, str] = {}
+    for k in rows[foreign]:
+        scheduler = schedulers[kinds.constraint_id[k]]
+        reasons[int(k)] = f"scheduler {scheduler}: two schedulers do not see each other's nominations"
+    for k in rows[kinds.priority[rows] <= priority]:
+        reasons[int(k)] = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
+    for k in rows[~kinds.preempts[rows]]:
+        reasons[int(k)] = "preemptionPolicy Never: it cannot take a placeholder's place"
+    if spec.cover.exclude:
+        for k in rows:
+            if any(_selected(selector, kinds.workloads[k]) for selector in spec.cover.exclude):
+                reasons[int(k)] = "excluded by spec.cover.exclude"
+    for k in rows[kinds.excluded[rows]]:
+        reasons[int(k)] = "excluded by annotation"
+    return reasons
 
 
-def demand_of(snapshot: Snapshot, domain: Domain, *, priority: int, mirrored: frozenset[Workload]) -> Demand:
+def demand_of(snapshot: Snapshot, domain: Domain, *, priority: int, mirrored: BoolArray) -> Demand:
     """Collect a domain's demand.
 
     Args:
         snapshot: the cluster.
         domain: the policy's part of it.
         priority: value of the placeholders' PriorityClass.
-        mirrored: workloads that have placeholders of their own (S7); the cover leaves them out.
+        mirrored: [K] kinds whose workloads have placeholders of their own (S7); the cover leaves them out.
     """
     kinds = snapshot.kinds
     reach = domain_reach(snapshot, domain)[kinds.constraint_id]
-    nowhere = standing(snapshot, np.ones(len(snapshot.node_classes), dtype=bool)) == 0
-    belongs = reach.any(axis=1) & ((standing(snapshot, domain.classes) > 0) | nowhere)
+    belongs = reach.any(axis=1) & ((standing(snapshot, domain.classes) > 0) | (kinds.running == 0))
     needs_room = kinds.requests.any(axis=1)  # a pod that requests nothing starts at once wherever a slot is free
-    rows = np.flatnonzero(belongs & needs_room)
-    rows = np.array([k for k in rows if kinds.workloads[k] not in mirrored], dtype=np.int64)
-    reasons = list(_reasons(snapshot, domain, rows, priority))
-    uncovered = {str(kinds.workloads[k]): reason for k, reason in zip(rows, reasons, strict=True) if reason}
-    rows = rows[np.array([not reason for reason in reasons], dtype=bool)]
+    rows = np.flatnonzero(belongs & needs_room & ~mirrored)
+    reasons = _reasons(snapshot, domain, rows, priority)
+    uncovered = {str(kinds.workloads[k]): reasons[k] for k in sorted(reasons)}
+    if reasons:
+        rows = rows[~np.isin(rows, list(reasons))]
     return Demand(
         rows=rows,
         requests=kinds.requests[rows],
@@ -132,7 +133,7 @@ def pending_shares(snapshot: Snapshot, domains: tuple[Domain, ...]) -> tuple[Int
     most = snapshot.nodes.allocatable - snapshot.nodes.daemon
     scores = []
     for domain in domains:
-        can = domain_reach(snapshot, domain)[kinds.constraint_id[waiting]].any(axis=1)
+        can = domain_reach(snapshot, domain)[kinds.constraint_id[waiting]].any(axis=1) & (not domain.conflict)
         rows = [most[domain.members], *(t.allocatable[None, :] for t in domain.templates)]
         largest = np.concatenate(rows).max(axis=0, initial=0)
         can &= (kinds.requests[waiting] <= largest).all(axis=1)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slack.cluster.classes import reason_against
+from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Snapshot, Workload
 from slack.planner.domain import Domain, divide
 from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
 from slack.planner.policy import CoverMode, Policy
-from slack.planner.shape import amounts
+from slack.planner.shape import Role, amounts
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -116,21 +116,16 @@ def explain(
         NotFoundError: when nothing of that name is there.
     """
     workload, rows = _find(snapshot, wanted)
-    rooms: list[Room] = []
-    for item in plan.items:
-        names = {item.covered_by[row] for row in rows if row in item.covered_by}
-        rooms += [
-            _room(snapshot, item, shape)
-            for shape in item.shapes
-            if shape.shape.name in names or shape.shape.reserved_for == str(workload)
-        ]
-    mirrored = any(room.role == "mirror" for room in rooms)
     domains = divide(snapshot, policies)
-    reasons: list[str] = []
-    for row in rows:
-        if mirrored or any(row in item.covered_by for item in plan.items):
-            continue
-        reasons.append(_why_uncovered(snapshot, plan, domains, workload, row))
+    rooms: list[Room] = []
+    roomy: set[int] = set()
+    for item, domain in zip(plan.items, domains, strict=True):
+        for shape in item.shapes:
+            held = _held(snapshot, item, domain, shape, workload, rows)
+            if held or (shape.shape.reserved_for == str(workload) and not shape.retiring):
+                rooms.append(_room(snapshot, item, shape))
+                roomy |= held
+    reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in roomy]
     by_name = {policy.name: policy for policy in policies}
     warnings = [
         text
@@ -195,6 +190,29 @@ def _not_found(wanted: Workload, known: set[Workload]) -> str:
     else:
         hint = f"; namespace {wanted.namespace!r} has {', '.join(here[:5])}{' ...' if len(here) > 5 else ''}"
     return f"{wanted.namespace}/{wanted.kind}/{wanted.name}: no pod of it is running or pending{hint}"
+
+
+def _held(
+    snapshot: Snapshot, item: PolicyPlan, domain: Domain, plan: ShapePlan, workload: Workload, rows: Sequence[int]
+) -> set[int]:
+    """Return the rows whose pods could take the place of this shape's placeholders, wherever these stand."""
+    if plan.retiring or not plan.count:
+        return set()
+    if plan.role is Role.MIRROR:
+        return set(rows) if plan.shape.reserved_for == str(workload) else set()
+    covered = {row for row in rows if item.covered_by.get(row) == plan.shape.name}
+    vector = plan.shape.vector(snapshot.resources)
+    there = domain.classes & np.array(
+        [admits(plan.shape.constraints, one) for one in snapshot.node_classes], dtype=bool
+    )
+    kinds = snapshot.kinds
+    return covered | {
+        row
+        for row in rows
+        if not kinds.excluded[row]
+        and bool((kinds.requests[row] <= vector).all())
+        and not (there & ~snapshot.reach[int(kinds.constraint_id[row])]).any()
+    }
 
 
 def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:

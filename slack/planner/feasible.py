@@ -12,7 +12,7 @@ from slack.cluster.classes import Constraints, NodeClass, admits, reason_against
 from slack.cluster.quantity import format_quantity
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.domain import Domain
-from slack.planner.vectors import any_of, within
+from slack.planner.vectors import any_of, distinct, holds, within
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +21,8 @@ class Room:
 
     capacity: IntArray
     """[M, R] allocatable less DaemonSets."""
+    allocatable: IntArray
+    """[M, R] of the same nodes."""
     slots: IntArray
     """[M] pod slots left by DaemonSets."""
     class_id: IntArray
@@ -32,19 +34,23 @@ def room_of(snapshot: Snapshot, domain: Domain) -> Room:
     """Collect the empty nodes of a domain."""
     nodes = snapshot.nodes
     rows = np.flatnonzero(domain.eligible)
-    capacity = nodes.allocatable[rows] - nodes.daemon[rows]
+    allocatable = nodes.allocatable[rows]
+    capacity = allocatable - nodes.daemon[rows]
     slots = nodes.max_pods[rows] - nodes.daemon_count[rows]
     class_id = nodes.class_id[rows].astype(np.int64)
     if domain.templates:
         first = len(snapshot.node_classes)
-        capacity = np.concatenate([capacity, np.stack([t.allocatable for t in domain.templates])])
+        templates = np.stack([t.allocatable for t in domain.templates])
+        allocatable = np.concatenate([allocatable, templates])
+        capacity = np.concatenate([capacity, templates])
         slots = np.concatenate([slots, np.full(len(domain.templates), 110, dtype=np.int64)])
         class_id = np.concatenate([class_id, np.arange(first, first + len(domain.templates), dtype=np.int64)])
     # Identical empty nodes are one row: a cluster has few of them, however many nodes it has (R1).
-    table = np.concatenate([capacity, slots[:, None], class_id[:, None]], axis=1)
-    table = np.unique(table, axis=0) if len(table) else table
+    table, _ = distinct(np.concatenate([capacity, allocatable, slots[:, None], class_id[:, None]], axis=1))
+    width = len(snapshot.resources)
     return Room(
-        capacity=table[:, :-2],
+        capacity=table[:, :width],
+        allocatable=table[:, width:-2],
         slots=table[:, -2],
         class_id=table[:, -1],
         classes=snapshot.node_classes + tuple(t.node_class for t in domain.templates),
@@ -69,10 +75,20 @@ def fits(room: Room, vector: IntArray, allowed_rows: BoolArray) -> bool:
 
 def fit_matrix(room: Room, vectors: IntArray, allowed_rows: BoolArray) -> BoolArray:
     """[V] the same for many vectors that share their constraints."""
-    capacity = np.unique(room.capacity[allowed_rows & (room.slots > 0)], axis=0)
-    if not len(capacity):
-        return np.zeros(len(vectors), dtype=bool)
-    return any_of(within(vectors[:, None, :], capacity[None, :, :]), axis=1)
+    capacity, _ = distinct(room.capacity[allowed_rows & (room.slots > 0)])
+    return any_of(holds(capacity, vectors))
+
+
+def pinned_share(room: Room, vector: IntArray, allowed_rows: BoolArray) -> float:
+    """Return the largest share of a node that one placeholder may take: of the smallest node that it could go to.
+
+    Placeholders count in full in the autoscaler's utilisation, which is the largest share of any resource.
+    """
+    hosts = within(vector, room.capacity) & (room.slots > 0) & allowed_rows
+    takes = vector > 0
+    if not hosts.any() or not takes.any():
+        return 0.0
+    return float((vector[takes] / room.allocatable[hosts][:, takes]).max())
 
 
 def why_not(room: Room, vector: IntArray, constraints: Constraints, resources: tuple[str, ...]) -> str:

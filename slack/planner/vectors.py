@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slack.cluster.snapshot import BoolArray
+from slack.cluster.snapshot import BoolArray, IntArray
 
 
 def within(vectors: npt.NDArray[Any], limit: npt.NDArray[Any]) -> BoolArray:
@@ -18,3 +18,30 @@ def any_of(matrix: npt.NDArray[np.bool_], axis: int = 0) -> BoolArray:
     """Return where any entry along the axis is true."""
     result: BoolArray = np.any(matrix, axis=axis)
     return result
+
+
+def holds(larger: IntArray, smaller: IntArray) -> BoolArray:
+    """[A, B] whether row a of `larger` is at least row b of `smaller` in every resource.
+
+    Column by column: a table of A x B x R would take R times the memory.
+    """
+    result = np.ones((len(larger), len(smaller)), dtype=bool)
+    for r in range(larger.shape[1]):
+        result &= larger[:, r, None] >= smaller[None, :, r]
+    return result
+
+
+def distinct(table: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Return the distinct rows, sorted, and for each row which of them it is.
+
+    The same as `np.unique(axis=0, return_inverse=True)`, several times as fast for few columns.
+    """
+    if not len(table) or not table.shape[1]:
+        return table[:1], np.zeros(len(table), dtype=np.intp)
+    order = np.lexsort(table.T[::-1])
+    ordered = table[order]
+    new = np.ones(len(table), dtype=bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    which = np.empty(len(table), dtype=np.intp)
+    which[order] = np.cumsum(new) - 1
+    return ordered[new], which

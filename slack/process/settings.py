@@ -138,7 +138,9 @@ def load(
     def take(name: str, value: object, where: str) -> None:
         values[name], origin[name] = value, where
 
-    file = file or (Path(environ[f"{ENVIRONMENT_PREFIX}CONFIG"]) if environ.get(f"{ENVIRONMENT_PREFIX}CONFIG") else None)
+    file = file or (
+        Path(environ[f"{ENVIRONMENT_PREFIX}CONFIG"]) if environ.get(f"{ENVIRONMENT_PREFIX}CONFIG") else None
+    )
     unknown = []
     for key, value in _read(file).items() if file else ():
         name = key.replace("-", "_")

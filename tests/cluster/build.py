@@ -1,4 +1,4 @@
-"""Objects for tests in one line each: JSON dicts as the API server would send them, wire structs, and columns of them."""
+"""Objects for tests in one line each: JSON dicts as the API server sends them, wire structs, columns of them."""
 
 from typing import Any
 

@@ -304,8 +304,8 @@ class _Handler(BaseHTTPRequestHandler):
                 api.changed.wait_for(news)
                 todo = [
                     raw
-                    for i, (_, name, raw) in enumerate(api.history[place:], place)
-                    if (name[1] and _within(name, key)) or (not name[1] and i >= fresh)
+                    for i, (at, name, raw) in enumerate(api.history[place:], place)
+                    if (name[1] and at > version and _within(name, key)) or (not name[1] and i >= fresh)
                 ]
                 place = len(api.history)
                 over = api.breaks != breaks

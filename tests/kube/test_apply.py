@@ -11,7 +11,7 @@ from slack.kube.apply import Writer, conflict_text
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Stopped, Unreachable
 from slack.kube.retry import Backoff, retrying
-from tests.kube.fake_api import FakeApi, Reply, eventually
+from tests.kube.fake_api import FakeApi, Reply, eventually, status_body
 
 MAP = "/api/v1/namespaces/n/configmaps/a"
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}}
@@ -77,6 +77,16 @@ def test_answers_that_stay_the_same_are_not_retried(
     with pytest.raises(ApiError):
         writer.merge_patch(MAP, {})
     assert api.count("patch") == 1
+    assert retried == []
+
+
+def test_an_unknown_field_is_not_retried_although_the_server_calls_it_a_500(
+    api: FakeApi, writer: Writer, retried: list[BaseException]
+) -> None:
+    message = "failed to create typed patch object (n/a; /v1, Kind=ConfigMap): .bogus: field not declared in schema"
+    api.script("patch", Reply(500, status_body(500, "InternalError", message)))
+    with pytest.raises(ApiError, match="not declared in schema"):
+        writer.apply(MAP, MANIFEST)
     assert retried == []
 
 

@@ -322,11 +322,24 @@ def test_after_a_bookmark_the_watch_resumes_from_its_version(api: FakeApi, start
 
 def test_a_silent_connection_is_given_up_and_opened_again(api: FakeApi, start: Start) -> None:
     fill(api, "a")
-    reflector, store = start(idle_seconds=0.2)
-    eventually(lambda: reflector.counters.idle_timeouts >= 2)
+    reflector, store = start(idle_seconds=0.3)
+    eventually(lambda: reflector.counters.idle_timeouts == 1)
     fill(api, "b")
     eventually(lambda: "b" in store.things)
     assert reflector.counters.watchlists == 1
+
+
+def test_a_server_that_waits_for_a_version_of_another_life_is_listed_again(api: FakeApi, start: Start) -> None:
+    reflector, store = start(idle_seconds=0.2)
+    with api.changed:  # a restored backup: versions start lower, and events below the asked one are never sent
+        api.version = 10
+        api.history.clear()
+        api.end_watches()
+    eventually(lambda: api.count("watch") == 1)
+    fill(api, "b")
+    eventually(lambda: "b" in store.things)
+    assert reflector.counters.watchlists == 2
+    assert reflector.counters.idle_timeouts >= 2
 
 
 def test_an_orderly_end_is_no_error(api: FakeApi, start: Start) -> None:

@@ -1,0 +1,74 @@
+"""Fixtures of the suites: one cluster a session, and a clean one for every test.
+
+Nothing in these tests may speak to anything but this machine: a connection that leaves loopback is an error.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness import clusterautoscaler
+from e2e.harness.backend import Backend, choose
+from e2e.harness.cleanup import cleaned
+from e2e.harness.errors import UnavailableError
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every suite the time that real components need; a test's own mark still wins."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loopback_only() -> Iterator[None]:
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and not _is_loopback(address[0]):
+            raise PermissionError(f"a suite tried to connect to {address[0]}, which is not this machine")
+        connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        for name in _PROXIES:
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory: pytest.TempPathFactory, _loopback_only: None) -> Iterator[Backend]:
+    """The session's cluster, up and running; tests want `cluster`."""
+    started = choose(tmp_path_factory.mktemp("cluster")).start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def cluster(backend: Backend) -> Iterator[Backend]:
+    """The session's cluster; what a test makes there is taken away after it."""
+    with cleaned(backend.api):
+        yield backend
+        backend.restart_missing()  # a test that failed may have left the API server down
+
+
+@pytest.fixture
+def cluster_autoscaler_binary() -> Path:
+    """The stock Cluster Autoscaler; without it the test is skipped, with the way to run it."""
+    try:
+        return clusterautoscaler.binary()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

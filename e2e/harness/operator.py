@@ -1,0 +1,209 @@
+"""The operator under test, as its users run it: the installed command, out of cluster, with exactly its own RBAC.
+
+A missing verb fails the suite, because the identity may do nothing but what `deploy/operator.yaml` grants.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+import urllib3
+
+from e2e.harness import access
+from e2e.harness.api import Api, Json
+from e2e.harness.backend import Backend
+from e2e.harness.karpenter import install_crds
+from e2e.harness.objects import condition, make_namespace, pods, wait_until
+from e2e.harness.ports import LOOPBACK, free_port
+from e2e.harness.processes import Program
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "deploy" / "operator.yaml"
+CRDS = ROOT / "charts" / "resource-slack" / "crds"
+NAMESPACE = "resource-slack"
+POLICIES = "/apis/resource-slack.io/v1alpha1/slackpolicies"
+REPLICA_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
+PLACEHOLDERS = "resource-slack.io/placeholder=true"
+
+
+def install(cluster: Backend) -> access.Access:
+    """Install CRD, namespace, PriorityClass and roles; return the operator's identity, which may do just that."""
+    install_crds(cluster.api, CRDS)
+    make_namespace(cluster.api, NAMESPACE)
+    manifests = access.read_manifests(MANIFESTS)
+    for manifest in manifests:
+        if manifest["kind"] == "PriorityClass":
+            cluster.api.apply(manifest)
+    identity = cluster.service_account(NAMESPACE, "resource-slack")
+    access.grant_manifests(cluster.api, identity, manifests, NAMESPACE)
+    return identity
+
+
+class Operator:
+    """One operator process.
+
+    Usage:
+
+        with Operator(cluster) as operator:
+            operator.wait_until_ready()
+    """
+
+    def __init__(self, cluster: Backend, *flags: str, name: str = "operator") -> None:
+        self._cluster = cluster
+        self._identity = install(cluster)
+        self.port = free_port()
+        command = [
+            str(Path(sys.executable).with_name("resource-slack")),
+            "operator",
+            f"--kubeconfig={self._identity.kubeconfig}",
+            f"--namespace={NAMESPACE}",
+            f"--listen={LOOPBACK}:{self.port}",
+            "--log-level=debug",
+            "--interval=2s",
+            *flags,
+        ]
+        self.program = Program(name, command, cluster.run_folder, {"COVERAGE_PROCESS_START": ""})
+        self._http = urllib3.PoolManager(timeout=2.0, retries=False)
+
+    @property
+    def user(self) -> str:
+        """Its name in the audit log."""
+        return self._identity.user
+
+    def start(self) -> Self:
+        """Start the process."""
+        self.program.start()
+        return self
+
+    def stop(self) -> None:
+        """End it as Kubernetes would (SIGTERM)."""
+        self.program.stop(seconds=15.0)
+
+    def kill(self) -> None:
+        """End it as a crash would (SIGKILL)."""
+        self.program.kill()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and body of one of its pages; (0, '') while nobody answers."""
+        try:
+            answer = self._http.request("GET", f"http://{LOOPBACK}:{self.port}{path}")
+        except urllib3.exceptions.HTTPError:
+            return 0, ""
+        return answer.status, answer.data.decode()
+
+    def wait_until_ready(self, seconds: float = 30.0) -> None:
+        """Wait until /readyz says that it has seen the whole cluster."""
+        self.program.wait_until_ready(lambda: self.get("/readyz")[0] == 200, seconds)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples that have these labels."""
+        total = 0.0
+        for line in self.get("/metrics")[1].splitlines():
+            head, _, value = line.rpartition(" ")
+            metric, _, rest = head.partition("{")
+            if metric == name and all(f'{key}="{text}"' in rest for key, text in labels.items()):
+                total += float(value)
+        return total
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.program.running:
+            self.stop()
+
+
+def policy(name: str, **spec: object) -> Json:
+    """Return a SlackPolicy; its spec as keywords in the API's spelling."""
+    return {"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": name}, "spec": spec}
+
+
+def placeholders(api: Api, bound: bool | None = None) -> list[Json]:
+    """Return the placeholder pods that are not on their way out: all, the bound ones, or the pending ones."""
+    found = pods(api, NAMESPACE, labelSelector=PLACEHOLDERS)
+    return [
+        pod
+        for pod in found
+        if "deletionTimestamp" not in pod["metadata"] and (bound is None or bool(pod["spec"].get("nodeName")) == bound)
+    ]
+
+
+def replica_sets(api: Api) -> list[Json]:
+    """Return the ReplicaSets of placeholders."""
+    return api.items(REPLICA_SETS, labelSelector=PLACEHOLDERS)
+
+
+def status(api: Api, name: str) -> Json:
+    """Return a policy's status, {} before there is one."""
+    found: Json = api.get(f"{POLICIES}/{name}").get("status") or {}
+    return found
+
+
+def wait_until_placed(api: Api, name: str, timeout: float = 30.0) -> Json:
+    """Wait until a policy is Ready for its current generation and all its placeholders are bound; return its status."""
+
+    def placed() -> Json | None:
+        found = api.get(f"{POLICIES}/{name}")
+        now = found.get("status") or {}
+        current = now.get("observedGeneration") == found["metadata"]["generation"]
+        return now if current and condition(found, "Ready") == "True" and not placeholders(api, bound=False) else None
+
+    found = wait_until(placed, timeout, f"policy {name} to be ready", state=lambda: status(api, name))
+    return found or {}
+
+
+def wait_for_condition(api: Api, name: str, kind: str, value: str, timeout: float = 30.0) -> Json:
+    """Wait until a policy's condition has a value, and return the condition."""
+
+    def there() -> Json | None:
+        conditions = status(api, name).get("conditions") or []
+        return next((c for c in conditions if c["type"] == kind and c["status"] == value), None)
+
+    found = wait_until(there, timeout, f"policy {name} to have {kind}={value}", state=lambda: status(api, name))
+    return found or {}
+
+
+def binding_seconds(api: Api, create: Callable[[], object], count: int, timeout: float, app: str) -> list[float]:
+    """Create pods and measure, for each, the time from its creation to its binding as a watcher sees them.
+
+    Args:
+        api: the admin's door.
+        create: makes the pods, all at once.
+        count: how many there will be.
+        timeout: seconds for all of them.
+        app: value of their label `app`, in namespace default.
+
+    Returns:
+        seconds, sorted; fewer than `count` when the time is over.
+    """
+    collection = api.get("/api/v1/namespaces/default/pods")
+    version = collection["metadata"]["resourceVersion"]
+    began: dict[str, float] = {}
+    bound: dict[str, float] = {}
+    deadline = time.monotonic() + timeout
+    create()
+    while len(bound) < count and time.monotonic() < deadline:
+        left = max(1, int(deadline - time.monotonic()))
+        for event in api.watch("/api/v1/namespaces/default/pods", version, left, labelSelector=f"app={app}"):
+            pod, now = event["object"], time.monotonic()
+            version = pod["metadata"]["resourceVersion"]
+            uid = pod["metadata"]["uid"]
+            began.setdefault(uid, now)
+            if pod["spec"].get("nodeName") and uid not in bound:
+                bound[uid] = now - began[uid]
+            if len(bound) >= count or time.monotonic() > deadline:
+                break
+    return sorted(bound.values())
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which a share of the sorted values lies; infinite where there are none."""
+    return values[min(int(len(values) * share), len(values) - 1)] if values else float("inf")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for commands that a test runs as a user would."""
+    return {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": os.environ.get("HOME", "/")}

@@ -1,0 +1,125 @@
+"""When each pod was bound and running, by this process's clock.
+
+Kubernetes' own timestamps have whole seconds; what slack is for is measured in hundredths. A thread watches all pods
+from before the test acts and notes the first time it sees each state.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import urllib3
+
+from e2e.harness.api import Api, ApiError, Json
+
+
+@dataclass(slots=True)
+class PodTimes:
+    """When a pod was first seen in each state, as `time.monotonic()`; None if it was not."""
+
+    uid: str
+    name: str
+    namespace: str
+    labels: dict[str, str] = field(default_factory=dict)
+    created: float = 0.0
+    bound: float | None = None
+    running: float | None = None
+    deleted: float | None = None
+    node: str = ""
+
+    @property
+    def bind_seconds(self) -> float | None:
+        """From creation to binding."""
+        return None if self.bound is None else self.bound - self.created
+
+    @property
+    def start_seconds(self) -> float | None:
+        """From creation to Running."""
+        return None if self.running is None else self.running - self.created
+
+
+class PodClock:
+    """Watches pods while it is open.
+
+    Usage:
+
+        with PodClock(cluster.api) as clock:
+            cluster.api.apply(deployment("burst", 30))
+            wait_for_running(cluster.api, 30, 20)
+        print(percentile(clock.seconds("bind_seconds", app="burst"), 99))
+    """
+
+    def __init__(self, api: Api, namespace: str = "") -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+        self._lock = threading.Lock()
+        self._times: dict[str, PodTimes] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="pod-clock", daemon=True)
+
+    def __enter__(self) -> Self:
+        answer = self._api.get(self._path)
+        for entry in answer["items"]:
+            self._note(entry, "ADDED")
+        self._version = answer["metadata"]["resourceVersion"]
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join(timeout=5)
+
+    def times(self, **labels: str) -> list[PodTimes]:
+        """Return what was seen of the pods that have these labels."""
+        with self._lock:
+            return [entry for entry in self._times.values() if labels.items() <= entry.labels.items()]
+
+    def seconds(self, what: str, **labels: str) -> list[float]:
+        """Return `bind_seconds` or `start_seconds` of the pods that have these labels and came that far."""
+        found = (getattr(entry, what) for entry in self.times(**labels))
+        return sorted(value for value in found if value is not None)
+
+    def _follow(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                # Short watches, so that the thread ends soon after the clock is closed.
+                for event in self._api.watch(self._path, self._version, seconds=2):
+                    if event["type"] == "ERROR":
+                        break
+                    self._version = event["object"]["metadata"]["resourceVersion"]
+                    self._note(event["object"], event["type"])
+                    if self._stopped.is_set():
+                        return
+            except (ApiError, urllib3.exceptions.HTTPError):
+                self._stopped.wait(0.1)  # the API server is being restarted
+
+    def _note(self, entry: Json, kind: str) -> None:
+        now = time.monotonic()
+        metadata = entry["metadata"]
+        with self._lock:
+            times = self._times.setdefault(
+                metadata["uid"],
+                PodTimes(metadata["uid"], metadata["name"], metadata["namespace"], metadata.get("labels") or {}, now),
+            )
+            if times.bound is None and entry["spec"].get("nodeName"):
+                times.bound, times.node = now, entry["spec"]["nodeName"]
+            if times.running is None and entry["status"].get("phase") == "Running":
+                times.running = now
+            if kind == "DELETED":
+                times.deleted = now
+
+
+def percentile(values: Iterable[float], percent: int) -> float:
+    """Return a percentile of some seconds; of a single value that value."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no values")
+    if len(ordered) == 1:
+        return ordered[0]
+    return statistics.quantiles(ordered, n=100, method="inclusive")[percent - 1]

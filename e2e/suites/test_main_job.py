@@ -1,0 +1,149 @@
+"""The main job on real components: slack is placed, a burst starts in it, and only what it displaced comes back."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from e2e.harness import kwok
+from e2e.harness.backend import Backend
+from e2e.harness.karpenter import Karpenter
+from e2e.harness.objects import create_all, deployment, nodes, pods, scale, wait_for_running, wait_until
+from e2e.harness.operator import (
+    Operator,
+    binding_seconds,
+    percentile,
+    placeholders,
+    policy,
+    replica_sets,
+    status,
+    wait_until_placed,
+)
+from slack.cluster.quantity import base_units, cpu_millis
+
+NODES = 6
+
+
+def _cluster_with_pods(cluster: Backend, count: int = NODES) -> None:
+    create_all(cluster.api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i % 3]}") for i in range(count)])
+    cluster.api.create(deployment("api", 20, cpu="800m", memory="1Gi"))
+    wait_for_running(cluster.api, 20, 60)
+
+
+def _requests(pod: dict[str, object]) -> tuple[int, int]:
+    spec = pod["spec"]
+    assert isinstance(spec, dict)
+    requests = spec["containers"][0]["resources"]["requests"]
+    return cpu_millis(requests["cpu"]), base_units(requests["memory"])
+
+
+def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(cluster: Backend) -> None:
+    _cluster_with_pods(cluster)
+    with Operator(cluster, "--extra-capacity-min-rate=0.1") as operator:
+        operator.wait_until_ready()
+        cluster.api.create(policy("default"))
+        wait_until_placed(cluster.api, "default")
+        bound = placeholders(cluster.api, bound=True)
+        cpu, memory = (sum(column) for column in zip(*(_requests(pod) for pod in bound), strict=True))
+        # Ten percent of 20 pods of 800m and 1Gi.
+        assert cpu >= 1600
+        assert memory >= 2 * 1024**3
+        assert all(pod["spec"]["terminationGracePeriodSeconds"] == 0 for pod in bound)
+        assert all(pod["spec"]["priority"] == -10 for pod in bound)
+        assert all("finalizers" not in pod["metadata"] for pod in bound)
+
+
+def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: Backend) -> None:
+    """Nodes are full, so that without slack the burst waits for a new one; times of both are printed."""
+    api = cluster.api
+    # 3 nodes of 4 cpu: 12 pods of 800m leave 800m a node; slack takes exactly what is left.
+    create_all(api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i]}") for i in range(3)])
+    api.create(deployment("api", 12, cpu="800m", memory="1Gi"))
+    wait_for_running(api, 12, 60)
+    with Operator(cluster) as operator:
+        operator.wait_until_ready()
+        # Three standard placeholders of 800m: the 12th part each of what is requested.
+        api.create(policy("default", extraCapacity={"minRate": 0.25}))
+        wait_until_placed(api, "default")
+        before = {pod["metadata"]["uid"]: pod for pod in placeholders(api)}
+        assert len(before) == 3
+        displaced_before = operator.metric("slack_displaced_total", cause="PreemptionByScheduler")
+        with_slack = binding_seconds(
+            api, lambda: api.create(deployment("burst", 2, cpu="800m", memory="1Gi")), 2, 20, "burst"
+        )
+        assert len(with_slack) == 2, "the burst that fits the slack must be bound"
+        wait_until(lambda: len(placeholders(api)) == 3, 10, "the displaced placeholders to be replaced")
+        after = {pod["metadata"]["uid"]: pod for pod in placeholders(api)}
+        kept = before.keys() & after.keys()
+        assert len(kept) == 1, "exactly the two displaced placeholders are new"
+        assert all(before[uid]["spec"]["nodeName"] == after[uid]["spec"]["nodeName"] for uid in kept)
+        assert all("nodeName" not in after[uid]["spec"] for uid in after.keys() - before.keys()), "the nodes are full"
+        wait_until(
+            lambda: operator.metric("slack_displaced_total", cause="PreemptionByScheduler") == displaced_before + 2,
+            10,
+            "two displacements to be counted",
+        )
+        # Without slack: one more pod than there is room; a node is added by hand after two seconds.
+        api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
+        wait_until(lambda: not replica_sets(api) and not placeholders(api), 20, "the policy's placeholders to be gone")
+    api.create(deployment("filler", 1, cpu="800m", memory="1Gi"))
+    wait_for_running(api, 1, 20, labelSelector="app=filler")
+
+    def burst_and_node() -> None:
+        api.create(deployment("late", 2, cpu="800m", memory="1Gi"))
+        api.create(kwok.node("node-late", boot_seconds=5))
+
+    without = binding_seconds(api, burst_and_node, 2, 40, "late")
+    report = {
+        "with_slack": {"p50": percentile(with_slack, 0.5), "p99": percentile(with_slack, 0.99)},
+        "without_slack": {"p50": percentile(without, 0.5), "p99": percentile(without, 0.99)},
+    }
+    print("\nseconds from creation to binding:", json.dumps(report))
+    assert percentile(with_slack, 0.99) < percentile(without, 0.5)
+    assert percentile(with_slack, 0.99) < 2.0
+
+
+@pytest.mark.autoscaler
+def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cluster: Backend) -> None:
+    """R3: nodes come for pending placeholders, and leave when load and slack have gone."""
+    api = cluster.api
+    with Karpenter(cluster) as karpenter, Operator(cluster) as operator:
+        karpenter.add_pool("default")
+        operator.wait_until_ready()
+        api.create(
+            policy("default", extraCapacity={"minRate": 0.25}, stabilization={"shrinkDelay": "5s", "giveUpAfter": "2m"})
+        )
+        api.create(deployment("api", 10, cpu="700m", memory="1Gi"))
+        wait_for_running(api, 10, 60)
+        wait_until_placed(api, "default", 60)
+        loaded = len(nodes(api))
+        times = binding_seconds(api, lambda: scale(api, "api", 12), 2, 20, "api")
+        print("\nseconds from creation to binding in slack beside Karpenter:", [round(t, 3) for t in times])
+        wait_until_placed(api, "default", 60)
+        assert len(nodes(api)) >= loaded
+        scale(api, "api", 0)
+        wait_until(
+            lambda: not nodes(api),
+            120,
+            "all nodes to be gone with the load",
+            state=lambda: (len(nodes(api)), [p["metadata"]["name"] for p in pods(api)], status(api, "default")),
+        )
+        assert placeholders(api) == []
+
+
+def test_placeholders_of_one_shape_are_equal_for_the_autoscaler(cluster: Backend) -> None:
+    """R1-1: labels and spec equal, one controller each, so that one simulation serves them all."""
+    _cluster_with_pods(cluster)
+    with Operator(cluster) as operator:
+        operator.wait_until_ready()
+        cluster.api.create(policy("default", extraCapacity={"minRate": 0.3}))
+        wait_until_placed(cluster.api, "default")
+        found = placeholders(cluster.api)
+        owners = Counter(pod["metadata"]["ownerReferences"][0]["name"] for pod in found)
+        assert len(owners) == len(replica_sets(cluster.api))
+        by_shape: dict[str, set[str]] = {}
+        for pod in found:
+            labels = pod["metadata"]["labels"]
+            same = json.dumps([labels, pod["spec"]["containers"], pod["spec"]["tolerations"]], sort_keys=True)
+            by_shape.setdefault(labels["resource-slack.io/shape"], set()).add(same)
+        assert all(len(versions) == 1 for versions in by_shape.values())

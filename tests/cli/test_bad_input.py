@@ -1,0 +1,160 @@
+"""Bad input gets one clear message that names the file and the field, the right exit code, and never a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.build import Json, listed, pod, slack_policy, small_cluster
+from tests.cli.conftest import Policy, Run
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "right"),
+    [
+        ({"extraCapacity": {"minRate": -1}}, "spec.extraCapacity.minRate", "greater than or equal to 0"),
+        ({"extraCapacity": {"minRate": "10%"}}, "spec.extraCapacity.minRate", "write a number, 0.1"),
+        ({"extraCapacty": {}}, "spec.extraCapacty", "unknown field"),
+        ({"cover": {"mode": "Some"}}, "spec.cover.mode", "'Frequent'"),
+        ({"extraCapacity": {"floor": {"cpu": "many"}}}, "spec.extraCapacity.floor", "500m"),
+        ({"tolerations": [{"operator": "Exists"}]}, "spec.tolerations[0]", "name the key"),
+    ],
+)
+def test_a_bad_field_is_named_with_the_file_and_what_would_be_right(
+    run: Run, policy: Policy, cluster: Path, spec: Json, field: str, right: str
+) -> None:
+    found = run("plan", "-f", policy(spec), "--snapshot", cluster)
+    assert found.code == 2
+    assert found.stdout == ""
+    assert "policy.yaml" in found.stderr
+    assert field in found.stderr
+    assert right in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_all_problems_of_a_policy_are_told_at_once(run: Run, policy: Policy, cluster: Path) -> None:
+    found = run("plan", "-f", policy({"granularity": 0, "perDomain": "Rack"}), "--snapshot", cluster)
+    assert found.code == 2
+    assert "spec.granularity" in found.stderr
+    assert "spec.perDomain" in found.stderr
+
+
+def test_a_selector_that_matches_no_node_is_infeasible_and_names_the_selector(
+    run: Run, policy: Policy, cluster: Path
+) -> None:
+    found = run("plan", "-f", policy({"nodeSelector": {"pool": "none"}}), "--snapshot", cluster)
+    assert found.code == 3
+    assert "spec.nodeSelector: pool=none selects none of the 3 nodes" in found.stdout
+    assert found.stderr == ""
+
+
+def test_two_policies_that_claim_a_node_are_told_apart_by_name_and_only_one_acts(
+    run: Run, policy: Policy, cluster: Path
+) -> None:
+    first = policy({"nodeSelector": {"pool": "web"}}, "first", "first.yaml")
+    second = policy({"nodeSelector": {"pool": "web"}}, "second", "second.yaml")
+    found = run("plan", "-f", first, "-f", second, "--snapshot", cluster, "-o", "json")
+    assert found.code == 3
+    items = {item["policy"]: item for item in json.loads(found.stdout)["items"]}
+    assert items["first"]["shapes"]
+    assert not items["second"]["shapes"]
+    ready = next(one for one in items["second"]["conditions"] if one["type"] == "Ready")
+    assert ready["status"] == "False"
+    assert "spec.nodeSelector" in ready["message"]
+    assert "'first'" in ready["message"]
+
+
+def test_a_shape_that_fits_nowhere_is_infeasible_and_names_the_resource(
+    run: Run, policy: Policy, tmp_path: Path
+) -> None:
+    giant = pod("giant-1a-0", None, cpu="64", app="giant")
+    giant["metadata"]["annotations"] = {"resource-slack.io/reserve": "1"}
+    path = tmp_path / "giant.json"
+    path.write_text(listed(*small_cluster(), giant))
+    found = run("plan", "-f", policy({}), "--snapshot", path)
+    assert found.code == 3
+    assert "cpu 64 is more than any empty eligible node has (4)" in found.stdout
+
+
+def test_a_snapshot_cut_in_half_is_refused_with_the_place(run: Run, cluster: Path) -> None:
+    whole = cluster.read_text()
+    cluster.write_text(whole[: len(whole) // 2])
+    found = run("plan", "--snapshot", cluster)
+    assert found.code == 2
+    assert found.stdout == ""
+    assert str(cluster) in found.stderr
+    assert "cut off" in found.stderr
+    assert "kubectl get nodes,pods -A -o json" in found.stderr
+
+
+def test_a_snapshot_without_nodes_says_how_to_write_one(run: Run) -> None:
+    found = run("plan", "--snapshot", "-", stdin=listed(pod("api-1a-0", "web-0")))
+    assert found.code == 2
+    assert "stdin: it has no nodes" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--extra-capacity-min-rate", "10%"], "--extra-capacity-min-rate: '10%' is a percentage; write 0.1"),
+        (["--extra-capacity-min-rate", "-1"], "--extra-capacity-min-rate: input should be greater than or equal to 0"),
+        (["--context", "prod"], "--snapshot: give either a snapshot file or a cluster"),
+        (["--at", "tomorrow"], "--at: 'tomorrow' is not a time"),
+        (["-f", "missing.yaml"], "missing.yaml: cannot be read: no such file"),
+        (["-f", "."], ".: cannot be read: is a directory"),
+        (["-o", "xml"], "'xml'"),
+        (["--no-such-flag"], "--no-such-flag"),
+    ],
+)
+def test_a_bad_flag_is_named(run: Run, cluster: Path, args: list[str], said: str) -> None:
+    found = run("plan", "--snapshot", cluster, *args)
+    assert found.code == 2
+    assert said in found.stderr
+
+
+def test_a_policy_file_that_is_no_yaml_or_holds_no_policy_is_refused(run: Run, cluster: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    for text, said in (
+        ("a: [", "bad.yaml, line 1: not YAML"),
+        ("", "there is no SlackPolicy in it"),
+        ("kind: Pod\napiVersion: v1\n", "expected apiVersion resource-slack.io/v1alpha1"),
+        ("just text", "expected a SlackPolicy object"),
+        ("apiVersion: resource-slack.io/v1alpha1\nkind: SlackPolicy\nmetadata: {}\n", "metadata.name: is missing"),
+    ):
+        path.write_text(text)
+        found = run("plan", "-f", path, "--snapshot", cluster)
+        assert found.code == 2
+        assert said in found.stderr
+
+
+def test_policies_of_one_name_are_refused(run: Run, cluster: Path) -> None:
+    both = "\n---\n".join(json.dumps(slack_policy({}, "web")) for _ in range(2))
+    found = run("plan", "-f", "-", "--snapshot", cluster, stdin=both)
+    assert found.code == 2
+    assert "two policies are named 'web'" in found.stderr
+
+
+def test_stdin_can_serve_one_flag_only(run: Run) -> None:
+    found = run("plan", "-f", "-", "--snapshot", "-", stdin="{}")
+    assert found.code == 2
+    assert "stdin can be read once only" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["plan"], "no cluster given: pass --kubeconfig FILE"),
+        (["plan", "--kubeconfig", "none"], "kubeconfig none: no such file"),
+        (["explain", "-n", "shop", "deploy/api"], "no cluster given"),
+        (["uninstall", "--yes"], "no cluster given"),
+        (["operator", "--log-level", "loud"], "--log-level"),
+        (["operator", "--extra-capacity-min-rate=10%"], "write 0.1"),
+        (["operator", "--config", "none.yaml"], "settings file none.yaml: cannot be read"),
+    ],
+)
+def test_without_a_cluster_or_with_bad_settings_a_command_says_what_to_give(
+    run: Run, args: list[str], said: str
+) -> None:
+    found = run(*args)
+    assert found.code == 2
+    assert said in found.stderr

@@ -1,0 +1,123 @@
+"""`explain`: which placeholder makes room for a workload, or why none does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.build import Json, listed, node, pod, small_cluster
+from tests.cli.conftest import Policy, Run
+
+
+def explained(run: Run, snapshot: Path, *args: str | Path) -> Any:
+    found = run("explain", "-n", "shop", "--snapshot", snapshot, "-o", "json", *args)
+    assert found.code == 0, found.stderr
+    return json.loads(found.stdout)
+
+
+def written(tmp_path: Path, *items: Json) -> Path:
+    path = tmp_path / "explained.json"
+    path.write_text(listed(*items))
+    return path
+
+
+def placeholder(policy: str, shape: str, on: str | None, requests: dict[str, str]) -> Json:
+    labels = {
+        "app.kubernetes.io/managed-by": "resource-slack",
+        "resource-slack.io/placeholder": "true",
+        "resource-slack.io/policy": policy,
+        "resource-slack.io/shape": shape,
+    }
+    one = pod(f"slack-{policy}-{shape}-a", on)
+    one["metadata"] |= {"namespace": "resource-slack", "labels": labels}
+    one["spec"] |= {"priority": -10, "preemptionPolicy": "Never"}
+    one["spec"]["containers"][0]["resources"]["requests"] = requests
+    return one
+
+
+def test_it_names_the_policy_and_the_shape(run: Run, cluster: Path) -> None:
+    found = explained(run, cluster, "deploy/api")
+    assert found["workload"] == "shop/deploy/api"
+    assert found["pods"] == 6
+    assert found["requests"] == {"cpu_millis": 500, "memory_bytes": 1 << 30}
+    assert found["rooms"]
+    assert {room["policy"] for room in found["rooms"]} == {"default"}
+    assert found["reasons"] == []
+    assert not found["ready"], "none of the placeholders stands yet"
+
+
+def test_it_names_the_nodes_on_which_placeholders_stand(run: Run, cluster: Path, tmp_path: Path) -> None:
+    (room, *_) = explained(run, cluster, "deploy/api")["rooms"]
+    requests = {"cpu": f"{room['requests']['cpu_millis']}m", "memory": str(room["requests"]["memory_bytes"])}
+    standing = written(tmp_path, *small_cluster(), placeholder("default", room["shape"], "web-1", requests))
+    found = explained(run, standing, "deploy/api")
+    there = next(one for one in found["rooms"] if one["shape"] == room["shape"])
+    assert there["nodes"] == {"web-1": 1}
+
+
+@pytest.mark.parametrize("name", ["deploy/api", "deployments/api", "deployment.apps/api", "pod/api-1a-3", "rs/api-1a"])
+def test_kinds_are_taken_as_kubectl_takes_them_and_a_pod_stands_for_its_workload(
+    run: Run, cluster: Path, name: str
+) -> None:
+    assert explained(run, cluster, name)["workload"] == "shop/deploy/api"
+
+
+def test_kind_and_name_may_be_two_words(run: Run, cluster: Path) -> None:
+    assert explained(run, cluster, "deploy", "api")["workload"] == "shop/deploy/api"
+
+
+def test_an_excluded_workload_is_said_to_be_excluded(run: Run, tmp_path: Path) -> None:
+    lone = pod("pg-1a-0", "web-0", cpu="2", app="pg")
+    lone["metadata"]["annotations"] = {"resource-slack.io/exclude": "true"}
+    found = explained(run, written(tmp_path, *small_cluster(), lone), "deploy/pg")
+    assert found["rooms"] == []
+    assert "excluded" in found["reasons"][0]
+
+
+def test_a_workload_outside_every_policy_is_said_to_be_outside(run: Run, policy: Policy, tmp_path: Path) -> None:
+    batch = pod("job-1a-0", "batch-0", app="job", nodeSelector={"pool": "batch"})
+    snapshot = written(tmp_path, *small_cluster(), node("batch-0", pool="batch"), batch)
+    found = explained(run, snapshot, "deploy/job", "-f", policy({"nodeSelector": {"pool": "web"}}))
+    assert found["rooms"] == []
+    assert found["reasons"] == ["outside every policy: it goes to batch-0, where no policy keeps slack"]
+
+
+def test_a_workload_that_fits_no_node_is_said_to_fit_none(run: Run, tmp_path: Path) -> None:
+    lost = pod("lost-1a-0", None, app="lost", nodeSelector={"pool": "moon"})
+    found = explained(run, written(tmp_path, *small_cluster(), lost), "deploy/lost")
+    assert found["rooms"] == []
+    assert "node selector pool=moon is not met" in found["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"preemptionPolicy": "Never"}, "preemptionPolicy Never"),
+        ({"priority": -20}, "priority -20 is not above"),
+        ({"schedulerName": "other"}, "scheduler"),
+    ],
+)
+def test_what_keeps_pods_from_using_the_slack_is_said(run: Run, tmp_path: Path, spec: Json, said: str) -> None:
+    odd = pod("odd-1a-0", "web-0", app="odd", **spec)
+    found = explained(run, written(tmp_path, *small_cluster(), odd), "deploy/odd")
+    assert any(said in text for text in [*found["reasons"], *found["warnings"]])
+    assert not found["ready"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-n", "shop", "deploy/apj"], "did you mean deploy/api?"),
+        (["-n", "shop", "sts/api"], "did you mean deploy/api?"),
+        (["-n", "shpo", "deploy/api"], "did you mean shop/deploy/api?"),
+        (["-n", "other", "deploy/x"], "namespace 'other' has no pods (there are: shop)"),
+        (["-n", "shop", "foo/api"], "unknown kind 'foo'"),
+        (["-n", "shop", "ds/agent"], "pods of a DaemonSet start with their node"),
+        (["-n", "shop", "deploy/"], "write KIND/NAME"),
+    ],
+)
+def test_what_is_not_found_gets_near_misses(run: Run, cluster: Path, args: list[str], said: str) -> None:
+    found = run("explain", "--snapshot", cluster, *args)
+    assert found.code == 2
+    assert said in found.stderr

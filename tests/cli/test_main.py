@@ -1,0 +1,88 @@
+"""The program as a whole: names, help, versions, switches."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from slack.cli.main import app, program
+from tests.cli.conftest import COMMAND, Run
+
+
+@pytest.mark.parametrize("command", ["plan", "explain", "operator", "uninstall", "crd"])
+def test_the_help_of_every_command_teaches_with_an_example(command: str) -> None:
+    found = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    assert found.exit_code == 0
+    assert f"resource-slack {command}" in found.output
+
+
+def test_kubectl_runs_it_as_its_plugin(run: Run) -> None:
+    found = run("plan", "--help", command=COMMAND.with_name("kubectl-slack"))
+    assert found.code == 0
+    assert "kubectl slack plan" in found.stdout
+
+
+def test_it_is_called_as_it_was_started() -> None:
+    assert program("/usr/bin/kubectl-slack") == "kubectl slack"
+    assert program("/usr/bin/resource-slack") == "resource-slack"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from slack.cli.main import app; "
+        "print([m for m in ('numpy', 'kubernetes', 'kopf', 'pydantic', 'msgspec', 'yaml') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_version_is_one_line(run: Run) -> None:
+    found = run("version")
+    assert found.code == 0
+    assert found.stdout.startswith("resource-slack ")
+    assert len(found.stdout.splitlines()) == 1
+
+
+def test_the_crd_is_printed_as_yaml(run: Run) -> None:
+    document = yaml.safe_load(run("crd").stdout)
+    assert document["kind"] == "CustomResourceDefinition"
+    assert document["metadata"]["name"] == "slackpolicies.resource-slack.io"
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ([], None),
+        (["--rescue-stuck-preemptors"], True),
+        (["--rescue-stuck-preemptors=true"], True),
+        (["--rescue-stuck-preemptors=false"], False),
+        (["--no-rescue-stuck-preemptors"], False),
+    ],
+)
+def test_switches_take_values_as_kubernetes_programs_do(
+    monkeypatch: pytest.MonkeyPatch, args: list[str], expected: bool | None
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def load(flags: dict[str, Any], *_: object, **__: object) -> object:
+        seen.update(flags)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("slack.process.settings.load", load)
+    CliRunner().invoke(app, ["operator", *args])
+    assert seen["rescue_stuck_preemptors"] is expected
+
+
+def test_a_mistake_of_ours_is_one_line_too(monkeypatch: pytest.MonkeyPatch, cluster: Path) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("slack.planner.plan.plan", broken)
+    found = CliRunner().invoke(app, ["plan", "--snapshot", str(cluster)])
+    assert found.exit_code == 1
+    assert "this is a mistake in resource-slack: ZeroDivisionError: of all things" in found.output
+    assert "Traceback" not in found.output

@@ -1,0 +1,110 @@
+import msgspec
+import pytest
+import yaml
+
+from slack.cluster.load import BadSnapshot, read_cluster
+from slack.cluster.snapshot import Snapshot
+from tests.cluster.build import NOW, Json, node, pod, priority_class, workload
+
+ITEMS = [node("n1"), pod("a", node="n1", owner=("ReplicaSet", "api-1"))]
+
+
+def listed(*items: Json) -> bytes:
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(items)})
+
+
+def read(data: bytes) -> Snapshot:
+    return read_cluster(data, source="cluster.json", now=NOW).snapshot(NOW)
+
+
+def problem(data: bytes) -> str:
+    with pytest.raises(BadSnapshot) as error:
+        read_cluster(data, source="cluster.json", now=NOW)
+    assert error.value.source == "cluster.json"
+    return str(error.value)
+
+
+def test_kubectls_list_is_read() -> None:
+    snapshot = read(listed(*ITEMS))
+    assert snapshot.nodes.names == ("n1",)
+    assert str(snapshot.kinds.workloads[0]) == "shop/rs/api-1"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\n".join(listed(item) for item in ITEMS),
+        b"\n".join(msgspec.json.encode(item) for item in ITEMS),
+        msgspec.json.encode(ITEMS),
+        msgspec.json.encode([{"kind": "List", "items": ITEMS}]),
+        b"\xef\xbb\xbf  " + listed(*ITEMS),
+        yaml.safe_dump({"kind": "List", "items": ITEMS}).encode(),
+        yaml.safe_dump_all([*ITEMS, None]).encode(),
+        b"".join(
+            msgspec.json.encode(
+                {"kind": f"{one['kind']}List", "items": [{k: v for k, v in one.items() if k != "kind"}]}
+            )
+            for one in ITEMS
+        ),
+    ],
+    ids=["lists", "objects", "array", "array of lists", "byte order mark", "yaml", "yaml documents", "typed lists"],
+)
+def test_every_form_gives_the_same_snapshot(data: bytes) -> None:
+    assert read(data).kinds.workloads == read(listed(*ITEMS)).kinds.workloads
+    assert read(data).nodes.real.tolist() == [[500, 1 << 30]]
+
+
+def test_timestamps_that_yaml_would_take_for_dates_stay_text() -> None:
+    text = yaml.safe_dump(node("n1")).replace("'2027-01-15T07:00:00Z'", "2027-01-15T07:00:00Z")
+    assert "creationTimestamp: 2027-" in text
+    assert read(text.encode()).node_start_seconds == 60.0
+
+
+def test_all_kinds_that_matter_are_read_and_others_passed_over() -> None:
+    reserve = {"resource-slack.io/reserve": "2"}
+    kinds = ("Deployment", "ReplicaSet", "StatefulSet", "Job", "CronJob")
+    workloads = [workload(kind, kind.lower(), annotations=reserve) for kind in kinds]
+    high = pod("high", priorityClassName="high")
+    others: list[Json] = [{"kind": "Service", "spec": {"ports": 1}}, {"kind": "Secret"}]
+    snapshot = read(listed(*ITEMS, *workloads, *others, priority_class("high", 1000), high))
+    assert len(snapshot.reserved) == 5
+    assert snapshot.kinds.priority.tolist() == [1000, 0]
+
+
+def test_a_file_cut_in_half_is_refused_with_the_position() -> None:
+    data = listed(*ITEMS)
+    text = problem(data[: len(data) // 2])
+    assert text.startswith("cluster.json: line 1, column ")
+    assert f"of {len(data) // 2}" in text
+    assert "kubectl get nodes,pods -A -o json" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"  \n", "it is empty"),
+        (listed(), "it has no nodes (found: nothing); include them: kubectl get nodes,pods -A -o json"),
+        (listed(ITEMS[1]), "it has no nodes (found: 1 Pod)"),
+        (b"{}", "$: it has no `kind`"),
+        (listed({"metadata": {}}), "$.items[0]: it has no `kind`"),
+        (listed(ITEMS[0], {"kind": 5}), "$.items[1].kind: Expected `str | null`, got `int`"),
+        (b'{"kind": "List", "items": 5}', "$.items: Expected `array | null`, got `int`; expected a Kubernetes object"),
+        (listed(ITEMS[0], pod("b", tolerations={"a": 1})), "$.items[1]: Pod shop/b: scheduling constraints: "),
+        (listed(ITEMS[0], {"kind": "Pod", "metadata": {"name": "b"}, "spec": {"priority": "high"}}),
+         "$.items[1].spec.priority: Expected `int | null`, got `str` (a Pod)"),
+        (listed(ITEMS[0], pod("b", cpu="lots")),
+         "$.items[1]: Pod shop/b: spec.containers[0]: 'lots' is not a quantity such as 500m"),
+        (listed(node("n1", cpu="x")), "$.items[0]: Node n1: status.allocatable: 'x' is not a quantity"),
+        (listed(ITEMS[0], workload("Deployment", "d", cpu="x", annotations={"resource-slack.io/reserve": "1"})),
+         "$.items[1]: Deployment shop/d: spec.containers[0]: 'x' is not a quantity"),
+        (b'{"kind": "List"} {"kind": ', "line 1, column "),
+        (b'{"a": "\xff', "byte 7: it is not UTF-8"),
+        (b"a: [1", "it is neither JSON nor YAML"),
+        (b"hello", "$: expected a Kubernetes object or List, got 'hello'"),
+        (b"[1]", "$: Expected `object`, got `int`; expected a Kubernetes object or List"),
+        (b"kind: List\ntrue: 1", "$: Only dicts with str-like"),
+        (b"a: &a [*a]", "it is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_with_its_place(data: bytes, expected: str) -> None:
+    assert problem(data).startswith(f"cluster.json: {expected}")

@@ -1,0 +1,139 @@
+"""The desired-state map: lists, events, and their races."""
+
+from typing import Any
+
+import pytest
+
+from slack.kube.errors import ApiError, Unreachable
+from slack_operator.desired import DesiredPolicies
+from slack_operator.policies import ABSENT_SECONDS, ERROR_SECONDS, PolicySource, kopf_registry, kopf_settings
+from tests.operator.fakes import policy
+
+
+def desired() -> tuple[DesiredPolicies, list[int]]:
+    woken: list[int] = []
+    return DesiredPolicies(lambda: woken.append(1)), woken
+
+
+def listed(policies: DesiredPolicies, *documents: dict[str, Any]) -> bool:
+    return policies.replace_all(documents, events_before=policies.events)
+
+
+def names(policies: DesiredPolicies) -> list[str]:
+    return [entry.name for entry in policies.entries()]
+
+
+def test_an_empty_map_means_nothing_before_the_first_list() -> None:
+    policies, woken = desired()
+    assert not policies.synced
+    assert listed(policies)
+    assert policies.synced
+    assert woken == [1]
+
+
+def test_events_put_change_and_drop() -> None:
+    policies, woken = desired()
+    listed(policies)
+    policies.apply(policy("web"))
+    policies.apply(policy("web", generation=2, granularity=7))
+    (entry,) = policies.entries()
+    assert entry.policy is not None
+    assert (entry.generation, entry.policy.spec.granularity) == (2, 7)
+    policies.drop(policy("web"))
+    assert names(policies) == []
+    assert len(woken) == 4
+
+
+def test_our_own_status_write_wakes_nobody_but_is_seen() -> None:
+    policies, woken = desired()
+    listed(policies, policy("web"))
+    before = len(woken)
+    policies.apply(policy("web") | {"status": {"pending": 1}})
+    assert len(woken) == before
+    assert policies.entries()[0].status == {"pending": 1}
+
+
+def test_a_list_that_events_overtook_is_refused() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    before = policies.events
+    policies.drop(policy("web"))
+    assert not policies.replace_all([policy("web")], events_before=before)
+    assert names(policies) == []
+
+
+def test_an_old_event_behind_a_newer_list_changes_nothing() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", generation=3))
+    policies.apply(policy("web", generation=2))
+    assert policies.entries()[0].generation == 3
+
+
+def test_a_bad_spec_keeps_the_last_good_one_beside_its_problems() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", granularity=7))
+    policies.apply(policy("web", generation=2, granularity=0, colour="red"))
+    (entry,) = policies.entries()
+    assert entry.policy is not None
+    assert entry.policy.spec.granularity == 7
+    assert [problem.split(":")[0] for problem in entry.problems] == ["spec.granularity", "spec.colour"]
+
+
+def test_a_new_object_of_the_same_name_starts_anew() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", generation=5))
+    policies.apply(policy("web", uid="another", granularity=0))
+    (entry,) = policies.entries()
+    assert (entry.uid, entry.generation, entry.policy) == ("another", 1, None)
+    policies.drop(policy("web"))
+    assert names(policies) == ["web"]
+
+
+def test_a_policy_that_is_being_deleted_is_gone() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    leaving = policy("web")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    policies.apply(leaving)
+    assert names(policies) == []
+
+
+class Lists:
+    """A connection that only lists, or fails to."""
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers = list(answers)
+
+    def request(self, *_: object, **__: object) -> bytes:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_without_a_crd_the_map_is_known_to_be_empty() -> None:
+    policies, _ = desired()
+    source = PolicySource(Lists(ApiError(404, "NotFound", "no such thing")), policies)  # type: ignore[arg-type]
+    assert source.turn() == ABSENT_SECONDS
+    assert policies.synced
+    assert not source.crd_present
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), Unreachable("refused")])
+def test_a_list_that_fails_leaves_what_is_known(error: Exception) -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    source = PolicySource(Lists(error), policies)  # type: ignore[arg-type]
+    assert source.turn() == ERROR_SECONDS
+    assert names(policies) == ["web"]
+
+
+def test_kopf_is_told_to_watch_only() -> None:
+    settings = kopf_settings()
+    assert not settings.posting.enabled
+    assert settings.scanning.disabled
+    assert settings.peering.standalone
+    registry = kopf_registry(desired()[0], Lists())  # type: ignore[arg-type]
+    handlers = list(registry._changing.get_all_handlers()) + list(registry._spawning.get_all_handlers())
+    assert handlers == []
+    assert len(list(registry._watching.get_all_handlers())) == 1

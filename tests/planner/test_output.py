@@ -1,0 +1,81 @@
+"""The document of `plan -o json` is stable: other tools build on it."""
+
+import json
+
+import numpy as np
+
+from slack.planner.outcome import Change, Condition, ConditionType, Plan, PolicyPlan, ShapePlan, Uncovered
+from slack.planner.output import document
+from slack.planner.shape import Role, Shape
+
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
+
+
+def the_plan() -> Plan:
+    shape = Shape(requests=(("cpu", 1000), ("memory", 2147483648), ("nvidia.com/gpu", 1)))
+    return Plan(
+        items=(
+            PolicyPlan(
+                policy="default",
+                resources=RESOURCES,
+                nodes=12,
+                rate=0.1,
+                base=np.array([38000, 81604378624, 4]),
+                desired=np.array([3800, 8160437863, 0]),
+                planned=np.array([4000, 8589934592, 2]),
+                reserved=np.array([1000, 2147483648, 1]),
+                shapes=(
+                    ShapePlan(shape, Role.COVER, 2, 2, ("shop/deploy/api",), Change(add=1, keep=1, remove=0), 1, 0),
+                ),
+                pushed_out=(),
+                uncovered=(Uncovered("db/pg-0", "excluded by annotation"),),
+                conditions=(Condition(ConditionType.FEASIBLE, True, "EveryShapeFits", "every shape fits a node"),),
+                covered_by={},
+                dry_run=False,
+                act=True,
+                burst_chunks=1,
+                sustained_chunks_per_minute=1.0,
+            ),
+        ),
+        memory={},
+    )
+
+
+def test_the_document_is_what_the_design_says() -> None:
+    assert document(the_plan()) == {
+        "apiVersion": "resource-slack.io/v1alpha1",
+        "kind": "PlanList",
+        "items": [
+            {
+                "policy": "default",
+                "nodes": 12,
+                "base": {"cpu_millis": 38000, "memory_bytes": 81604378624, "nvidia.com/gpu": 4},
+                "desired": {"cpu_millis": 3800, "memory_bytes": 8160437863},
+                "planned": {"cpu_millis": 4000, "memory_bytes": 8589934592, "nvidia.com/gpu": 2},
+                "shapes": [
+                    {
+                        "name": Shape(requests=(("cpu", 1000), ("memory", 2147483648), ("nvidia.com/gpu", 1))).name,
+                        "role": "cover",
+                        "count": 2,
+                        "requests": {"cpu_millis": 1000, "memory_bytes": 2147483648, "nvidia.com/gpu": 1},
+                        "for": ["shop/deploy/api"],
+                        "change": {"add": 1, "keep": 1, "remove": 0},
+                    }
+                ],
+                "uncovered": [{"pod": "db/pg-0", "reason": "excluded by annotation"}],
+                "conditions": [
+                    {
+                        "type": "Feasible",
+                        "status": "True",
+                        "reason": "EveryShapeFits",
+                        "message": "every shape fits a node",
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_everything_in_it_is_plain_json() -> None:
+    shown = document(the_plan())
+    assert json.loads(json.dumps(shown)) == shown
