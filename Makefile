@@ -105,7 +105,7 @@ check-crds: $(READY)
 
 e2e: $(READY)
 	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
-	@E2E_BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
+	@BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks

@@ -8,6 +8,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,8 @@ class Api:
             if error.status != 404:
                 raise
 
-    def watch(self, path: str, resource_version: str = "", seconds: int = 3600, **query: str) -> Iterator[Json]:
-        """Yield watch events (`{"type", "object"}`) until the server ends the watch or the caller stops reading."""
+    def watch(self, path: str, resource_version: str = "", seconds: int = 3600, **query: str) -> "Watch":
+        """Open a watch; when this returns, the server has taken it and no later event is missed."""
         query |= {"watch": "1", "timeoutSeconds": str(seconds)}
         if resource_version:
             query["resourceVersion"] = resource_version
@@ -132,15 +133,9 @@ class Api:
         response = self._pool.request(
             "GET", self.server + target, headers=self._headers(), timeout=timeout, preload_content=False
         )
-        try:
-            if response.status != 200:
-                raise ApiError("GET", target, response.status, response.read())
-            rest = b""
-            for chunk in response.stream(65536, decode_content=True):
-                *lines, rest = (rest + chunk).split(b"\n")
-                yield from (_object(line) for line in lines if line)
-        finally:
-            response.close()  # not release_conn: the rest of the stream is not wanted
+        if response.status != 200:
+            raise ApiError("GET", target, response.status, response.read())
+        return Watch(response)
 
     def path_of(self, manifest: Mapping[str, Any], collection: bool = False) -> str:
         """Return the path of a manifest's object (or of its collection), asking the server for kinds once."""
@@ -165,6 +160,30 @@ class Api:
     def _headers(self, content_type: str = "application/json") -> dict[str, str]:
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         return headers | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+
+
+class Watch:
+    """Iterates over watch events (`{"type", "object"}`) until the server ends the watch or `stop()` is called.
+
+    `stop()` may be called by another thread than the one that reads.
+    """
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[Json]:
+        rest = b""
+        try:
+            for chunk in self._response.stream(65536, decode_content=True):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (_object(line) for line in lines if line)
+        finally:
+            self._response.close()  # not release_conn: the rest of the stream is not wanted
+
+    def stop(self) -> None:
+        """Wake the reader, whose iteration ends (or breaks with urllib3's error, if it was within a line)."""
+        with suppress(ValueError):  # it has ended by itself
+            self._response.shutdown()
 
 
 def _object(data: bytes) -> Json:

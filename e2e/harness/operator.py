@@ -6,7 +6,7 @@ A missing verb fails the suite, because the identity may do nothing but what `de
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +19,7 @@ from e2e.harness.karpenter import install_crds
 from e2e.harness.objects import condition, make_namespace, pods, wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
+from e2e.harness.watching import PodClock
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy" / "operator.yaml"
@@ -177,31 +178,20 @@ def binding_seconds(api: Api, create: Callable[[], object], count: int, timeout:
         app: value of their label `app`, in namespace default.
 
     Returns:
-        seconds, sorted; fewer than `count` when the time is over.
+        seconds, sorted; of the pods that came since `create` was called.
     """
-    collection = api.get("/api/v1/namespaces/default/pods")
-    version = collection["metadata"]["resourceVersion"]
-    began: dict[str, float] = {}
-    bound: dict[str, float] = {}
-    deadline = time.monotonic() + timeout
-    create()
-    while len(bound) < count and time.monotonic() < deadline:
-        left = max(1, int(deadline - time.monotonic()))
-        for event in api.watch("/api/v1/namespaces/default/pods", version, left, labelSelector=f"app={app}"):
-            pod, now = event["object"], time.monotonic()
-            version = pod["metadata"]["resourceVersion"]
-            uid = pod["metadata"]["uid"]
-            began.setdefault(uid, now)
-            if pod["spec"].get("nodeName") and uid not in bound:
-                bound[uid] = now - began[uid]
-            if len(bound) >= count or time.monotonic() > deadline:
-                break
-    return sorted(bound.values())
+    with PodClock(api, "default") as clock:
+        began = time.monotonic()
+        create()
 
+        def bound() -> list[float]:
+            new = [entry.bind_seconds for entry in clock.times(app=app) if entry.created >= began]
+            return sorted(seconds for seconds in new if seconds is not None)
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the sorted values lies; infinite where there are none."""
-    return values[min(int(len(values) * share), len(values) - 1)] if values else float("inf")
+        wait_until(
+            lambda: len(bound()) >= count, timeout, f"{count} pods of {app} to be bound", state=bound, every=0.02
+        )
+        return bound()
 
 
 def environment() -> dict[str, str]:

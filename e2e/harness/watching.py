@@ -14,7 +14,7 @@ from typing import Self
 
 import urllib3
 
-from e2e.harness.api import Api, ApiError, Json
+from e2e.harness.api import Api, ApiError, Json, Watch
 
 
 @dataclass(slots=True)
@@ -60,12 +60,11 @@ class PodClock:
         self._times: dict[str, PodTimes] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="pod-clock", daemon=True)
+        self._watch: Watch
 
     def __enter__(self) -> Self:
-        answer = self._api.get(self._path)
-        for entry in answer["items"]:
-            self._note(entry, "ADDED")
-        self._version = answer["metadata"]["resourceVersion"]
+        # Open before the test acts: a pod whose creation and binding arrive together would seem bound at once.
+        self._list_and_watch()
         self._thread.start()
         return self
 
@@ -73,6 +72,7 @@ class PodClock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stopped.set()
+        self._watch.stop()
         self._thread.join(timeout=5)
 
     def times(self, **labels: str) -> list[PodTimes]:
@@ -85,19 +85,33 @@ class PodClock:
         found = (getattr(entry, what) for entry in self.times(**labels))
         return sorted(value for value in found if value is not None)
 
+    def _list_and_watch(self) -> None:
+        answer = self._api.get(self._path)
+        for entry in answer["items"]:
+            self._note(entry, "ADDED")
+        self._watch = self._api.watch(self._path, answer["metadata"]["resourceVersion"])
+
     def _follow(self) -> None:
-        while not self._stopped.is_set():
+        while True:
             try:
-                # Short watches, so that the thread ends soon after the clock is closed.
-                for event in self._api.watch(self._path, self._version, seconds=2):
+                for event in self._watch:
                     if event["type"] == "ERROR":
                         break
-                    self._version = event["object"]["metadata"]["resourceVersion"]
                     self._note(event["object"], event["type"])
-                    if self._stopped.is_set():
-                        return
+            except urllib3.exceptions.HTTPError:
+                pass  # closed, or the API server went away; the next lines tell which
+            if self._stopped.is_set() or not self._begin_again():
+                return
+
+    def _begin_again(self) -> bool:
+        """List anew: a restarted API server has no history (410), so going on from the last version would not do."""
+        while not self._stopped.wait(0.1):
+            try:
+                self._list_and_watch()
             except (ApiError, urllib3.exceptions.HTTPError):
-                self._stopped.wait(0.1)  # the API server is being restarted
+                continue  # it is still down
+            return True
+        return False
 
     def _note(self, entry: Json, kind: str) -> None:
         now = time.monotonic()

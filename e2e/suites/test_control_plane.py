@@ -1,5 +1,6 @@
 """The ground that the other suites stand on: what the control plane of the tests does, shown by itself."""
 
+import socket
 import time
 
 import pytest
@@ -106,6 +107,20 @@ def test_the_api_server_comes_back_with_its_data(cluster: Backend) -> None:
     wait_for_running(cluster.api, 2, 30)
 
 
+def test_what_a_failed_test_left_down_comes_back(cluster: Backend) -> None:
+    cluster.stop_apiserver(crash=True)
+    cluster.restart_missing()
+    cluster.api.create(kwok.node("next"))
+
+
+def test_nothing_here_may_leave_this_machine() -> None:
+    with (
+        socket.socket() as outward,
+        pytest.raises(PermissionError, match=r"tried to connect to 192\.0\.2\.1, which is not this machine"),
+    ):
+        outward.connect(("192.0.2.1", 80))
+
+
 def test_the_scheduler_starts_anew_with_another_gate(cluster: Backend) -> None:
     cluster.restart_scheduler(gates={"SchedulerAsyncPreemption": True})
     try:
@@ -128,18 +143,20 @@ def test_a_hundred_nodes_and_five_hundred_pods(cluster: Backend) -> None:
 @pytest.mark.timeout(180)
 def test_karpenter_adds_a_node_and_takes_it_away(cluster: Backend) -> None:
     with Karpenter(cluster) as karpenter:
-        karpenter.add_pool("default")
-        began = time.monotonic()
-        cluster.api.create(deployment("load", 1, cpu="3"))
-        wait_for_running(cluster.api, 1, 60)
-        up = time.monotonic() - began
+        karpenter.add_pool("default", boot_seconds=3)
+        with PodClock(cluster.api, "default") as clock:
+            cluster.api.create(deployment("load", 1, cpu="3"))
+            wait_for_running(cluster.api, 1, 60)
+            (up,) = clock.seconds("start_seconds")
+        assert 3 <= up < 20, "the node joined before its boot time was over, or long after"
         (node,) = nodes(cluster.api)
         assert node["metadata"]["labels"]["karpenter.sh/nodepool"] == "default"
         assert node["status"]["allocatable"]["cpu"] == "4"
         scale(cluster.api, "load", 0)
         began = time.monotonic()
         wait_until(lambda: not nodes(cluster.api), 90, "the empty node to go", state=lambda: nodes(cluster.api))
-        print(f"\nKarpenter: node and pod after {up:.1f} s, node gone {time.monotonic() - began:.1f} s after its load")
+        gone = time.monotonic() - began
+        print(f"\nKarpenter: boot of 3 s, running after {up:.1f} s, node gone {gone:.1f} s after the load")
 
 
 @pytest.mark.autoscaler

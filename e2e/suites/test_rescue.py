@@ -53,9 +53,7 @@ def test_pods_that_asynchronous_preemption_leaves_hanging_are_rescued(cluster: B
                     api.delete(f"/api/v1/namespaces/default/pods/burst-{bursts}-{i}", grace_seconds=0)
                 bursts += 1
             rescued = operator.metric("slack_preemption_rescues_total")
-            print(
-                f"\n{rescued:.0f} rescued in {bursts} bursts of {PODS} pods; the slowest burst was bound after {worst:.1f} s"
-            )
+            print(f"\n{rescued:.0f} rescued in {bursts} bursts of {PODS}; the slowest was bound after {worst:.1f} s")
             events = api.items("/api/v1/namespaces/default/events")
             assert any("burst-" in e["involvedObject"]["name"] and "resource-slack" in str(e) for e in events)
     finally:

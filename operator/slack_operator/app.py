@@ -30,12 +30,13 @@ from slack.process.stopping import Stopping
 from slack_operator.actuate import Actuator
 from slack_operator.desired import DesiredPolicies
 from slack_operator.health import HealthServer
-from slack_operator.loop import Loop, Wake
+from slack_operator.loop import Loop
 from slack_operator.metrics import Metrics, WatchRestarts
 from slack_operator.policies import PolicySource
 from slack_operator.reporting import Reporter
 from slack_operator.rescue import Rescuer
 from slack_operator.view import View
+from slack_operator.wake import Wake
 from slack_operator.watches import Watches
 
 log = logging.getLogger(__name__)

@@ -237,8 +237,8 @@ def orphans(present: Present, policies: Mapping[str, str]) -> tuple[DeleteSet, .
         policies: uid of the owner by name, for every policy that exists, whether it is good or bad.
 
     Returns:
-        Those of a policy that is no more, or that now belongs to another object, and that no SlackPolicy owns: the
-        garbage collector sees to those.
+        Those of a policy that is no more (the garbage collector does not get to them when the CRD has gone with it),
+        and the built-in policy's when a SlackPolicy has its name.
     """
     found = []
     for name, replica_set in sorted(present.sets.items()):
@@ -246,9 +246,7 @@ def orphans(present: Present, policies: Mapping[str, str]) -> tuple[DeleteSet, .
             continue
         policy = replica_set.metadata.label(LABEL_POLICY)
         owner: OwnerReference | None = replica_set.metadata.controller()
-        if owner is not None and (owner.kind == KIND or owner.uid == policies.get(policy)):
-            continue
-        if owner is None and policy in policies:
-            continue
+        if policy in policies and (owner is None or owner.kind == KIND or owner.uid == policies[policy]):
+            continue  # one of an earlier SlackPolicy of the same name is the garbage collector's
         found.append(DeleteSet(name, replica_set.metadata.uid or "", f"policy {policy!r} is no more"))
     return tuple(found)

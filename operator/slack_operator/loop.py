@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Protocol
 
@@ -20,66 +20,24 @@ from slack.planner.domain import ZONE, divide
 from slack.planner.manifests import PRIORITY_CLASS, priority_class, replica_set
 from slack.planner.outcome import Condition, Memory, PolicyPlan, ShapePlan
 from slack.planner.plan import plan
-from slack.planner.policy import API_VERSION, KIND, Policy
-from slack_operator.actuate import Actuator, NotLeading, owner_reference
-from slack_operator.adopt import BUILT_IN, existing_shapes, priority_class_problem
+from slack_operator.actuate import Actuator, NotLeading
+from slack_operator.adopt import existing_shapes
 from slack_operator.decide import SetCost, decide, orphans
 from slack_operator.desired import DesiredPolicies, PolicyEntry
 from slack_operator.instant import InstantRatio
 from slack_operator.metrics import Metrics
-from slack_operator.reporting import Reporter, not_ready
+from slack_operator.reporting import Reporter
 from slack_operator.rescue import Rescuer
-from slack_operator.status import VIEW_STALE
+from slack_operator.status import VIEW_STALE, not_ready
+from slack_operator.subjects import Subject, invalid, subjects_of
 from slack_operator.view import Look, View
+from slack_operator.wake import Wake
 
 log = logging.getLogger(__name__)
 
-DEBOUNCE_SECONDS = 0.2
-REST = 4.0
-"""Between two plans that changes ask for, so many times the last one's duration: at most a fifth of a core."""
 RESCUE_SECONDS = 1.0
 STALE_TOLD_SECONDS = 30.0
 """A list after a 410 takes seconds and is nobody's business; nothing is planned meanwhile all the same."""
-
-
-class Wake:
-    """When the next plan is due. Any thread may `touch`."""
-
-    def __init__(self, interval_seconds: float, clock: Callable[[], float]) -> None:
-        self._interval = interval_seconds
-        self._clock = clock
-        self._event = threading.Event()
-        self._touched: float | None = None
-        self._not_before = float("-inf")
-        self._next = float("-inf")
-
-    def touch(self) -> None:
-        """Something relevant changed."""
-        if self._touched is None:
-            self._touched = self._clock()
-            self._event.set()
-
-    def due_in(self) -> float:
-        """Seconds until the next plan."""
-        due = self._next
-        if self._touched is not None:
-            due = min(due, max(self._touched + DEBOUNCE_SECONDS, self._not_before))
-        return max(0.0, due - self._clock())
-
-    def begun(self) -> None:
-        """A plan begins; what is touched from here on is for the next one."""
-        self._touched = None
-        self._event.clear()
-        self._next = self._clock() + self._interval
-
-    def ended(self, duration: float) -> None:
-        """It took so long."""
-        self._not_before = self._clock() + REST * duration
-
-    def wait(self, seconds: float) -> None:
-        """Sleep, or until somebody touches."""
-        if self._event.wait(seconds):
-            self._event.clear()
 
 
 class Freshness(Protocol):
@@ -87,18 +45,6 @@ class Freshness(Protocol):
 
     def stale(self) -> str:
         """Give '' or what is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """A policy that is planned for, and the object that owns its ReplicaSets."""
-
-    entry: PolicyEntry
-    policy: Policy
-    owner: Json | None
-    """ownerReference; None while the built-in policy's PriorityClass has not been seen."""
-    hindrance: Condition | None
-    """Why it may not be acted upon, apart from what the plan says."""
 
 
 class Loop:
@@ -199,14 +145,14 @@ class Loop:
         look = self._view.look(now)
         if not leading:
             return
-        subjects = self._subjects(entries, look.priority_classes)
+        subjects = subjects_of(entries, look.priority_classes)
         items = self._plan(subjects, look, now)
         self._measure(look, subjects)
         problems = self._act(subjects, items, look, entries)
         self._report(subjects, items, look, problems)
         for entry in entries:
             if entry.policy is None:
-                self._reporter.only(entry, [_invalid(entry)])
+                self._reporter.only(entry, [invalid(entry)])
         self._reporter.keep_only([*(s.entry for s in subjects), *entries])
         self._metrics.show(items)
 
@@ -231,28 +177,7 @@ class Loop:
         with self._view.lock:
             self._view.columns.require_labels(keys)
 
-    def _subjects(self, entries: Sequence[PolicyEntry], classes: Mapping[str, PriorityClass]) -> tuple[_Subject, ...]:
-        if not entries:
-            found = classes.get(PRIORITY_CLASS)
-            owner = None
-            if found is not None:
-                owner = owner_reference(
-                    "scheduling.k8s.io/v1", "PriorityClass", PRIORITY_CLASS, found.metadata.uid or ""
-                )
-            entry = PolicyEntry(BUILT_IN.name, "", 0, BUILT_IN, (), MappingProxyType({}))
-            return (_Subject(entry, BUILT_IN, owner, _hindrance(entry, BUILT_IN, classes)),)
-        return tuple(
-            _Subject(
-                entry,
-                entry.policy,
-                owner_reference(API_VERSION, KIND, entry.name, entry.uid),
-                _hindrance(entry, entry.policy, classes),
-            )
-            for entry in entries
-            if entry.policy is not None
-        )
-
-    def _plan(self, subjects: Sequence[_Subject], look: Look, now: float) -> tuple[PolicyPlan, ...]:
+    def _plan(self, subjects: Sequence[Subject], look: Look, now: float) -> tuple[PolicyPlan, ...]:
         owners = {s.policy.name: s.owner["uid"] for s in subjects if s.owner is not None}
         with self._metrics.plan_duration.time():
             made = plan(
@@ -271,7 +196,7 @@ class Loop:
             for subject, item in zip(subjects, made.items, strict=True)
         )
 
-    def _measure(self, look: Look, subjects: Sequence[_Subject]) -> None:
+    def _measure(self, look: Look, subjects: Sequence[Subject]) -> None:
         """Which policy each node belongs to, and with that whose the starts since the last turn are."""
         nodes = look.snapshot.nodes.names
         self._policy_of_node = {
@@ -285,7 +210,7 @@ class Loop:
 
     def _act(
         self,
-        subjects: Sequence[_Subject],
+        subjects: Sequence[Subject],
         items: Sequence[PolicyPlan],
         look: Look,
         entries: Sequence[PolicyEntry],
@@ -334,7 +259,7 @@ class Loop:
         return manifest
 
     def _ensure_priority_class(
-        self, items: Sequence[PolicyPlan], subjects: Sequence[_Subject], classes: Mapping[str, PriorityClass]
+        self, items: Sequence[PolicyPlan], subjects: Sequence[Subject], classes: Mapping[str, PriorityClass]
     ) -> None:
         """Create our PriorityClass where it is absent; the watch that shows it wakes the loop."""
         if PRIORITY_CLASS in classes or not any(
@@ -353,7 +278,7 @@ class Loop:
 
     def _report(
         self,
-        subjects: Sequence[_Subject],
+        subjects: Sequence[Subject],
         items: Sequence[PolicyPlan],
         look: Look,
         problems: Mapping[str, tuple[str, ...]],
@@ -368,14 +293,3 @@ class Loop:
             self._reporter.plan(
                 subject.entry, item, extra=extra, displaced=counted, instant_start=self._ratio.text(name)
             )
-
-
-def _hindrance(entry: PolicyEntry, policy: Policy, classes: Mapping[str, PriorityClass]) -> Condition | None:
-    if entry.problems:
-        return _invalid(entry)
-    problem = priority_class_problem(policy.spec.priority_class_name, classes)
-    return not_ready("BadPriorityClass", problem) if problem else None
-
-
-def _invalid(entry: PolicyEntry) -> Condition:
-    return not_ready("InvalidSpec", "; ".join(entry.problems))

@@ -10,6 +10,8 @@ import asyncio
 import json
 import logging
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import kopf
@@ -29,6 +31,8 @@ LIST_SECONDS = 60.0
 ABSENT_SECONDS = 10.0
 """How soon a CRD that was installed later is found."""
 ERROR_SECONDS = 2.0
+CONFIRM_SECONDS = 5.0
+"""How long the CRD must have been absent before that is believed."""
 PAGE_SIZE = 500
 
 
@@ -57,7 +61,7 @@ def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.Oper
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return kopf_credentials(connection)
 
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+    @kopf.on.event(GROUP, VERSION, PLURAL, id="slackpolicy", registry=registry)
     async def seen(event: Any, **_: Any) -> None:
         if event["type"] == "DELETED":
             desired.drop(event["object"])
@@ -87,8 +91,12 @@ def kopf_credentials(connection: Connection) -> kopf.ConnectionInfo:
 class PolicySource:
     """Keeps `desired` equal to the SlackPolicy objects, from two threads: the lister and kopf's."""
 
-    def __init__(self, connection: Connection, desired: DesiredPolicies) -> None:
+    def __init__(
+        self, connection: Connection, desired: DesiredPolicies, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.crd_present = False
+        self._clock = clock
+        self._absent_since: float | None = None
         self._connection = connection
         self._desired = desired
         self._stopping = threading.Event()
@@ -117,7 +125,10 @@ class PolicySource:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._stopping.wait(self.turn())
+            until = self._clock() + self.turn()
+            while (left := until - self._clock()) > 0 and not self._stopping.wait(min(left, ERROR_SECONDS)):
+                if self._kopf_died():
+                    break  # its events are missed from here on: list at once
 
     def turn(self) -> float:
         """List once and look after kopf; returns the seconds until the next turn."""
@@ -128,6 +139,11 @@ class PolicySource:
             if not error.not_found:
                 log.warning("slackpolicies cannot be listed: %s", error)
                 return ERROR_SECONDS
+            # an API server that is just starting may not serve the CRD yet; believing it would cost all slack
+            if self._absent_since is None:
+                self._absent_since = self._clock()
+            if self._clock() - self._absent_since < CONFIRM_SECONDS:
+                return ERROR_SECONDS
             self.crd_present = False
             if not self._absence_said:
                 self._absence_said = True
@@ -137,7 +153,7 @@ class PolicySource:
         except (KubeError, ValueError) as error:
             log.warning("slackpolicies cannot be listed: %s", error)
             return ERROR_SECONDS
-        self.crd_present, self._absence_said = True, False
+        self.crd_present, self._absence_said, self._absent_since = True, False, None
         taken = self._desired.replace_all(documents, events_before=before)
         self._watch_with_kopf()
         return LIST_SECONDS if taken else 0.1
@@ -154,10 +170,13 @@ class PolicySource:
             if not token:
                 return documents
 
+    def _kopf_died(self) -> bool:
+        return self._kopf is not None and not self._kopf.is_alive() and not self._kopf_stop.is_set()
+
     def _watch_with_kopf(self) -> None:
         if self._stopping.is_set() or (self._kopf is not None and self._kopf.is_alive()):
             return
-        if self._kopf is not None and not self._kopf_stop.is_set():
+        if self._kopf_died():
             log.warning("kopf's watcher of slackpolicies had ended; starting it again")
         self._kopf_stop = threading.Event()
         self._kopf = threading.Thread(target=self._run_kopf, args=(self._kopf_stop,), name="kopf", daemon=True)

@@ -12,7 +12,7 @@ from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
-from slack.planner.outcome import Condition, ConditionType, PolicyPlan
+from slack.planner.outcome import Condition, PolicyPlan
 from slack.planner.policy import API_VERSION, KIND
 from slack.process.logs import fields
 from slack_operator.actuate import NotLeading
@@ -136,8 +136,3 @@ class Reporter:
         if entry.uid:
             kind = EventKind.WARNING if trouble else EventKind.NORMAL
             self._recorder.record(ObjectRef(API_VERSION, KIND, entry.name, entry.uid), kind, condition["reason"], text)
-
-
-def not_ready(reason: str, message: str) -> Condition:
-    """Give the condition that takes the place of the plan's Ready."""
-    return Condition(ConditionType.READY, False, reason, message)

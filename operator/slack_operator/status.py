@@ -171,6 +171,11 @@ def is_trouble(condition: Mapping[str, Any]) -> bool:
     return bool((condition["status"] == "True") != (condition["type"] in GOOD_WHEN_TRUE))
 
 
+def not_ready(reason: str, message: str) -> Condition:
+    """Give the condition that takes the place of the plan's Ready."""
+    return Condition(ConditionType.READY, False, reason, message)
+
+
 def rfc3339(unix_seconds: float) -> str:
     """Write a time as the API does, in whole seconds."""
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

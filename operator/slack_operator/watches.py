@@ -13,7 +13,8 @@ from slack.kube.connection import Connection
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.planner.manifests import LABEL_PLACEHOLDER
-from slack_operator.view import EventSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink, View, WorkloadSink
+from slack_operator.sinks import EventSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink, WorkloadSink
+from slack_operator.view import View
 
 STALE_SECONDS = 200.0
 """A quiet watch gets a bookmark every two minutes at the latest."""

@@ -282,7 +282,7 @@ class ClusterColumns:
             self.requests.release(requests)
 
     def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
-        """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1 when it is none any more)."""
+        """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1: it has none now)."""
         pods = self.pods
         if bucket >= 0:
             self.arrivals.add(kind, bucket)

@@ -8,7 +8,9 @@ means is ceil(node_cnt x granularity x rate), see `slack.planner.fill.version_1`
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from slack.planner.domain import Domain
 from slack.planner.policy import Base, Policy
 from slack.planner.schedule import open_windows
 
+UNLIMITED = int(np.iinfo(np.int64).max)
+"""Stands for no ceiling."""
 RATED = 2
 """The rate applies to the first two resources, cpu and memory. Others are kept only where a floor or the cover says:
 a tenth of a cluster's GPUs, idle, is nothing that a default should buy."""
@@ -31,7 +35,7 @@ class Size:
     desired: IntArray
     """[R] max(floor, min(ceiling, rate x base)), and never above the ceiling."""
     ceiling: IntArray
-    """[R] the most that all placeholders may request; the largest int64 where there is none."""
+    """[R] the most that all placeholders may request; UNLIMITED where there is none."""
     replicas: int | None
     """A fixed number of standard placeholders instead, None for a rate."""
     windows: tuple[str, ...]
@@ -40,9 +44,14 @@ class Size:
     """What to know about base Allocatable, '' otherwise."""
 
 
-def row(snapshot: Snapshot, amounts: dict[str, int], default: int = 0) -> IntArray:
+def row(snapshot: Snapshot, amounts: Mapping[str, int], default: int = 0) -> IntArray:
     """Return amounts by name as a row after the snapshot's resources."""
     return np.array([amounts.get(name, default) for name in snapshot.resources], dtype=np.int64)
+
+
+def ceiling_of(snapshot: Snapshot, policy: Policy) -> IntArray:
+    """[R] the most that all placeholders of a policy may request together."""
+    return row(snapshot, policy.spec.extra_capacity.ceiling, UNLIMITED)
 
 
 def pending_requests(snapshot: Snapshot, kinds: IntArray) -> IntArray:
@@ -89,8 +98,8 @@ def rated(base: IntArray, rate: float) -> IntArray:
     """[R] base x rate, rounded up, cpu and memory only."""
     share = np.zeros_like(base)
     for r in range(min(RATED, len(base))):
-        # Exact up to 2^53 and rounded to 9 digits first, so that 10 % of 38000 is 3800 and not 3801.
-        share[r] = math.ceil(round(int(base[r]) * rate, 6))
+        # The decimal that the user wrote, exactly: 10 % of 38000 is 3800 and not 3801, also beyond 2^53 bytes.
+        share[r] = math.ceil(int(base[r]) * Fraction(str(rate)))
     return share
 
 
@@ -102,6 +111,7 @@ def size_of(
     default_rate: float,
     now: float,
     part: int = 1,
+    set_aside: IntArray | None = None,
 ) -> Size:
     """Work out the extra capacity of a domain (S2 step 2).
 
@@ -112,7 +122,9 @@ def size_of(
         default_rate: --extra-capacity-min-rate.
         now: Unix seconds, for the schedule.
         part: into how many equal domains (zones) the policy's floor, ceiling and replicas are divided.
+        set_aside: [R] of the ceiling, what placeholders take that belong to no one part.
     """
+    set_aside = np.zeros_like(base) if set_aside is None else set_aside
     spec = domain.policy.spec.extra_capacity
     nodes = int(domain.eligible.sum())
     rate = spec.min_rate if spec.min_rate is not None else default_rate
@@ -129,8 +141,8 @@ def size_of(
     for window in windows:
         for name, amount in (window.floor or {}).items():
             floor[name] = max(amount, floor.get(name, 0))
-    unlimited = np.iinfo(np.int64).max
-    ceiling = row(snapshot, {name: amount // part for name, amount in spec.ceiling.items()}, unlimited)
+    whole = ceiling_of(snapshot, domain.policy)
+    ceiling = np.where(whole == UNLIMITED, UNLIMITED, np.maximum(whole - set_aside, 0) // part)
     least = row(snapshot, {name: -(-amount // part) for name, amount in floor.items()})
     share = rated(base, rate) if replicas is None else np.zeros_like(base)
     desired = np.minimum(np.maximum(least, share), ceiling)

@@ -38,6 +38,8 @@ class Findings:
     yielded: tuple[str, ...]
     notes: tuple[str, ...]
     patience: Patience
+    capped: bool = False
+    """A ceiling cut placeholders off."""
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -68,7 +70,7 @@ def _satisfied(findings: Findings) -> Condition:
         return Condition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
     planned_short = _short(findings, findings.planned)
     if planned_short:
-        reason = "CeilingReached" if findings.limit == "ceiling" else "NotPlanned"
+        reason = "CeilingReached" if findings.capped else "NotPlanned"
         return Condition(kind, False, reason, f"less is planned than desired: {planned_short}")
     return Condition(kind, False, "PlaceholdersPending", f"reserved so far: {missing}")
 
@@ -119,8 +121,8 @@ def conditions(findings: Findings) -> tuple[Condition, ...]:
             t.AUTOSCALER_IGNORES_PLACEHOLDERS,
             True,
             "NoWord",
-            f"placeholders have been pending for over {int(patience.ignored_seconds // 60)} min and no autoscaler has said "
-            "a word about them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?",
+            f"placeholders have been pending for over {int(patience.ignored_seconds // 60)} min and no autoscaler has "
+            "said a word about them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?",
         )
     return (ready, satisfied, covered, feasible, pins, limited, ignored)
 

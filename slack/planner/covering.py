@@ -159,8 +159,8 @@ def _settle(
 ) -> tuple[_Choice, bool]:
     """Decide between what is there and the fresh choice, given its cost; and whether a change waits."""
     spec, names = policy.spec, {shape.name for shape, _ in fresh}
-    if not there.shapes or {shape.name for shape in there.shapes} == names:
-        return fresh, False
+    if names <= {shape.name for shape in there.shapes}:
+        return fresh, False  # nothing new, and what goes waits for the shrink delay anyway (`retain`)
     tolerance = 1 + spec.stabilization.shape_tolerance
     incumbents = list(zip(there.shapes, there.vectors, strict=True))
     needed = cover.needed - 1e-9
@@ -228,16 +228,16 @@ def cover_domain(
         measure=ground.average,
     )
     cover = choose(spec.cover.mode, items, terms)
-    infeasible = ""
-    if cover.box is not None:
-        if not has_room(ground, cover.box, domain.constraints):
+    infeasible, box = "", cover.box
+    if box is not None:
+        if not has_room(ground, box, domain.constraints):
             infeasible = "the box of the largest cpu and the largest memory (spec.cover.mode Largest): " + why_not(
-                ground.room, cover.box, domain.constraints, resources
+                ground.room, box, domain.constraints, resources
             )
         if infeasible or cover.limit:
             cover = replace(cover, covered=np.zeros_like(cover.covered))
             return Covering((), cover, constraints, feasible, False, infeasible)
-        choices = [(cover.box, domain.constraints)]
+        choices = [(box, domain.constraints)]
     else:
         choices = [(items.vectors[i], constraints[items.reach_id[i]]) for i in cover.chosen]
     fresh = [(shape_of(domain.policy, vector, where, resources), vector) for vector, where in choices]

@@ -8,14 +8,13 @@ remainder where they take more than all of it: nothing is filled then, and a chu
 not made.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
-from slack.planner.capacity import RATED, average_node, dominant_share
-from slack.planner.vectors import any_of, within
+from slack.planner.capacity import RATED, dominant_share
+from slack.planner.vectors import any_of, holds, within
 
 PIN_PERCENT = 45
 """Under the autoscaler's default utilisation threshold of 50 %, with room for DaemonSets."""
@@ -45,17 +44,17 @@ class Fill:
     count: int
 
 
-def make_bounds(allocatable: IntArray, pods: IntArray, granularity: int) -> Bounds:
+def make_bounds(allocatable: IntArray, average: IntArray, pods: IntArray, granularity: int) -> Bounds:
     """Work out a domain's bounds.
 
     Args:
-        allocatable: [M, R] of its eligible nodes and templates, at least one row.
+        allocatable: [M, R] of its eligible nodes (or templates), at least one row.
+        average: [R] average node.
         pods: [I, R] distinct requests of the real pods there.
         granularity: chunks per average node.
     """
-    average = average_node(allocatable)
     pods = pods[pods.any(axis=1)]
-    exceeded = within(pods[:, None, :], pods[None, :, :])
+    exceeded = holds(pods, pods).T
     np.fill_diagonal(exceeded, False)
     return Bounds(
         chunk=np.minimum(average // granularity, allocatable.min(axis=0) * PIN_PERCENT // 100),
@@ -97,24 +96,28 @@ def _round_up(vector: IntArray) -> IntArray:
     return rounded
 
 
-def _split(remaining: IntArray, most: IntArray) -> IntArray | None:
-    """Divide `remaining` into the fewest equal chunks of at most `most`; None where `most` lacks what remains."""
+def _split(remaining: IntArray, most: IntArray, limit: IntArray) -> IntArray | None:
+    """Divide `remaining` into the fewest equal chunks of at most `most`; None where `most` lacks what remains.
+
+    Chunks are rounded up, unless that takes them together over `limit`: a ceiling would cut a whole one off then.
+    """
     need = remaining > 0
     if (most[need] <= 0).any():
         return None
     pieces = count_for(remaining, np.where(need, most, 1))
     even = -(-remaining // pieces)
-    return np.minimum(_round_up(even), np.maximum(most, even))
+    chunk: IntArray = np.minimum(_round_up(even), np.maximum(most, even))
+    return np.where((chunk > limit // pieces) & need, np.maximum(np.minimum(even, limit // pieces), 1), chunk)
 
 
-def _candidates(remaining: IntArray, bounds: Bounds) -> list[IntArray]:
+def _candidates(remaining: IntArray, bounds: Bounds, limit: IntArray) -> list[IntArray]:
     if not len(bounds.pods):
-        chunk = _split(remaining, bounds.chunk)
+        chunk = _split(remaining, bounds.chunk, limit)
         return [] if chunk is None else [chunk]
     order = np.argsort(dominant_share(bounds.pods, bounds.average), kind="stable")
     found = []
     for largest in bounds.largest:
-        chunk = _split(remaining, np.minimum(largest, bounds.chunk))
+        chunk = _split(remaining, np.minimum(largest, bounds.chunk), limit)
         if chunk is None:
             continue
         if not within(bounds.pods, chunk).any():
@@ -125,12 +128,13 @@ def _candidates(remaining: IntArray, bounds: Bounds) -> list[IntArray]:
     return found
 
 
-def fill(remaining: IntArray, bounds: Bounds) -> Fill | None:
+def fill(remaining: IntArray, bounds: Bounds, limit: IntArray | None = None) -> Fill | None:
     """Choose the chunk that fills what remains of cpu and memory at the least cost, with the fewest placeholders.
 
     Args:
         remaining: [R] desired extra capacity less cover and mirrors; entries of 0 or less need nothing.
         bounds: of the domain.
+        limit: [R] what a ceiling leaves, None for no ceiling.
 
     Returns:
         None when nothing remains, or when no chunk within the bounds has what remains.
@@ -139,7 +143,8 @@ def fill(remaining: IntArray, bounds: Bounds) -> Fill | None:
     rated[:RATED] = np.maximum(remaining[:RATED], 0)
     if not rated.any():
         return None
-    options = [Fill(chunk, count_for(rated, chunk)) for chunk in _candidates(rated, bounds)]
+    most = np.full_like(remaining, np.iinfo(np.int64).max) if limit is None else np.maximum(limit, 0)
+    options = [Fill(chunk, count_for(rated, chunk)) for chunk in _candidates(rated, bounds, most)]
     if not options:
         # No single pod has all that remains: repeat the real pod that brings it at the least cost.
         lacking = [pod for pod in bounds.pods if (pod[rated > 0] > 0).all()]
@@ -156,7 +161,7 @@ def fill_further(remaining: IntArray, bounds: Bounds, resource: int) -> Fill:
     else:
         chunk = np.zeros_like(remaining)
         chunk[resource] = max(1, min(int(bounds.chunk[resource]), int(remaining[resource])))
-    return Fill(chunk, math.ceil(int(remaining[resource]) / int(chunk[resource])))
+    return Fill(chunk, -(-int(remaining[resource]) // int(chunk[resource])))
 
 
 def version_1(desired: IntArray, average: IntArray, granularity: int) -> Fill | None:

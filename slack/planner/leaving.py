@@ -23,18 +23,12 @@ def victims(snapshot: Snapshot, pods: Sequence[Placeholder], count: int) -> tupl
     ours = np.bincount([p.node for p in snapshot.placeholders if p.node >= 0], minlength=len(nodes.names))
     others = nodes.pod_count - nodes.daemon_count - ours
 
-    def rank(pod: Placeholder) -> tuple[int, int, int, str, str]:
-        alone = others[pod.node] <= 0
-        crowd = int(ours[pod.node])
-        return (
-            0 if nodes.deletion_candidate[pod.node] else 1,
-            0 if alone else 1,
-            crowd if alone else -crowd,
-            nodes.names[pod.node],
-            pod.name,
-        )
-
-    return tuple(pod.name for pod in sorted((p for p in pods if p.node >= 0), key=rank)[:count])
+    bound = sorted((p for p in pods if p.node >= 0), key=lambda p: p.name)
+    at = np.array([p.node for p in bound], dtype=np.int64)
+    alone = others[at] <= 0
+    # Nodes are sorted by name, and lexsort is stable: ties go to the first node, then to the first pod.
+    order = np.lexsort((at, np.where(alone, ours[at], -ours[at]), ~alone, ~nodes.deletion_candidate[at]))
+    return tuple(bound[i].name for i in order[:count])
 
 
 def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> list[str]:
@@ -64,13 +58,17 @@ def pushed_out(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeh
         vectors: [R] of every placeholder shape by name.
     """
     nodes = snapshot.nodes
-    over = np.flatnonzero((nodes.free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
+    free = nodes.free
+    over = np.flatnonzero((free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
+    standing: dict[int, list[Placeholder]] = {int(row): [] for row in over}
+    for pod in snapshot.placeholders if len(over) else ():
+        if pod.node in standing and pod.shape in vectors:
+            standing[pod.node].append(pod)
     found: list[Placeholder] = []
-    for row in over:
-        pods = [p for p in snapshot.placeholders if p.node == row and p.shape in vectors]
+    for row, pods in standing.items():
         if not pods:
             continue
         table = np.stack([vectors[p.shape] for p in pods])
-        names = set(_as_few_as_suffice(pods, table, -nodes.free[row], nodes.allocatable[row]))
+        names = set(_as_few_as_suffice(pods, table, -free[row], nodes.allocatable[row]))
         found.extend(p for p in pods if p.name in names)
     return tuple(found)

@@ -178,8 +178,8 @@ def replica_set(
         role: kept as an annotation, for the next operator.
         replicas: how many.
         namespace: the operator's own; never a tenant's, whose quota the placeholders would use up.
-        owner: ownerReference to the SlackPolicy (to the PriorityClass for the built-in policy), so that nothing is left when
-            it goes.
+        owner: ownerReference to the SlackPolicy (to the PriorityClass for the built-in policy), so that nothing is left
+            when it goes.
         image: of the pause container.
         retiring: the shape is being given up; a restarted operator must not take it up again.
     """

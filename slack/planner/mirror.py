@@ -34,6 +34,8 @@ class Reservation:
     count: int
     requests: IntArray
     """[R]"""
+    constraint_id: int
+    """Row in `Snapshot.constraints`."""
     constraints: Constraints
     labels: Mapping[str, str]
     """Labels of its pods."""
@@ -63,23 +65,32 @@ def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:
     found: dict[Workload, Reservation] = {}
 
     def note(
-        workload: Workload, text: str, replicas: int, requests: IntArray, constraint: int, labels: Mapping[str, str]
+        workload: Workload,
+        text: str,
+        replicas: int,
+        requests: IntArray,
+        constraint: int,
+        labels: Mapping[str, str],
+        *,
+        admitted: bool = False,
     ) -> None:
         count, problem = 0, ""
+        own = snapshot.constraints[constraint]
+        own = replace(own, runtime_class="") if admitted else own
         try:
             count = parse_reserve(text, replicas)
         except ValueError as error:
             problem = str(error)
-        found[workload] = Reservation(
-            workload, count, requests, snapshot.constraints[constraint], labels, replicas, problem
-        )
+        found[workload] = Reservation(workload, count, requests, constraint, own, labels, replicas, problem)
 
     for item in snapshot.reserved:
         note(item.workload, item.reserve, item.replicas, item.requests, item.constraint_id, dict(item.labels))
     kinds = snapshot.kinds
-    annotated = [k for k in range(len(kinds)) if kinds.reserve[k] and kinds.workloads[k] not in found]
-    for workload in sorted({kinds.workloads[k] for k in annotated}):
-        rows = [k for k in annotated if kinds.workloads[k] == workload]
+    annotated: dict[Workload, list[int]] = {}
+    for k, text in enumerate(kinds.reserve):
+        if text and kinds.workloads[k] not in found:
+            annotated.setdefault(kinds.workloads[k], []).append(k)
+    for workload, rows in sorted(annotated.items()):
         pods = kinds.running[rows] + kinds.pending[rows]
         newest = rows[int(np.argmax(pods))]
         note(
@@ -89,6 +100,8 @@ def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:
             kinds.requests[newest],
             int(kinds.constraint_id[newest]),
             {},
+            # What a runtime class's admission adds, a pod that is there has already; a mirror would get it twice.
+            admitted=True,
         )
     return tuple(found[workload] for workload in sorted(found))
 

@@ -95,6 +95,8 @@ def consider(
         word = words.get(replica_set_name(policy.name, there.shape))
         if word is not None and word.answer is not Answer.QUOTA and not mine.pending:
             word = None
+        if word is not None and word.answer is Answer.QUOTA and word.seen_seconds < now - give_up:
+            word = None  # the controller tries again sooner than that, and would have been refused again
         if word is not None and mine.pending and word.seen_seconds < now - mine.oldest_pending_seconds - 1:
             word = None  # said of placeholders that are no longer waiting
         hold = _next_hold(holds.get(name), mine, there.replicas, word, give_up=give_up, now=now)

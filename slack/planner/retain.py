@@ -12,9 +12,9 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.outcome import ExistingShape
-from slack.planner.part import Wanted
 from slack.planner.patience import Pods
 from slack.planner.shape import Role
+from slack.planner.wanted import Wanted
 
 Counts = tuple[tuple[float, int], ...]
 _STEPS = 4
@@ -43,6 +43,7 @@ class Scene:
     caps: Mapping[str, int]
     now: float
     shrink_delay_seconds: float
+    give_up_seconds: float
 
     def replicas(self, name: str) -> int:
         """Return spec.replicas of a shape, 0 where there is none."""
@@ -52,6 +53,11 @@ class Scene:
     def bound(self, name: str) -> int:
         """Return its bound placeholders."""
         return self.pods[name].bound if name in self.pods else 0
+
+    def waited(self, name: str) -> int:
+        """Return how many times its oldest pending placeholder has used up the policy's patience."""
+        pods = self.pods.get(name)
+        return int(pods.oldest_pending_seconds / max(self.give_up_seconds, 1.0)) if pods else 0
 
     def used(self, name: str) -> int:
         """Return what it may take at this instant: what is asked for, or what is still there of it."""
@@ -76,8 +82,8 @@ def steady(count: int, counts: Counts, replicas: int) -> int:
 def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted]) -> list[Wanted]:
     """Return the wanted shapes that do an unwanted one's work.
 
-    A standard placeholder is replaced by the other standard ones of its zone; a covering one by any that is at least as
-    large, or that took its place when the cover was chosen anew (same constraints); a mirror by its workload's.
+    A standard placeholder is replaced by the other standard ones of its zone; a covering one by one that goes to the
+    same nodes and is at least as large; a mirror by its workload's.
     """
     same = [w for w in wanted if w.role is old.role]
     if old.role is Role.MIRROR:
@@ -85,7 +91,7 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     zone = dict(old.shape.node_selector)
     if old.role is Role.FILL:
         return [w for w in same if dict(w.shape.node_selector) == zone] or same
-    return [w for w in same if w.shape.constraints == old.shape.constraints or bool((w.vector >= vector).all())]
+    return [w for w in same if w.shape.constraints == old.shape.constraints and bool((w.vector >= vector).all())]
 
 
 def _still_needed(wanted: Sequence[Wanted], vector: IntArray, scene: Scene) -> int:
@@ -93,11 +99,25 @@ def _still_needed(wanted: Sequence[Wanted], vector: IntArray, scene: Scene) -> i
     missing = np.zeros_like(vector)
     for w in wanted:
         bound = min(scene.bound(w.shape.name), w.count)
-        # A probe that is held back cannot be bound before the old ones make room for it: it does not keep them.
-        held = 1 if w.shape.name in scene.caps and bound < w.count else 0
+        # Placeholders that nobody makes a node for cannot be bound before the old ones make room for them: the probe
+        # of a hold does not keep the old ones, nor, where no autoscaler ever says a word, one more each patience.
+        held = max(scene.waited(w.shape.name), 1 if w.shape.name in scene.caps else 0)
         missing = missing + max(w.count - bound - held, 0) * w.vector
-    need = (missing > 0) & (vector > 0)
-    return int(np.max(-(-missing[need] // vector[need]), initial=0))
+    return _to_lose(missing, vector)
+
+
+def _surplus(wanted: Sequence[Wanted], vector: IntArray, counts: Counts) -> int:
+    """Return how many of an old shape are more than what replaces it: they wait for the shrink delay."""
+    before = max((count for _, count in counts), default=0) * vector
+    takes = vector > 0
+    more = before - sum((w.count * w.vector for w in wanted), np.zeros_like(vector))
+    return max(int(np.min(more[takes] // vector[takes], initial=np.iinfo(np.int64).max)), 0) if takes.any() else 0
+
+
+def _to_lose(over: IntArray, vector: IntArray) -> int:
+    """Return how many placeholders it takes to lose `over`, as far as their kind can help."""
+    need = (over > 0) & (vector > 0)
+    return int(np.max(-(-over[need] // vector[need]), initial=0))
 
 
 def _within_ceiling(targets: list[Target], scene: Scene) -> list[Target]:
@@ -125,16 +145,15 @@ def _within_ceiling(targets: list[Target], scene: Scene) -> list[Target]:
     planned = np.zeros_like(scene.ceiling)
     for i, t in enumerate(targets):
         planned = planned + result[i] * t.wanted.vector
-    # What is above the ceiling goes now; and old shapes make way for at least one of what replaces them.
+    # What is above the ceiling goes now; and shapes that are given up, or that wait to shrink, make way for at least
+    # one placeholder that the ceiling keeps from growing.
     for i in sorted(range(len(targets)), key=lambda i: (not targets[i].retiring, -_ORDER[targets[i].wanted.role])):
-        vector, retiring = targets[i].wanted.vector, targets[i].retiring
-        over = planned + (blocked if retiring else 0) - scene.ceiling
-        need = (over > 0) & (vector > 0)
-        if not need.any():
-            continue
-        less = min(int(np.max(-(-over[need] // vector[need]))), result[i])
+        wanted = targets[i].wanted
+        spare = max(result[i] - wanted.count, 0)
+        makes_way = min(_to_lose(planned + blocked - scene.ceiling, wanted.vector), spare)
+        less = max(makes_way, min(_to_lose(planned - scene.ceiling, wanted.vector), result[i]))
         result[i] -= less
-        planned = planned - less * vector
+        planned = planned - less * wanted.vector
     return [Target(t.wanted, result[i], t.retiring) for i, t in enumerate(targets)]
 
 
@@ -156,7 +175,8 @@ def retain(
         counts[name] = remember(memory.get(name, ()), 0, there.replicas, scene)
         new = _replaced_by(there, vector, wanted)
         if new:
-            replicas = min(there.replicas, _still_needed(new, vector, scene))
+            keep = max(_still_needed(new, vector, scene), _surplus(new, vector, counts[name]))
+            replicas = min(there.replicas, keep)
             if there.replicas > 0:
                 exchanged.update(w.shape.name for w in new)
         else:

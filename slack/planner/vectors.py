@@ -26,8 +26,9 @@ def holds(larger: IntArray, smaller: IntArray) -> BoolArray:
     Column by column: a table of A x B x R would take R times the memory.
     """
     result = np.ones((len(larger), len(smaller)), dtype=bool)
-    for r in range(larger.shape[1]):
-        result &= larger[:, r, None] >= smaller[None, :, r]
+    for r in range(larger.shape[1] if result.size else 0):
+        if larger[:, r].min() < smaller[:, r].max():
+            result &= larger[:, r, None] >= smaller[None, :, r]
     return result
 
 

@@ -1,7 +1,7 @@
 """Resources that only policies or placeholders name: no node and no pod of the snapshot may have any of them now.
 
-A node group of GPUs that stands at zero is told by a node template, a floor may ask for GPUs before there are any, and a
-placeholder may still request what the last real pod took with it. Their columns are added, with zeroes.
+A node group of GPUs that stands at zero is told by a node template, a floor may ask for GPUs before there are any, and
+a placeholder may still request what the last real pod took with it. Their columns are added, with zeroes.
 """
 
 from collections.abc import Sequence

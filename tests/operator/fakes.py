@@ -18,11 +18,13 @@ from slack.kube.errors import ApiError, Cause
 from slack.kube.watch import EventType
 from slack_operator.actuate import Actuator
 from slack_operator.desired import DesiredPolicies
-from slack_operator.loop import Loop, Wake
+from slack_operator.loop import Loop
 from slack_operator.metrics import Metrics
 from slack_operator.reporting import Reporter
 from slack_operator.rescue import Rescuer
-from slack_operator.view import NodeSink, OwnSetSink, PodSink, PriorityClassSink, View
+from slack_operator.sinks import NodeSink, OwnSetSink, PodSink, PriorityClassSink
+from slack_operator.view import View
+from slack_operator.wake import Wake
 
 Json = dict[str, Any]
 NAMESPACE = "resource-slack"

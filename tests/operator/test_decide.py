@@ -163,7 +163,7 @@ def test_the_digest_knows_everything_but_the_count() -> None:
     [
         pytest.param(there(1), {"web": "u"}, False, id="its policy is there"),
         pytest.param(there(1), {"web": "new"}, False, id="of an earlier policy: the garbage collector's"),
-        pytest.param(there(1), {"other": "x"}, False, id="of a deleted policy: the garbage collector's"),
+        pytest.param(there(1), {"other": "x"}, True, id="of a policy that is no more"),
         pytest.param(there(1, uid=""), {"other": "x"}, True, id="nobody's"),
         pytest.param(there(1, uid=""), {"web": "u"}, False, id="nobody's, but the policy takes it in"),
         pytest.param(there(1, kind="PriorityClass"), {"other": "x"}, True, id="the built-in policy's"),

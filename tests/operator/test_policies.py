@@ -6,8 +6,15 @@ import pytest
 
 from slack.kube.errors import ApiError, Unreachable
 from slack_operator.desired import DesiredPolicies
-from slack_operator.policies import ABSENT_SECONDS, ERROR_SECONDS, PolicySource, kopf_registry, kopf_settings
-from tests.operator.fakes import policy
+from slack_operator.policies import (
+    ABSENT_SECONDS,
+    CONFIRM_SECONDS,
+    ERROR_SECONDS,
+    PolicySource,
+    kopf_registry,
+    kopf_settings,
+)
+from tests.operator.fakes import Clock, policy
 
 
 def desired() -> tuple[DesiredPolicies, list[int]]:
@@ -111,10 +118,17 @@ class Lists:
         return answer
 
 
-def test_without_a_crd_the_map_is_known_to_be_empty() -> None:
+def test_without_a_crd_the_map_is_known_to_be_empty_when_that_has_lasted() -> None:
     policies, _ = desired()
-    source = PolicySource(Lists(ApiError(404, "NotFound", "no such thing")), policies)  # type: ignore[arg-type]
+    listed(policies, policy("web"))
+    clock = Clock(0.0)
+    absent = ApiError(404, "NotFound", "no such thing")
+    source = PolicySource(Lists(absent, absent), policies, clock)  # type: ignore[arg-type]
+    assert source.turn() == ERROR_SECONDS
+    assert names(policies) == ["web"]
+    clock.now += CONFIRM_SECONDS
     assert source.turn() == ABSENT_SECONDS
+    assert names(policies) == []
     assert policies.synced
     assert not source.crd_present
 

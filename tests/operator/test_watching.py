@@ -12,7 +12,8 @@ from slack.planner.outcome import Answer
 from slack_operator.displaced import Displaced, cause_of
 from slack_operator.instant import InstantRatio, InstantStarts, Start
 from slack_operator.rescue import Nominations
-from slack_operator.view import PodSink, View
+from slack_operator.sinks import PodSink
+from slack_operator.view import View
 from slack_operator.words import Words, word_of
 from tests.operator.fakes import NAMESPACE, Clock, pod
 
@@ -158,7 +159,7 @@ def test_a_nomination_without_a_victim_is_no_start_in_slack() -> None:
 
 def test_a_gated_pod_waits_for_nobody() -> None:
     starts = InstantStarts()
-    gated = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
+    gated: dict[str, Any] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
     starts.seen(real("a", **gated), 0.0)
     starts.seen(real("a", **gated), 100.0)
     starts.seen(real("a", "n1"), 101.0)

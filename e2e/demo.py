@@ -1,0 +1,128 @@
+"""`make demo-cluster`: the main job on a real control plane, told as a timeline.
+
+Real etcd, API server, scheduler, controller manager and Karpenter; only the nodes' kubelets are played by kwok. Nothing
+is left behind: the cluster lives in a folder of its own and ends with this program.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.harness.api import Api
+from e2e.harness.controlplane import ControlPlane
+from e2e.harness.errors import HarnessError
+from e2e.harness.karpenter import Karpenter
+from e2e.harness.objects import deployment, is_running, nodes, pods, scale, wait_for_running, wait_until
+from e2e.harness.operator import (
+    NAMESPACE,
+    Operator,
+    binding_seconds,
+    placeholders,
+    policy,
+    replica_sets,
+    wait_until_placed,
+)
+from e2e.harness.watching import percentile
+
+BOOT_SECONDS = 8
+BURST = 2
+console = Console(highlight=False)
+
+
+class Timeline:
+    """Prints what happened and when, with the state of the cluster beside it."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        placeholder = placeholders(self._api)
+        bound = sum(1 for pod in placeholder if pod["spec"].get("nodeName"))
+        real = [pod for pod in pods(self._api, "default") if is_running(pod)]
+        slack = f"slack {bound} bound, {len(placeholder) - bound} pending"
+        state = f"nodes {len(nodes(self._api))}  pods {len(real):2}  {slack}"
+        console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text:<66} [dim]{state}[/dim]")
+
+
+def _measure(api: Api, name: str, replicas: int) -> list[float]:
+    have = len(pods(api, "default", labelSelector=f"app={name}"))
+    return binding_seconds(api, lambda: scale(api, name, replicas), replicas - have, 60, name)
+
+
+def _times(values: list[float]) -> str:
+    return f"p50 {percentile(values, 50):.2f} s, p99 {percentile(values, 99):.2f} s"
+
+
+@contextmanager
+def _cluster() -> Iterator[ControlPlane]:
+    with tempfile.TemporaryDirectory(prefix="resource-slack-demo-") as folder:
+        console.print("starting etcd, API server, scheduler, controller manager, kwok and Karpenter ...")
+        with ControlPlane(Path(folder)) as cluster:
+            yield cluster
+
+
+def play(cluster: ControlPlane, operator: Operator, line: Timeline) -> None:
+    """Play the main job: burst, preemption, refill, new node, load gone, nodes gone."""
+    api = cluster.api
+    api.create(deployment("shop", 10, cpu="700m", memory="1Gi"))
+    wait_for_running(api, 10, 90)
+    line.say("ten pods of 700m run; Karpenter brought the nodes")
+    late = _measure(api, "shop", 12)
+    wait_for_running(api, 12, 60)
+    line.say(f"without slack two more pods are bound after {_times(late)}")
+
+    operator.start()
+    operator.wait_until_ready()
+    slack = {"minRate": 0.25}
+    api.create(policy("default", extraCapacity=slack, stabilization={"shrinkDelay": "5s", "giveUpAfter": "5m"}))
+    wait_until(lambda: placeholders(api), 20, "placeholders")
+    line.say("a SlackPolicy of 25 % makes placeholders; for some there is no node yet")
+    wait_until_placed(api, "default", 60)
+    line.say("the autoscaler added what was missing: slack is whole")
+
+    before = {pod["metadata"]["uid"] for pod in placeholders(api)}
+    instant = _measure(api, "shop", 12 + BURST)
+    line.say(f"a burst of {BURST} starts in the slack: bound after {_times(instant)}")
+    wait_until_placed(api, "default", 60)
+    after = {pod["metadata"]["uid"] for pod in placeholders(api)}
+    line.say(f"refilled: {len(after - before)} placeholders are new, {len(after & before)} never moved")
+
+    scale(api, "shop", 0)
+    line.say("the load goes")
+    wait_until(lambda: not placeholders(api), 60, "slack to shrink to its floor")
+    line.say("slack shrinks to its floor after the shrink delay")
+    wait_until(lambda: not nodes(api), 120, "the nodes to go")
+    line.say("the nodes are gone too")
+    ratio = percentile(late, 50) / max(percentile(instant, 50), 0.001)
+    console.print(f"\n[bold]With slack pods were bound {ratio:.0f} times sooner.[/bold]")
+    console.print(
+        f"ReplicaSets left in {NAMESPACE}: {len(replica_sets(api))}. Next: docs/ and examples/slackpolicy.yaml."
+    )
+
+
+def main() -> int:
+    """Run the demo; 1 when it did not go as told."""
+    try:
+        with _cluster() as cluster, Karpenter(cluster) as karpenter:
+            karpenter.add_pool("default", boot_seconds=BOOT_SECONDS)
+            operator = Operator(cluster)
+            try:
+                play(cluster, operator, Timeline(cluster.api))
+            finally:
+                if operator.program.running:
+                    operator.stop()
+    except HarnessError as error:
+        console.print(f"[red]the demo stopped:[/red] {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

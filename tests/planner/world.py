@@ -1,0 +1,406 @@
+"""A small cluster that carries plans out: ReplicaSets, a scheduler, an autoscaler, real pods that come and go.
+
+Everything is in whole objects, as the API server would show them, and goes through `ClusterColumns`; only the pieces of
+Kubernetes that the planner counts on are imitated. `round` is one pass of everybody; `settle` repeats it until nothing
+changes, and `steps` records every state in between, for what must hold at every instant.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from slack.cluster.classes import NodeClass, Taint, admits
+from slack.cluster.snapshot import Snapshot
+from slack.planner.manifests import replica_set_name
+from slack.planner.outcome import AutoscalerWord, ExistingShape, Memory, Plan
+from slack.planner.plan import plan
+from slack.planner.policy import Policy
+from slack.planner.shape import Role, Shape
+from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
+
+ZONE = "topology.kubernetes.io/zone"
+Amounts = tuple[int, int]
+"""cpu in millicores, memory in bytes."""
+MI = 1 << 20
+
+
+@dataclass(frozen=True)
+class Group:
+    """A node group of the autoscaler; memory in bytes, as everywhere here."""
+
+    cpu: int
+    memory: int
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    most: int = 50
+
+    @property
+    def node_class(self) -> NodeClass:
+        return NodeClass(tuple(sorted(self.labels)), self.taints)
+
+
+@dataclass
+class Node:
+    """A node that is there."""
+
+    name: str
+    group: Group
+
+
+@dataclass
+class Real:
+    """A real pod; `selector` is its node selector."""
+
+    name: str
+    owner: str
+    cpu: int
+    memory: int
+    selector: tuple[tuple[str, str], ...] = ()
+    created: float = NOW
+    node: str | None = None
+
+
+@dataclass
+class Holder:
+    """A placeholder pod."""
+
+    uid: str
+    shape: Shape
+    policy: str
+    created: float
+    node: str | None = None
+
+
+@dataclass
+class Set:
+    """A ReplicaSet of placeholders."""
+
+    policy: str
+    shape: Shape
+    role: Role
+    replicas: int
+    retiring: bool = False
+
+
+def amounts_of(shape: Shape) -> Amounts:
+    """Return a shape's cpu and memory."""
+    requests = dict(shape.requests)
+    return requests.get("cpu", 0), requests.get("memory", 0)
+
+
+@dataclass
+class World:
+    """The cluster; `shuffle` is a seed for the order in which objects are listed."""
+
+    groups: Sequence[Group]
+    policies: Sequence[Policy]
+    now: float = NOW
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[str, Real] = field(default_factory=dict)
+    holders: dict[str, Holder] = field(default_factory=dict)
+    sets: dict[tuple[str, str], Set] = field(default_factory=dict)
+    memory: Memory = field(default_factory=dict)
+    words: list[AutoscalerWord] = field(default_factory=list)
+    autoscaler: bool = True
+    removes_nodes: bool = True
+    writes: int = 0
+    born: int = 0
+    shuffle: int | None = None
+    history: list[tuple[int, int]] = field(default_factory=list)
+    """(cpu, memory) of all placeholders after every action."""
+
+    # -- what the planner sees -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as the operator's columns show it."""
+        items: list[Json] = [
+            node(
+                n.name,
+                f"{n.group.cpu}m",
+                str(n.group.memory),
+                labels=dict(n.group.labels),
+                taints=[{"key": t.key, "value": t.value, "effect": t.effect} for t in n.group.taints],
+            )
+            for n in self.nodes.values()
+        ]
+        items += [
+            pod(
+                p.name,
+                cpu=f"{p.cpu}m",
+                memory=str(p.memory),
+                node=p.node,
+                owner=("ReplicaSet", p.owner),
+                nodeSelector=dict(p.selector) or None,
+                created=_text(p.created),
+            )
+            for p in self.pods.values()
+        ]
+        for h in self.holders.values():
+            cpu, memory = amounts_of(h.shape)
+            refused = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+            items.append(
+                placeholder(
+                    h.uid,
+                    f"{cpu}m",
+                    str(memory),
+                    policy=h.policy,
+                    shape=h.shape.name,
+                    node=h.node,
+                    created=_text(h.created),
+                    status=refused if h.node is None else None,
+                )
+            )
+        if self.shuffle is not None:
+            random.Random(self.shuffle).shuffle(items)
+        columns = columns_of(*items)
+        columns.require_labels({ZONE, *(key for p in self.policies for key in p.spec.node_selector)})
+        return columns.snapshot(self.now)
+
+    def existing(self) -> list[ExistingShape]:
+        """Return the ReplicaSets that are there."""
+        found = [ExistingShape(s.policy, s.shape, s.role, s.replicas, s.retiring) for s in self.sets.values()]
+        if self.shuffle is not None:
+            random.Random(self.shuffle).shuffle(found)
+        return found
+
+    def plan(self) -> Plan:
+        """Return the plan for now; nothing is carried out."""
+        return plan(
+            self.snapshot(),
+            self.policies,
+            now=self.now,
+            existing=self.existing(),
+            words=self.words,
+            memory=self.memory,
+        )
+
+    # -- what the operator does ----------------------------------------------------------------------------------
+
+    def operate(self) -> Plan:
+        """Plan once and write the difference, victims first, as the operator does."""
+        result = self.plan()
+        self.memory = result.memory
+        for item in result.items:
+            if not item.act:
+                continue
+            for shape in item.shapes:
+                self._write(item.policy, shape.shape, shape.role, shape.replicas, shape.retiring, shape.victims)
+        return result
+
+    def _write(
+        self, policy: str, shape: Shape, role: Role, replicas: int, retiring: bool, victims: Sequence[str]
+    ) -> None:
+        key, there = (policy, shape.name), self.sets.get((policy, shape.name))
+        wanted = Set(policy, shape, role, replicas, retiring)
+        if there != wanted:
+            self.writes += 1
+            self.sets[key] = wanted
+        mine = self._of(key)
+        order = sorted(
+            mine,
+            key=lambda h: (
+                h.node is not None,
+                victims.index(h.uid) if h.uid in victims else len(victims),
+                -h.created,
+                h.uid,
+            ),
+        )
+        for holder in order[: max(len(mine) - replicas, 0)]:
+            del self.holders[holder.uid]
+        if retiring and replicas == 0:
+            del self.sets[key]
+        self._note()
+
+    def _of(self, key: tuple[str, str]) -> list[Holder]:
+        return [h for h in self.holders.values() if (h.policy, h.shape.name) == key]
+
+    def _note(self) -> None:
+        rows = [amounts_of(h.shape) for h in self.holders.values()]
+        self.history.append((sum(r[0] for r in rows), sum(r[1] for r in rows)))
+
+    # -- what Kubernetes does ------------------------------------------------------------------------------------
+
+    def control(self) -> None:
+        """The ReplicaSet controller: as many pods as are asked for."""
+        for key, rs in sorted(self.sets.items()):
+            for _ in range(rs.replicas - len(self._of(key))):
+                self.born += 1
+                uid = f"{replica_set_name(rs.policy, rs.shape)}-{self.born:05d}"
+                self.holders[uid] = Holder(uid, rs.shape, rs.policy, self.now)
+        self._note()
+
+    def free(self) -> dict[str, list[int]]:
+        """Return what every node has left: cpu, memory."""
+        left = {n.name: [n.group.cpu, n.group.memory] for n in self.nodes.values()}
+        for p in self.pods.values():
+            if p.node:
+                left[p.node][0] -= p.cpu
+                left[p.node][1] -= p.memory
+        for h in self.holders.values():
+            if h.node:
+                cpu, memory = amounts_of(h.shape)
+                left[h.node][0] -= cpu
+                left[h.node][1] -= memory
+        return left
+
+    def schedule(self) -> None:
+        """The scheduler: real pods first and by preemption where they must, then placeholders; first fit."""
+        for p in sorted(self.pods.values(), key=lambda p: p.name):
+            if p.node is None:
+                self._place(p)
+        for h in sorted(self.holders.values(), key=lambda h: h.uid):
+            if h.node is None:
+                left = self.free()
+                cpu, memory = amounts_of(h.shape)
+                for n in sorted(self.nodes.values(), key=lambda n: n.name):
+                    room = left[n.name]
+                    if admits(h.shape.constraints, n.group.node_class) and room[0] >= cpu and room[1] >= memory:
+                        h.node = n.name
+                        break
+
+    def _place(self, p: Real) -> None:
+        left = self.free()
+        can = [n for n in sorted(self.nodes.values(), key=lambda n: n.name) if self._allows(n, p)]
+        for n in can:
+            if left[n.name][0] >= p.cpu and left[n.name][1] >= p.memory:
+                p.node = n.name
+                return
+        best: tuple[int, str, list[str]] | None = None
+        for n in can:
+            gone, cpu, memory = [], *left[n.name]
+            for h in sorted((h for h in self.holders.values() if h.node == n.name), key=lambda h: h.uid):
+                if cpu >= p.cpu and memory >= p.memory:
+                    break
+                gone.append(h.uid)
+                cpu, memory = cpu + amounts_of(h.shape)[0], memory + amounts_of(h.shape)[1]
+            if cpu >= p.cpu and memory >= p.memory and (best is None or len(gone) < best[0]):
+                best = len(gone), n.name, gone
+        if best:
+            for uid in best[2]:
+                del self.holders[uid]
+            p.node = best[1]
+
+    @staticmethod
+    def _allows(n: Node, p: Real) -> bool:
+        labels = dict(n.group.labels)
+        return not n.group.taints and all(labels.get(k) == v for k, v in p.selector)
+
+    def autoscale(self) -> None:
+        """The autoscaler: a node for each pending pod that one would help; nodes that are empty go."""
+        if not self.autoscaler:
+            return
+        waiting = [(p.cpu, p.memory, p.selector, None) for p in self.pods.values() if p.node is None]
+        waiting += [(*amounts_of(h.shape), (), h.shape) for h in self.holders.values() if h.node is None]
+        for cpu, memory, selector, shape in waiting:
+            for group in self.groups:
+                labels = dict(group.labels)
+                fits = group.cpu >= cpu and group.memory >= memory
+                allowed = (
+                    admits(shape.constraints, group.node_class)
+                    if shape
+                    else not group.taints and all(labels.get(k) == v for k, v in selector)
+                )
+                if fits and allowed and sum(n.group is group for n in self.nodes.values()) < group.most:
+                    self.add_node(group)
+                    break
+        used = {p.node for p in self.pods.values()} | {h.node for h in self.holders.values()}
+        if self.removes_nodes and not waiting:
+            for name in [n for n in self.nodes if n not in used]:
+                group = self.nodes[name].group
+                if sum(n.group is group for n in self.nodes.values()) > 1:  # the last of a group stays: a known size
+                    del self.nodes[name]
+
+    def add_node(self, group: Group) -> None:
+        """Add one node of a group."""
+        self.born += 1
+        name = f"n{self.born:05d}"
+        self.nodes[name] = Node(name, group)
+
+    def add_pods(self, owner: str, count: int, cpu: int, memory_mi: int, **rest: tuple[tuple[str, str], ...]) -> None:
+        """Create real pods of one workload."""
+        for _ in range(count):
+            self.born += 1
+            name = f"{owner}-{self.born:05d}"
+            self.pods[name] = Real(name, owner, cpu, memory_mi * MI, created=self.now, **rest)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def round(self, seconds: float = 10.0, *, restart: bool = False) -> Plan:
+        """Let everybody act once."""
+        if restart:
+            self.memory = {}
+        result = self.operate()
+        self.control()
+        self.schedule()
+        self.autoscale()
+        self.schedule()
+        self.now += seconds
+        return result
+
+    def state(self) -> tuple[object, ...]:
+        """Return what a user would see: ReplicaSets, placeholders with their nodes, nodes."""
+        return (
+            sorted((k, s.replicas, s.role, s.retiring) for k, s in self.sets.items()),
+            sorted((h.uid, h.node or "") for h in self.holders.values()),
+            sorted(self.nodes),
+        )
+
+    def goal(self) -> tuple[object, ...]:
+        """Return which shapes there are, and how many placeholders of each are bound."""
+        bound = {key: sum(h.node is not None for h in self._of(key)) for key in self.sets}
+        return tuple(sorted((k, s.replicas, s.role, bound[k]) for k, s in self.sets.items()))
+
+    def settle(self, *, seconds: float = 10.0, quiet: int = 3, most: int = 120, restart: bool = False) -> Plan:
+        """Let rounds pass until nothing has changed in `quiet` of them and the shrink delay has passed as well."""
+        unchanged, result = 0, self.round(seconds, restart=restart)
+        for _ in range(most):
+            before = self.state()
+            result = self.round(seconds, restart=restart)
+            unchanged = unchanged + 1 if self.state() == before else 0
+            if unchanged >= quiet:
+                return result
+        raise AssertionError(f"nothing settles: {self.state()}")
+
+    def pass_time(self, seconds: float) -> Plan:
+        """Settle, let time pass in big steps, settle again."""
+        self.settle()
+        for _ in range(4):
+            self.now += seconds / 4
+            self.settle()
+        return self.settle()
+
+
+def fingerprint(result: Plan) -> str:
+    """Return a plan as text, byte for byte."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, np.ndarray):
+            return value.tolist()
+        if isinstance(value, Mapping):
+            return sorted((str(k), plain(v)) for k, v in value.items())
+        if isinstance(value, tuple | list):
+            return [plain(v) for v in value]
+        return repr(value)
+
+    fields = (
+        "policy nodes rate base desired planned reserved shapes pushed_out uncovered conditions covered_by act".split()
+    )
+    return repr([[plain(getattr(item, name)) for name in fields] for item in result.items])
+
+
+def copy(world: World, **changes: object) -> World:
+    """Return a world that can go its own way."""
+    twin = replace(world, **changes)  # type: ignore[arg-type]
+    twin.nodes = dict(world.nodes)
+    twin.pods = {k: replace(p) for k, p in world.pods.items()}
+    twin.holders = {k: replace(h) for k, h in world.holders.items()}
+    twin.sets = {k: replace(s) for k, s in world.sets.items()}
+    twin.history = []
+    return twin
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

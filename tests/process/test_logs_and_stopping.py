@@ -1,0 +1,77 @@
+"""Lines that machines and people can read, and an orderly end."""
+
+import io
+import json
+import logging
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from slack.process import logs
+from slack.process.logs import LogFormat, LogLevel, fields
+from slack.process.stopping import Stopping
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield io.StringIO()
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_a_json_line_holds_the_message_and_the_fields(stream: io.StringIO) -> None:
+    logs.set_up(LogFormat.JSON, LogLevel.INFO, stream)
+    logging.getLogger("a").info("lowered %d", 3, extra=fields(policy="web", uid=object))
+    line = json.loads(stream.getvalue())
+    assert (line["message"], line["level"], line["policy"], line["logger"]) == ("lowered 3", "info", "web", "a")
+
+
+def test_a_json_line_holds_the_exception(stream: io.StringIO) -> None:
+    logs.set_up(LogFormat.JSON, LogLevel.INFO, stream)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("a").exception("failed")
+    assert "ValueError: no" in json.loads(stream.getvalue())["exception"]
+
+
+def test_a_console_line_ends_with_the_fields(stream: io.StringIO) -> None:
+    logs.set_up(LogFormat.CONSOLE, LogLevel.WARNING, stream)
+    logging.getLogger("a").info("not shown")
+    logging.getLogger("a").warning("shown", extra=fields(policy="web"))
+    logging.getLogger("a").error("plain")
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("WARNING shown policy=web")
+    assert second.endswith("plain")
+
+
+def test_libraries_are_quiet_unless_everything_is_wanted(stream: io.StringIO) -> None:
+    logs.set_up(LogFormat.CONSOLE, LogLevel.INFO, stream)
+    logging.getLogger("kopf.objects").info("handled")
+    assert stream.getvalue() == ""
+
+
+def test_the_first_reason_to_stop_is_kept() -> None:
+    stopping = Stopping()
+    assert not stopping.wait(0)
+    stopping.request("the lease is lost", exit_code=1)
+    stopping.request("SIGTERM")
+    assert (stopping.requested, stopping.reason, stopping.exit_code) == (True, "the lease is lost", 1)
+
+
+def test_a_signal_asks_for_the_end() -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    try:
+        stopping = Stopping()
+        stopping.on_signals()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.wait(5)
+        assert (stopping.reason, stopping.exit_code) == ("SIGTERM", 0)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second one ends the process
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])
