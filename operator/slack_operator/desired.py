@@ -39,6 +39,8 @@ class DesiredPolicies:
         self._entries: dict[str, PolicyEntry] = {}
         self._events = 0
         self._synced = False
+        self.changed_by_list = False
+        """Whether the last list had something that no event had told."""
 
     @property
     def synced(self) -> bool:
@@ -98,6 +100,7 @@ class DesiredPolicies:
             for document in alive:
                 changed |= self._put(document)
             self._synced = True
+            self.changed_by_list = changed
         if changed:
             self._on_change()
         return True

@@ -1,7 +1,7 @@
 """SlackPolicy objects from the API server into `DesiredPolicies`. kopf is used here and nowhere else.
 
 kopf runs in a thread and event loop of its own, with its own registry and settings and one `on.event` handler: no
-finalizer, no annotation, no Event is ever written by it. A plain list every minute stands behind it, because a kopf
+finalizer, no annotation, no Event is ever written by it. A plain list every 15 s stands behind it, because a kopf
 watcher can die while the process lives (nolar/kopf#1145), because kopf has no "the list is whole" signal, and because a
 list is what tells that the CRD is absent; kopf starts when the CRD appears.
 """
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 GROUP, _, VERSION = API_VERSION.partition("/")
 PLURAL = "slackpolicies"
 PATH = resource_path(API_VERSION, PLURAL)
-LIST_SECONDS = 60.0
+LIST_SECONDS = 15.0
 ABSENT_SECONDS = 10.0
 """How soon a CRD that was installed later is found."""
 ERROR_SECONDS = 2.0
@@ -155,6 +155,11 @@ class PolicySource:
             return ERROR_SECONDS
         self.crd_present, self._absence_said, self._absent_since = True, False, None
         taken = self._desired.replace_all(documents, events_before=before)
+        if taken and self._desired.changed_by_list and self._kopf is not None and self._kopf.is_alive():
+            # seen with 1.45.2: after a 404 its watcher is dead and the operator goes on
+            log.warning("kopf has missed a change of a slackpolicy; starting it again")
+            self._stop_kopf()
+            self._kopf.join(ERROR_SECONDS)
         self._watch_with_kopf()
         return LIST_SECONDS if taken else 0.1
 

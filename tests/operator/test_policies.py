@@ -69,6 +69,16 @@ def test_a_list_that_events_overtook_is_refused() -> None:
     assert names(policies) == []
 
 
+def test_a_list_tells_whether_events_had_been_missed() -> None:
+    policies, _ = desired()
+    listed(policies)
+    policies.apply(policy("web"))
+    listed(policies, policy("web"))
+    assert not policies.changed_by_list
+    listed(policies, policy("web"), policy("missed"))
+    assert policies.changed_by_list
+
+
 def test_an_old_event_behind_a_newer_list_changes_nothing() -> None:
     policies, _ = desired()
     listed(policies, policy("web", generation=3))

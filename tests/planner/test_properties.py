@@ -1,6 +1,7 @@
 """What must hold (slack.md), whatever the cluster: small worlds drawn at random, in which plans are carried out."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
@@ -253,3 +254,65 @@ def test_the_work_does_not_grow_with_pods(world: World) -> None:
         items = make_items(demand.rows, demand.requests, demand.reach, demand.weight)
         rows.append((len(snapshot.kinds), len(demand.rows), len(items)))
     assert rows[0] == rows[1]
+
+
+@st.composite
+def days(draw: st.DrawFn) -> list[tuple[str, int, tuple[int, int]]]:
+    what = st.sampled_from(["add", "add", "remove", "resize", "wait", "restart", "lose node"])
+    return draw(st.lists(st.tuples(what, st.integers(0, 5), sizes), min_size=3, max_size=10))
+
+
+def live(world: World, what: str, number: int, size: tuple[int, int]) -> None:
+    """Let one thing happen."""
+    mine = [p for p in world.pods.values() if p.owner == f"w{number}"]
+    match what:
+        case "add":
+            world.add_pods(f"w{number}", 1 + number, *size)
+        case "remove" | "resize":
+            for p in mine:
+                del world.pods[p.name]
+            if what == "resize":
+                world.add_pods(f"w{number}", len(mine), *size)
+        case "wait":
+            world.now += number * 200
+        case "restart":
+            world.memory = {}
+        case _:
+            gone = sorted(world.nodes)[number % len(world.nodes)] if world.nodes else ""
+            for p in [p for p in world.pods.values() if p.node == gone]:
+                p.node = None  # its controller makes another
+            for uid in [h.uid for h in world.holders.values() if h.node == gone]:
+                del world.holders[uid]
+            world.nodes.pop(gone, None)
+
+
+@few
+@given(worlds(ceilings=True), days(), st.booleans())
+def test_whatever_a_day_brings_the_ceiling_holds_and_the_evening_is_quiet(
+    world: World, day: list[tuple[str, int, tuple[int, int]]], scarce: bool
+) -> None:
+    if scarce:
+        world.groups = tuple(replace(group, most=2) for group in world.groups)
+        world.nodes.clear()
+        for group in world.groups:
+            world.add_node(group)
+    for what, number, size in day:
+        live(world, what, number, size)
+        for _ in range(1 + number % 3):
+            world.round()
+    for p in world.policies:
+        spent = [
+            sum(amounts_of(h.shape)[0] for h in world.holders.values() if h.policy == p.name),
+            sum(amounts_of(h.shape)[1] for h in world.holders.values() if h.policy == p.name),
+        ]
+        ceiling = p.spec.extra_capacity.ceiling
+        assert spent <= [ceiling["cpu"], ceiling["memory"]]
+    most = [sum(p.spec.extra_capacity.ceiling[r] for p in world.policies) for r in ("cpu", "memory")]
+    assert all(cpu <= most[0] and memory <= most[1] for cpu, memory in world.history)
+    world.pass_time(9 * HOUR)
+    before, writes = world.state(), world.writes
+    world.pass_time(2 * HOUR)
+    assert (world.state(), world.writes) == (before, writes)
+    for item in world.plan().items:
+        assert all(s.replicas == s.count for s in item.shapes) or not item.act or scarce
+        assert not any(s.retiring for s in item.shapes) or scarce
