@@ -25,13 +25,14 @@ from e2e.harness.operator import (
     placeholders,
     policy,
     replica_sets,
+    status,
     wait_until_placed,
 )
 from e2e.harness.watching import percentile
 
 BOOT_SECONDS = 8
 BURST = 2
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 class Timeline:
@@ -96,7 +97,9 @@ def play(cluster: ControlPlane, operator: Operator, line: Timeline) -> None:
 
     scale(api, "shop", 0)
     line.say("the load goes")
-    wait_until(lambda: not placeholders(api), 60, "slack to shrink to its floor")
+    wait_until(
+        lambda: not placeholders(api), 60, "slack to shrink to its floor", state=lambda: status(api, "default")
+    )
     line.say("slack shrinks to its floor after the shrink delay")
     wait_until(lambda: not nodes(api), 120, "the nodes to go")
     line.say("the nodes are gone too")

@@ -14,6 +14,7 @@ from slack.planner.cover import FloatArray
 from slack.planner.domain import Domain
 from slack.planner.outcome import Uncovered
 from slack.planner.policy import PodSelector
+from slack.planner.vectors import any_of, distinct, holds
 
 _KINDS = {
     "deployment": "deploy",
@@ -104,7 +105,10 @@ def demand_of(snapshot: Snapshot, domain: Domain, *, priority: int, mirrored: Bo
     """
     kinds = snapshot.kinds
     reach = domain_reach(snapshot, domain)[kinds.constraint_id]
-    belongs = reach.any(axis=1) & ((standing(snapshot, domain.classes) > 0) | (kinds.running == 0))
+    here = standing(snapshot, domain.classes) > 0
+    belongs = reach.any(axis=1) & (here | (kinds.running == 0))
+    if not (belongs & (here | (kinds.pending > 0))).any():
+        belongs[:] = False  # the last pod has gone: what once arrived must not hold a node by itself (R3)
     needs_room = kinds.requests.any(axis=1)  # a pod that requests nothing starts at once wherever a slot is free
     rows = np.flatnonzero(belongs & needs_room & ~mirrored)
     reasons = _reasons(snapshot, domain, rows, priority)
@@ -135,8 +139,8 @@ def pending_shares(snapshot: Snapshot, domains: tuple[Domain, ...]) -> tuple[Int
     for domain in domains:
         can = domain_reach(snapshot, domain)[kinds.constraint_id[waiting]].any(axis=1) & (not domain.conflict)
         rows = [most[domain.members], *(t.allocatable[None, :] for t in domain.templates)]
-        largest = np.concatenate(rows).max(axis=0, initial=0)
-        can &= (kinds.requests[waiting] <= largest).all(axis=1)
+        empty, _ = distinct(np.concatenate(rows))
+        can &= any_of(holds(empty, kinds.requests[waiting]))
         specific = len(domain.policy.spec.node_selector)
         stand = standing(snapshot, domain.classes)[waiting]
         scores.append(np.where(can, 1 + stand * 1_000 + max(0, 999 - specific), 0))

@@ -57,7 +57,8 @@ def make_bounds(allocatable: IntArray, average: IntArray, pods: IntArray, granul
     exceeded = holds(pods, pods).T
     np.fill_diagonal(exceeded, False)
     return Bounds(
-        chunk=np.minimum(average // granularity, allocatable.min(axis=0) * PIN_PERCENT // 100),
+        # Rounded up: by one byte less, what is a node's would take one chunk more than the granularity.
+        chunk=np.minimum(-(-average // granularity), allocatable.min(axis=0) * PIN_PERCENT // 100),
         largest=pods[~any_of(exceeded, axis=1)],
         pods=pods,
         average=average,
@@ -110,6 +111,13 @@ def _split(remaining: IntArray, most: IntArray, limit: IntArray) -> IntArray | N
     return np.where((chunk > limit // pieces) & need, np.maximum(np.minimum(even, limit // pieces), 1), chunk)
 
 
+def _count_within(remaining: IntArray, chunk: IntArray, limit: IntArray) -> int:
+    """Return how many chunks hold what remains, or as many as the limit allows when only crumbs are missing then."""
+    count, takes = count_for(remaining, chunk), chunk > 0
+    most = int(np.min(limit[takes] // chunk[takes]))
+    return most if most < count and bool((remaining - most * chunk < max(most, 1)).all()) else count
+
+
 def _candidates(remaining: IntArray, bounds: Bounds, limit: IntArray) -> list[IntArray]:
     if not len(bounds.pods):
         chunk = _split(remaining, bounds.chunk, limit)
@@ -144,7 +152,7 @@ def fill(remaining: IntArray, bounds: Bounds, limit: IntArray | None = None) -> 
     if not rated.any():
         return None
     most = np.full_like(remaining, np.iinfo(np.int64).max) if limit is None else np.maximum(limit, 0)
-    options = [Fill(chunk, count_for(rated, chunk)) for chunk in _candidates(rated, bounds, most)]
+    options = [Fill(chunk, _count_within(rated, chunk, most)) for chunk in _candidates(rated, bounds, most)]
     if not options:
         # No single pod has all that remains: repeat the real pod that brings it at the least cost.
         lacking = [pod for pod in bounds.pods if (pod[rated > 0] > 0).all()]

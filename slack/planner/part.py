@@ -137,7 +137,7 @@ def plan_part(context: Context) -> PartPlan:
         size=replace(size, desired=filling.desired),
         wanted=wanted,
         uncovered=(*demand.uncovered, *uncovered),
-        infeasible=(*([covering.infeasible] if covering.infeasible else []), *filling.infeasible, *too_large),
+        infeasible=(*([covering.infeasible] if covering.infeasible else []), *too_large, *filling.infeasible),
         pins=tuple(pins),
         covered_share=float(items.weight[covering.cover.covered].sum()) / total if total else 1.0,
         limit=covering.cover.limit,

@@ -24,6 +24,8 @@ DEFAULT_RATE = 0.1
 """S5: the rate where neither the policy nor --extra-capacity-min-rate names one."""
 
 _DURATION = re.compile(r"^(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?$")
+_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LONGEST_NAME = 63
 _LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 
@@ -94,6 +96,8 @@ def _zone(value: str) -> str:
 
 
 def _cron(value: str) -> str:
+    if len(value.split()) != 5:
+        raise ValueError(f"{value!r} is not a cron expression of five fields: it has {len(value.split())}")
     try:
         CronSim(value, datetime(2024, 1, 1))  # only the expression is checked here
     except CronSimError as error:
@@ -372,6 +376,9 @@ def parse_policy(document: object, *, source: str) -> Policy:
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
         raise BadPolicy(source, ("metadata.name: is missing",))
+    if len(name) > _LONGEST_NAME or not _NAME.match(name):
+        problem = f"{name!r} is not a DNS subdomain of at most {_LONGEST_NAME} characters (it becomes a label's value)"
+        raise BadPolicy(source, (f"metadata.name: {problem}",))
     unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
     if unknown:
         raise BadPolicy(source, tuple(f"{field}: unknown field" for field in unknown))

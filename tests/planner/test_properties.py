@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from slack.planner.outcome import ConditionType, Plan, PolicyPlan
+from slack.planner.outcome import ConditionType, PolicyPlan
 from slack.planner.policy import CoverMode, Policy, PolicySpec
 from slack.planner.shape import Role
 from tests.planner.world import MI, ZONE, Group, World, amounts_of, copy, fingerprint
@@ -70,10 +70,6 @@ def worlds(draw: st.DrawFn, *, ceilings: bool = False) -> World:
 def says_so(item: PolicyPlan) -> bool:
     """Whether the plan admits that less than desired is kept."""
     return not item.condition(ConditionType.SLACK_SATISFIED).status
-
-
-def kinds_of(world: World) -> Plan:
-    return world.plan()
 
 
 @few
@@ -301,12 +297,9 @@ def test_whatever_a_day_brings_the_ceiling_holds_and_the_evening_is_quiet(
         for _ in range(1 + number % 3):
             world.round()
     for p in world.policies:
-        spent = [
-            sum(amounts_of(h.shape)[0] for h in world.holders.values() if h.policy == p.name),
-            sum(amounts_of(h.shape)[1] for h in world.holders.values() if h.policy == p.name),
-        ]
-        ceiling = p.spec.extra_capacity.ceiling
-        assert spent <= [ceiling["cpu"], ceiling["memory"]]
+        for r, name in enumerate(("cpu", "memory")):
+            spent = sum(amounts_of(h.shape)[r] for h in world.holders.values() if h.policy == p.name)
+            assert spent <= p.spec.extra_capacity.ceiling[name]
     most = [sum(p.spec.extra_capacity.ceiling[r] for p in world.policies) for r in ("cpu", "memory")]
     assert all(cpu <= most[0] and memory <= most[1] for cpu, memory in world.history)
     world.pass_time(9 * HOUR)

@@ -385,9 +385,8 @@ def fingerprint(result: Plan) -> str:
             return [plain(v) for v in value]
         return repr(value)
 
-    fields = (
-        "policy nodes rate base desired planned reserved shapes pushed_out uncovered conditions covered_by act".split()
-    )
+    fields = ("policy", "nodes", "rate", "base", "desired", "planned", "reserved", "shapes", "pushed_out")
+    fields += ("uncovered", "conditions", "covered_by", "act")
     return repr([[plain(getattr(item, name)) for name in fields] for item in result.items])
 
 
