@@ -1,0 +1,1 @@
+"""resource-slack: room for the next pods of an autoscaled cluster, kept by placeholders. See docs/ and README.md."""

@@ -73,18 +73,15 @@ def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.Oper
 
 def kopf_credentials(connection: Connection) -> kopf.ConnectionInfo:
     """Translate the connection's credentials, freshly read: kopf asks again after each 401."""
-    configuration = connection._client.configuration
-    headers: dict[str, str] = {}
-    connection._authenticate(headers)
-    scheme, _, token = next((v for k, v in headers.items() if k.lower() == "authorization"), "").partition(" ")
+    credentials = connection.credentials()
     return kopf.ConnectionInfo(
-        server=configuration.host,
-        ca_path=configuration.ssl_ca_cert,
-        insecure=not configuration.verify_ssl,
-        scheme=scheme or None,
-        token=token or None,
-        certificate_path=configuration.cert_file,
-        private_key_path=configuration.key_file,
+        server=connection.host,
+        ca_path=credentials.authority_path,
+        insecure=not credentials.verify,
+        scheme=credentials.scheme,
+        token=credentials.token,
+        certificate_path=credentials.certificate_path,
+        private_key_path=credentials.key_path,
     )
 
 

@@ -12,6 +12,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -38,6 +39,18 @@ def user_agent() -> str:
         return f"resource-slack/{metadata.version('resource-slack')}"
     except metadata.PackageNotFoundError:
         return "resource-slack/dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to authenticate at the server; the token is left out of any text made of it."""
+
+    scheme: str | None
+    token: str | None = field(repr=False)
+    authority_path: str | None
+    certificate_path: str | None
+    key_path: str | None
+    verify: bool
 
 
 class Stream:
@@ -197,6 +210,25 @@ class Connection:
             except Unreachable:
                 body = b""  # the status line alone says enough
         return api_error(response.status, response.reason or "", response.headers, body, name)
+
+    def credentials(self) -> Credentials:
+        """Return what another client needs to speak to the same server, the token freshly read.
+
+        Raises:
+            Unreachable: the credentials cannot be refreshed just now.
+        """
+        headers: dict[str, str] = {}
+        self._authenticate(headers)
+        scheme, _, token = next((v for k, v in headers.items() if k.lower() == "authorization"), "").partition(" ")
+        configuration = self._client.configuration
+        return Credentials(
+            scheme=scheme or None,
+            token=token or None,
+            authority_path=configuration.ssl_ca_cert,
+            certificate_path=configuration.cert_file,
+            key_path=configuration.key_file,
+            verify=bool(configuration.verify_ssl),
+        )
 
     def _authenticate(self, headers: dict[str, str]) -> None:
         """Add the bearer token, freshly read or fetched when it expired. Never log `headers` after this."""

@@ -9,25 +9,21 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from slack.cluster.classes import Toleration
-from slack.cluster.quantity import QuantityError, base_units, cpu_millis
+from slack.planner.fields import Amount, Cron, Duration, Labels, Rate, TimeZone
+from slack.planner.fields import parse_duration as parse_duration
 
 API_VERSION = "resource-slack.io/v1alpha1"
 KIND = "SlackPolicy"
 DEFAULT_RATE = 0.1
 """S5: the rate where neither the policy nor --extra-capacity-min-rate names one."""
 
-_DURATION = re.compile(r"^(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?$")
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LONGEST_NAME = 63
-_LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 
 
 class BadPolicy(ValueError):
@@ -37,80 +33,6 @@ class BadPolicy(ValueError):
         self.source = source
         self.problems = problems
         super().__init__(f"{source}: " + "; ".join(problems))
-
-
-def parse_duration(text: object) -> timedelta:
-    """Parse `90s`, `10m`, `1h30m` as Go's time.ParseDuration does for whole hours, minutes and seconds.
-
-    Raises:
-        ValueError: for anything else, negative or fractional durations included.
-    """
-    if isinstance(text, timedelta):
-        return text
-    match = _DURATION.match(text) if isinstance(text, str) else None
-    if not match or not any(match.groups()):
-        raise ValueError(f"{text!r} is not a duration such as 30s, 10m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
-
-
-def _rate(value: object) -> object:
-    if isinstance(value, str):
-        right = f", {float(value[:-1]) / 100:g}" if re.fullmatch(r"\d+(\.\d+)?%", value) else " such as 0.1"
-        raise ValueError(f"{value!r} is text; write a number{right}")
-    if isinstance(value, bool):
-        raise ValueError(f"{value!r} is not a number; write a rate such as 0.1")
-    return value
-
-
-def _quantities(value: object) -> object:
-    if value is None or not isinstance(value, Mapping):
-        return value
-    amounts: dict[str, int] = {}
-    for name, text in value.items():
-        try:
-            amount = cpu_millis(str(text)) if name == "cpu" else base_units(str(text))
-        except QuantityError as error:
-            raise ValueError(f"{name}: {error}") from None
-        if amount < 0:
-            raise ValueError(f"{name}: {text!r} is negative; write 0 or more")
-        amounts[str(name)] = amount
-    return amounts
-
-
-def _labels(value: Mapping[str, str]) -> Mapping[str, str]:
-    for key, text in value.items():
-        if not _LABEL_KEY.match(key):
-            raise ValueError(f"{key!r} is not a label key")
-        if not _LABEL_VALUE.match(text):
-            raise ValueError(f"{key}: {text!r} is not a label value")
-    return value
-
-
-def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, IsADirectoryError):
-        raise ValueError(f"{value!r} is not an IANA time zone such as Europe/Berlin") from None
-    return value
-
-
-def _cron(value: str) -> str:
-    if len(value.split()) != 5:
-        raise ValueError(f"{value!r} is not a cron expression of five fields: it has {len(value.split())}")
-    try:
-        CronSim(value, datetime(2024, 1, 1))  # only the expression is checked here
-    except CronSimError as error:
-        raise ValueError(f"{value!r} is not a cron expression of five fields: {error}") from None
-    return value
-
-
-Rate = Annotated[float, BeforeValidator(_rate), Field(ge=0, le=10, allow_inf_nan=False)]
-"""A share of the base: 0.1 is ten percent. Above 10 it is surely a percentage by mistake."""
-Amount = Annotated[dict[str, int], BeforeValidator(_quantities)]
-"""Quantities by resource name: cpu in millicores, everything else in base units."""
-Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
-Labels = Annotated[dict[str, str], AfterValidator(_labels)]
 
 
 class _Model(BaseModel):
@@ -182,11 +104,11 @@ class ScheduleWindow(_Model):
 
     name: str = ""
     """Shown in status while the window is open."""
-    cron: Annotated[str, AfterValidator(_cron)] | None = None
+    cron: Cron | None = None
     """When the window opens: five cron fields in `timeZone`."""
     duration: Duration | None = None
     """How long a cron window stays open."""
-    time_zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    time_zone: TimeZone = "UTC"
     """IANA time zone of `cron`; daylight saving time is followed."""
     start: datetime | None = None
     """When a one-time window opens (RFC 3339 with an offset)."""
@@ -348,11 +270,14 @@ def _problem(error: Mapping[str, Any], prefix: str) -> str:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if error["type"] == "extra_forbidden":
         return f"{path}: unknown field"
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"])
+    message = (
+        message.removeprefix("Value error, ") if error["type"] == "value_error" else message[:1].lower() + message[1:]
+    )
     given = error.get("input")
     if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
         message += f", not {given!r}"
-    return f"{path}: {message[0].lower()}{message[1:]}"
+    return f"{path}: {message}"
 
 
 def parse_policy(document: object, *, source: str) -> Policy:

@@ -69,7 +69,7 @@ def remember(counts: Counts, count: int, replicas: int, scene: Scene) -> Counts:
     """Add a wanted count to those of the window; what no later maximum can come from is dropped."""
     start = scene.now - scene.shrink_delay_seconds
     kept = [(at, c) for at, c in counts if at > start and c > count]
-    if not counts and replicas > count:
+    if not counts and replicas > count and scene.shrink_delay_seconds > 0:
         kept = [(scene.now, replicas)]  # first seen, or restarted: the delay begins now
     return (*kept, (scene.now, count))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slack.planner.capacity import average_node, dominant_share, rated
-from tests.cluster.build import node, pod
+from tests.cluster.build import Json, node, pod
 from tests.planner.scenes import GI, MI, plan_of, replicas
 
 NODES = [node(f"n{i}", "4", "16Gi") for i in range(3)]
@@ -88,7 +88,7 @@ def test_a_fixed_number_without_any_pods_takes_chunks_of_the_average_node() -> N
 def test_a_floor_may_name_a_resource_that_nothing_has_yet() -> None:
     """A GPU group that stands at zero is told by a template; the floor asks for one GPU of it."""
     group = {"name": "gpu", "allocatable": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "4"}}
-    spec = {"extraCapacity": {"floor": {"nvidia.com/gpu": "2"}}, "nodeTemplates": [group]}
+    spec: Json = {"extraCapacity": {"floor": {"nvidia.com/gpu": "2"}}, "nodeTemplates": [group]}
     item = plan_of(*NODES, *replicas(2, "api", "1", "1Gi", node="n0"), **spec)
     assert item.resources == (*ONE, "nvidia.com/gpu")
     assert item.planned[2] == 2

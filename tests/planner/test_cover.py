@@ -5,7 +5,7 @@ import pytest
 
 from slack.planner.outcome import ConditionType
 from slack.planner.shape import Role
-from tests.cluster.build import NOW, node, pod
+from tests.cluster.build import NOW, Json, node, pod
 from tests.planner.scenes import GI, MI, as_existing, plan_of, replicas, sizes
 
 BIG = node("big", "32", "64G")
@@ -109,7 +109,7 @@ def test_a_ceiling_leaves_out_what_it_has_no_room_for_and_says_so() -> None:
 def test_pods_that_go_to_different_nodes_are_covered_apart() -> None:
     """R9: a node selector makes a reach class of its own; its placeholder goes where its pods go."""
     nodes = [node("a", labels={"pool": "web"}), node("b", labels={"pool": "gpu"}, extended={"nvidia.com/gpu": "4"})]
-    gpu = {"nodeSelector": {"pool": "gpu"}, "extended": {"nvidia.com/gpu": "1"}}
+    gpu: Json = {"nodeSelector": {"pool": "gpu"}, "extended": {"nvidia.com/gpu": "1"}}
     pods = [*replicas(5, "any", "1", "1Gi", node="a"), *replicas(5, "train", "500m", "512Mi", node="b", **gpu)]
     item = plan_of(*nodes, *pods, extraCapacity=NO_RATE)
     shapes = {dict(s.shape.requests).get("nvidia.com/gpu", 0): s.shape for s in item.shapes}
@@ -122,7 +122,7 @@ def test_pods_that_go_to_different_nodes_are_covered_apart() -> None:
 
 def test_an_item_without_any_node_costs_nothing_and_spoils_nothing() -> None:
     """A GPU pod where no node has a GPU once made every cost not a number."""
-    asks = {"extended": {"nvidia.com/gpu": "1"}}
+    asks: Json = {"extended": {"nvidia.com/gpu": "1"}}
     item = plan_of(BIG, *replicas(5, "train", "1", "1Gi", **asks), *replicas(5, "api", "2", "2Gi", node="big"))
     assert sizes(item, Role.COVER) == [(1, 2000, 2 * GI)]
     assert "nvidia.com/gpu 1 is more than" in item.condition(ConditionType.FEASIBLE).message
@@ -131,7 +131,7 @@ def test_an_item_without_any_node_costs_nothing_and_spoils_nothing() -> None:
 def test_a_runtime_class_is_no_part_of_a_covering_placeholder() -> None:
     """Its admission would add the overhead a second time; selector and tolerations the pods have already."""
     nodes = [node("a", labels={"pool": "web"}), node("b", labels={"pool": "kata"})]
-    kata = {"runtimeClassName": "kata", "nodeSelector": {"pool": "kata"}, "overhead": {"cpu": "250m"}}
+    kata: Json = {"runtimeClassName": "kata", "nodeSelector": {"pool": "kata"}, "overhead": {"cpu": "250m"}}
     item = plan_of(*nodes, *replicas(3, "safe", "500m", "1Gi", node="b", **kata), extraCapacity=NO_RATE)
     (shape,) = item.shapes
     assert dict(shape.shape.requests)["cpu"] == 750
@@ -179,3 +179,32 @@ def test_items_are_distinct_requests_within_a_reach_class_and_nothing_more() -> 
     assert (len(items), items.weight.tolist()) == (3, [20.0, 10.0, 10.0])
     assert items.kinds_of(np.array([True, False, False])).tolist() == [k for k in range(40) if k % 4 in (0, 3)]
     assert len(frontier(cover_matrix(items), np.ones(3, dtype=bool))) == 2
+
+
+def test_at_most_twenty_workloads_are_listed_the_heaviest_first() -> None:
+    pods = [p for i in range(30) for p in replicas(1 + i, f"w{i:02d}", "100m", "128Mi", node="big")]
+    (shape,) = plan_of(BIG, *pods, extraCapacity=NO_RATE).shapes
+    assert len(shape.workloads) == 20
+    assert shape.workloads[:2] == ("shop/rs/w29", "shop/rs/w28")
+
+
+def test_what_stays_for_little_more_must_fit_under_the_ceiling_as_well() -> None:
+    first = plan_of(BIG, *replicas(5, "api", "1000m", "1Gi", node="big"), extraCapacity=NO_RATE)
+    pods = [*replicas(50, "api", "950m", "1Gi", node="big"), *replicas(50, "tall", "100m", "4Gi", node="big")]
+    wide = plan_of(BIG, *pods, extraCapacity=NO_RATE, existing=as_existing(first))
+    assert sizes(wide) == [(1, 100, 4 * GI), (1, 1000, GI)]  # the one that is there does for 950m
+    tight = {"minRate": 0, "ceiling": {"cpu": "1050m"}}
+    assert sizes(plan_of(BIG, *pods, extraCapacity=tight, existing=as_existing(first))) == [
+        (1, 100, 4 * GI),
+        (1, 950, GI),
+    ]
+
+
+def test_a_choice_that_a_later_one_makes_needless_is_dropped() -> None:
+    """Best weight per cost overshoots: the cheap one first, then one that the goal needs and that is enough alone."""
+    pods = [
+        *replicas(10, "cheap", "100m", "64Mi", node="big"),
+        *replicas(95, "most", "4", "32Mi", node="big"),
+    ]
+    item = plan_of(BIG, *pods, extraCapacity=NO_RATE, cover={"coverage": 0.9})
+    assert sizes(item) == [(1, 4000, 32 * MI)]

@@ -4,7 +4,7 @@ from slack.cluster.classes import Requirement
 from slack.planner.domain import by_zone, conjunction, divide
 from slack.planner.outcome import ConditionType
 from slack.planner.plan import plan
-from tests.cluster.build import NOW, node, pod
+from tests.cluster.build import NOW, Json, node, pod
 from tests.planner.scenes import GI, ZONE, plan_of, policy_of, replicas, sizes, snapshot_of
 
 WEB = {"pool": "web"}
@@ -101,7 +101,7 @@ ZONED = [node("a1", labels={ZONE: "a"}), node("b1", labels={ZONE: "b"})]
 def test_slack_per_zone_is_kept_in_each_for_its_own_pods() -> None:
     pods = [*replicas(6, "left", "500m", "1Gi", node="a1"), *replicas(2, "right", "1", "2Gi", node="b1")]
     item = plan_of(*ZONED, *pods, perDomain="Zone", extraCapacity={"minRate": 0.5})
-    by = {}
+    by: dict[str, int] = {}
     for s in item.shapes:
         zone = dict(s.shape.node_selector)[ZONE]
         by[zone] = by.get(zone, 0) + s.count * dict(s.shape.requests)["cpu"]
@@ -112,7 +112,7 @@ def test_slack_per_zone_is_kept_in_each_for_its_own_pods() -> None:
 
 def test_floors_ceilings_and_pending_pods_are_divided_among_zones() -> None:
     pods = [pod(f"p{i}", cpu="1", memory="1Gi") for i in range(3)]
-    size = {"minRate": 0.1, "floor": {"cpu": "3"}, "ceiling": {"cpu": "3"}}
+    size: Json = {"minRate": 0.1, "floor": {"cpu": "3"}, "ceiling": {"cpu": "3"}}
     item = plan_of(*ZONED, *pods, perDomain="Zone", extraCapacity=size, cover={"mode": "None"})
     assert item.base[0] == 3000
     assert item.desired[0] == 3000
@@ -124,7 +124,7 @@ def test_a_zone_without_an_eligible_node_is_left_as_it_is() -> None:
     from tests.planner.scenes import as_existing
 
     pods = [*replicas(6, "left", "500m", "1Gi", node="a1"), pod("new", cpu="1", memory="1Gi")]
-    spec = {"perDomain": "Zone", "extraCapacity": {"minRate": 0.5}}
+    spec: Json = {"perDomain": "Zone", "extraCapacity": {"minRate": 0.5}}
     first = plan_of(*ZONED, *pods, **spec)
     lost = plan_of(node("a1", labels={ZONE: "a"}, ready=False), ZONED[1], *pods, existing=as_existing(first), **spec)
     assert lost.base.tolist() == first.base.tolist()

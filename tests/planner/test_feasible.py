@@ -1,5 +1,6 @@
 """S3: every placeholder fits some empty node, and the reason why one does not names the resource or constraint."""
 
+import numpy as np
 import pytest
 
 from slack.planner.outcome import ConditionType
@@ -52,6 +53,24 @@ def test_pods_that_may_go_to_no_node_of_the_domain_are_not_its_business() -> Non
     item = plan_of(node("n"), node("t", taints=[TAINT]), *replicas(2, "x", "1", "1Gi", nodeSelector={"pool": "y"}))
     assert item.feasible
     assert item.base.tolist() == [0, 0]
+
+
+def test_no_node_at_all_and_no_request_at_all() -> None:
+    from slack.cluster.classes import Constraints
+    from slack.planner.domain import divide
+    from slack.planner.feasible import allowed, fit_matrix, pinned_share, room_of, why_not
+    from tests.planner.scenes import policy_of, snapshot_of
+
+    snapshot = snapshot_of()
+    room = room_of(snapshot, divide(snapshot, [policy_of()])[0])
+    vector = np.array([1, 1])
+    rows = allowed(room, Constraints())
+    assert (
+        why_not(room, vector, Constraints(), snapshot.resources)
+        == "the policy has no eligible node and no node template"
+    )
+    assert fit_matrix(room, vector[None, :], rows).tolist() == [False]
+    assert pinned_share(room, vector, rows) == 0.0
 
 
 def test_many_infeasible_kinds_are_all_named_but_few_explained() -> None:

@@ -8,7 +8,7 @@ from slack.planner.fill import Bounds, count_for, fill, fill_further, make_bound
 from slack.planner.outcome import ConditionType, ExistingShape
 from slack.planner.plan import plan
 from slack.planner.shape import Role, Shape
-from tests.cluster.build import NOW, node
+from tests.cluster.build import NOW, Json, node
 from tests.planner.scenes import GI, MI, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of
 
 
@@ -165,7 +165,7 @@ def test_a_chunk_that_fits_no_node_is_not_made_and_the_reason_told() -> None:
 
 def test_the_chunk_that_is_there_is_kept_while_it_costs_little_more() -> None:
     nodes = [node("n0", "16", "64Gi")]
-    spec = {"cover": {"mode": "Frequent"}, "extraCapacity": {"minRate": 0.5}}
+    spec: Json = {"cover": {"mode": "Frequent"}, "extraCapacity": {"minRate": 0.5}}
     first = plan_of(*nodes, *replicas(10, "api", "500m", "1Gi", node="n0"), **spec)
     chunk = next(s.shape for s in first.shapes if s.count > 1)
     more = plan_of(*nodes, *replicas(11, "api", "500m", "1Gi", node="n0"), existing=as_existing(first), **spec)
@@ -187,9 +187,19 @@ def test_a_chunk_that_has_become_dear_is_kept_for_the_window_only() -> None:
 
 def test_a_covering_placeholder_that_is_used_as_a_chunk_as_well_stays_one() -> None:
     pods = replicas(20, "api", "500m", "512Mi", node="n0")
-    nodes, spec = [node("n0", "16", "64Gi")], {"extraCapacity": {"minRate": 0.5}}
+    nodes = [node("n0", "16", "64Gi")]
+    spec: Json = {"extraCapacity": {"minRate": 0.5}}
     first = plan_of(*nodes, *pods, **spec)
     (shape,) = first.shapes
     assert (shape.role, shape.count) == (Role.COVER, 10)
     more = plan_of(*nodes, *pods, *replicas(1, "new", "40m", "16Mi", node="n0"), existing=as_existing(first), **spec)
     assert [s.shape for s in more.shapes] == [shape.shape]
+
+
+def test_a_covering_placeholder_too_large_for_a_chunk_is_not_taken_for_one() -> None:
+    pods = [*replicas(10, "tiny", "100m", "128Mi", node="n0"), *replicas(10, "api", "3", "1Gi", node="n0")]
+    there = ExistingShape("default", Shape((("cpu", 3000), ("memory", GI))), Role.COVER, 2)
+    item = plan_of(node("n0"), *pods, extraCapacity={"minRate": 1}, existing=(there,))
+    fills = [dict(s.shape.requests)["cpu"] for s in item.shapes if s.role is Role.FILL]
+    assert fills
+    assert max(fills) <= 1800

@@ -45,24 +45,12 @@ def test_nodes_should_leave_whole() -> None:
 def test_pending_ones_go_before_any_bound_one() -> None:
     there = ExistingShape("default", SHAPE, Role.FILL, 3)
     objects = [node("n"), held("one", "n"), held("two", "n"), placeholder("three", shape=SHAPE.name)]
-    policy = policy_of(stabilization={"shrinkDelay": "0s"})
     for floor, gone in (("1", ()), ("500m", ("one",))):
-        spec = policy.model_copy(
-            update={
-                "spec": policy.spec.model_copy(
-                    update={
-                        "extra_capacity": policy.spec.extra_capacity.model_copy(
-                            update={
-                                "floor": {"cpu": int(float(floor[:-1]) if floor.endswith("m") else int(floor) * 1000)}
-                            }
-                        )
-                    }
-                )
-            }
-        )
-        (item,) = plan(snapshot_of(*objects), [spec], now=NOW, existing=[there]).items
+        policy = policy_of(extraCapacity={"floor": {"cpu": floor}}, stabilization={"shrinkDelay": "0s"})
+        (item,) = plan(snapshot_of(*objects), [policy], now=NOW, existing=[there]).items
         (shape,) = [s for s in item.shapes if s.shape == SHAPE]
-        assert (shape.victims, shape.change.remove) == (gone, 3 - shape.replicas)
+        assert shape.replicas == 2 - len(gone)
+        assert (shape.victims, shape.change.remove) == (gone, 1 + len(gone))
 
 
 def test_an_overcommitted_node_loses_as_few_as_suffice_the_cheapest_first() -> None:

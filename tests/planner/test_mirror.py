@@ -68,7 +68,7 @@ def test_mirrors_count_towards_the_extra_capacity() -> None:
 
 def test_constraints_are_the_workloads_own() -> None:
     """R9"""
-    spec = {
+    spec: Json = {
         "nodeSelector": {ZONE: "b"},
         "affinity": {
             "nodeAffinity": {
@@ -168,7 +168,7 @@ def test_a_workloads_labels_never_go_onto_a_placeholder() -> None:
 
 def test_the_blanket_toleration_is_dropped() -> None:
     """With it a placeholder would stay on a dying node."""
-    spec = {"tolerations": [{"operator": "Exists"}, {"key": "dedicated", "operator": "Equal", "value": "db"}]}
+    spec: Json = {"tolerations": [{"operator": "Exists"}, {"key": "dedicated", "operator": "Equal", "value": "db"}]}
     shape = mirror_of(plan_of(*NODES, workload("Deployment", "pg", annotations=reserve("1"), **spec)))
     assert [t.key for t in shape.tolerations] == ["dedicated"]
 
@@ -247,7 +247,7 @@ def test_mirrors_in_zones_count_where_they_can_stand() -> None:
     """The first zone once took every mirror for its own, and kept less for its pods."""
     pods = [*replicas(8, "api", "500m", "1Gi", node="a"), *replicas(8, "web", "500m", "1Gi", node="b")]
     pinned = workload("Deployment", "pg", cpu="2", memory="4Gi", annotations=reserve("1"), nodeSelector={ZONE: "b"})
-    spec = {"perDomain": "Zone", "extraCapacity": {"minRate": 0.5}, "cover": {"mode": "None"}}
+    spec: Json = {"perDomain": "Zone", "extraCapacity": {"minRate": 0.5}, "cover": {"mode": "None"}}
 
     def kept(item: PolicyPlan, zone: str, *roles: Role) -> int:
         return sum(
@@ -274,3 +274,24 @@ def test_a_mirrored_pods_runtime_class_is_not_applied_twice() -> None:
     shape = mirror_of(plan_of(*NODES, *pods))
     assert dict(shape.requests)["cpu"] == 1250
     assert shape.runtime_class == ""
+
+
+def test_a_term_without_a_selector_is_against_nobody_and_unknown_labels_match() -> None:
+    from slack.planner.mirror import rewrite_anti_affinity
+
+    bare = [{"topologyKey": ZONE}]
+    assert json.loads(rewrite_anti_affinity(json.dumps(bare), "shop", LABELS, "x")) == [
+        {"topologyKey": ZONE, "namespaces": ["shop"]}
+    ]
+    term = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "other"}}}]
+    assert len(json.loads(rewrite_anti_affinity(json.dumps(term), "shop", {}, "x"))) == 2
+    everywhere = [
+        {
+            "topologyKey": ZONE,
+            "labelSelector": {"matchLabels": LABELS},
+            "namespaceSelector": {"matchLabels": {"a": "b"}},
+        }
+    ]
+    assert all(
+        "namespaces" not in t for t in json.loads(rewrite_anti_affinity(json.dumps(everywhere), "shop", LABELS, "x"))
+    )

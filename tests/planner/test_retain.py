@@ -1,5 +1,7 @@
 """S2, R1-2: growing is at once, shrinking waits, one shape replaces another step by step."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from slack.planner.capacity import UNLIMITED
@@ -107,7 +109,7 @@ def test_one_shape_replaces_another_step_by_step() -> None:
     assert steps[:2] == [(8, 2), (8, 4)]
     assert steps[-1] == (0, 8)
     assert all(100 * o + 150 * n >= 800 for o, n in steps)  # never less room than before
-    assert all(later[0] <= earlier[0] for earlier, later in zip(steps, steps[1:], strict=False))
+    assert all(later[0] <= earlier[0] for earlier, later in pairwise(steps))
 
 
 def test_a_chunk_of_another_size_does_not_shrink_slack_before_the_delay() -> None:

@@ -1,0 +1,177 @@
+"""SlackPolicy: `spec: {}` is a good policy (R4), and every complaint names the field's path."""
+
+from datetime import timedelta
+
+import pytest
+
+from slack.planner.policy import BadPolicy, CoverMode, Policy, parse_duration, parse_policy
+from tests.cluster.build import Json
+
+
+def parsed(spec: Json | None = None, **top: object) -> Policy:
+    document = {
+        "apiVersion": "resource-slack.io/v1alpha1",
+        "kind": "SlackPolicy",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }
+    return parse_policy(document | top, source="file.yaml")
+
+
+def test_an_empty_spec_is_a_good_policy() -> None:
+    for spec in ({}, None):
+        policy = parsed(spec)
+        assert policy.spec.extra_capacity.min_rate is None  # then --extra-capacity-min-rate
+        assert policy.spec.cover.mode is CoverMode.FREQUENT
+        assert (policy.spec.cover.coverage, policy.spec.cover.max_shapes, policy.spec.granularity) == (0.99, 8, 5)
+        assert policy.spec.stabilization.shrink_delay == timedelta(minutes=10)
+        assert policy.spec.stabilization.give_up_after == timedelta(minutes=20)
+
+
+def test_the_designs_example_is_read() -> None:
+    spec: Json = {
+        "nodeSelector": {"pool": "web"},
+        "tolerations": [],
+        "perDomain": "None",
+        "extraCapacity": {
+            "minRate": 0.1,
+            "base": "Requested",
+            "floor": {"cpu": "2", "memory": "4Gi"},
+            "ceiling": {"cpu": "64", "memory": "256Gi"},
+            "replicas": None,
+            "ladder": [{"fromNodes": 0, "minRate": 0.5}, {"fromNodes": 20, "minRate": 0.1}],
+            "schedule": [
+                {
+                    "name": "workdays",
+                    "cron": "0 7 * * 1-5",
+                    "duration": "12h",
+                    "timeZone": "Europe/Berlin",
+                    "minRate": 0.3,
+                },
+                {"start": "2026-11-27T06:00:00Z", "until": "2026-11-28T06:00:00+01:00", "replicas": 3},
+            ],
+        },
+        "cover": {"mode": "Frequent", "coverage": 0.99, "maxShapes": 8, "exclude": [{"ownerKind": "StatefulSet"}]},
+        "granularity": 5,
+        "stabilization": {"shrinkDelay": "10m", "shapeTolerance": 0.1, "giveUpAfter": "20m"},
+        "priorityClassName": "resource-slack",
+        "dryRun": False,
+    }
+    policy = parsed(spec, metadata={"name": "web", "uid": "u", "generation": 3})
+    assert policy.spec.extra_capacity.floor == {"cpu": 2000, "memory": 4 << 30}
+    assert (policy.uid, policy.generation) == ("u", 3)
+
+
+CRON = {"cron": "0 7 * * *", "duration": "1h", "minRate": 0.1}
+WRONG: list[tuple[Json, str]] = [
+    ({"extraCapacity": {"minRate": "10%"}}, "spec.extraCapacity.minRate: '10%' is text; write a number, 0.1"),
+    ({"extraCapacity": {"minRate": "much"}}, "spec.extraCapacity.minRate: 'much' is text; write a number such as 0.1"),
+    ({"extraCapacity": {"minRate": True}}, "spec.extraCapacity.minRate: True is not a number"),
+    (
+        {"extraCapacity": {"minRate": 10.5}},
+        "spec.extraCapacity.minRate: input should be less than or equal to 10, not 10.5",
+    ),
+    ({"extraCapacity": {"minRate": -0.1}}, "greater than or equal to 0"),
+    ({"extraCapacity": {"minRate": float("nan")}}, "spec.extraCapacity.minRate: "),
+    ({"extraCapacity": {"floor": {"cpu": "lots"}}}, "spec.extraCapacity.floor: cpu: "),
+    ({"extraCapacity": {"floor": {"memory": "-1Gi"}}}, "memory: '-1Gi' is negative; write 0 or more"),
+    ({"extraCapacity": {"floor": 3}}, "spec.extraCapacity.floor: "),
+    (
+        {"extraCapacity": {"floor": {"cpu": "2"}, "ceiling": {"cpu": "1"}}},
+        "spec.extraCapacity: floor.cpu is above ceiling.cpu",
+    ),
+    ({"extraCapacity": {"ladder": [{"minRate": 1}]}}, "spec.extraCapacity.ladder[0]: give exactly one of fromNodes"),
+    ({"extraCapacity": {"schedule": [{"minRate": 1}]}}, "schedule[0]: give either cron with duration, or start"),
+    ({"extraCapacity": {"schedule": [{**CRON, "duration": None}]}}, "a cron window needs a duration"),
+    ({"extraCapacity": {"schedule": [{**CRON, "duration": "0s"}]}}, "a cron window needs a duration"),
+    ({"extraCapacity": {"schedule": [{**CRON, "minRate": None}]}}, "the window changes nothing"),
+    ({"extraCapacity": {"schedule": [{**CRON, "cron": "at seven"}]}}, "is not a cron expression of five fields"),
+    ({"extraCapacity": {"schedule": [{**CRON, "cron": "0 0 30 2 *"}]}}, "is not a cron expression of five fields"),
+    ({"extraCapacity": {"schedule": [{**CRON, "cron": "0 0 7 * * *"}]}}, "of five fields: it has 6"),
+    ({"extraCapacity": {"schedule": [{**CRON, "timeZone": "Berlin"}]}}, "'Berlin' is not an IANA time zone"),
+    ({"extraCapacity": {"schedule": [{**CRON, "timeZone": "../etc/passwd"}]}}, "is not an IANA time zone"),
+    (
+        {"extraCapacity": {"schedule": [{"start": "2026-11-27T06:00:00Z", "minRate": 1}]}},
+        "start and until are both needed",
+    ),
+    (
+        {
+            "extraCapacity": {
+                "schedule": [{"start": "2026-11-27T06:00:00", "until": "2026-11-28T06:00:00", "minRate": 1}]
+            }
+        },
+        "with an offset",
+    ),
+    (
+        {
+            "extraCapacity": {
+                "schedule": [{"start": "2026-11-27T06:00:00Z", "until": "2026-11-26T06:00:00Z", "minRate": 1}]
+            }
+        },
+        "until is not after start",
+    ),
+    ({"stabilization": {"shrinkDelay": "ten"}}, "spec.stabilization.shrinkDelay: 'ten' is not a duration such as 30s"),
+    ({"stabilization": {"shrinkDelay": 600}}, "600 is not a duration"),
+    ({"cover": {"exclude": [{}]}}, "spec.cover.exclude[0]: an empty selector would exclude every pod"),
+    ({"cover": {"mode": "Most"}}, "spec.cover.mode: "),
+    (
+        {"tolerations": [{"operator": "Exists"}]},
+        "spec.tolerations[0]: a toleration without a key tolerates every taint",
+    ),
+    ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "operator Exists takes no value"),
+    ({"nodeSelector": {"a b": "c"}}, "spec.nodeSelector: 'a b' is not a label key"),
+    ({"nodeSelector": {"a": "b c"}}, "spec.nodeSelector: a: 'b c' is not a label value"),
+    (
+        {"nodeTemplates": [{"name": "x", "allocatable": {"cpu": "1"}}]},
+        "spec.nodeTemplates[0]: allocatable needs memory",
+    ),
+    ({"granularty": 5}, "spec.granularty: unknown field"),
+]
+
+
+@pytest.mark.parametrize(("spec", "complaint"), WRONG, ids=[text[:60] for _, text in WRONG])
+def test_every_complaint_names_the_fields_path_and_what_would_be_right(spec: Json, complaint: str) -> None:
+    with pytest.raises(BadPolicy) as caught:
+        parsed(spec)
+    assert complaint in str(caught.value)
+    assert str(caught.value).startswith("file.yaml: spec")
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(BadPolicy) as caught:
+        parsed({"granularity": 0, "cover": {"coverage": 2}})
+    assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ("text", "expected a SlackPolicy object, found str"),
+        (
+            {"apiVersion": "v1", "kind": "Pod"},
+            "expected apiVersion resource-slack.io/v1alpha1 and kind SlackPolicy, found 'v1', 'Pod'",
+        ),
+        ({"metadata": {}}, "metadata.name: is missing"),
+        ({"metadata": None}, "metadata.name: is missing"),
+        ({"metadata": {"name": "Web"}}, "metadata.name: 'Web' is not a DNS subdomain"),
+        ({"metadata": {"name": "x" * 64}}, "at most 63 characters"),
+        ({"spce": {}}, "spce: unknown field"),
+    ],
+)
+def test_what_is_no_slack_policy_is_refused(document: object, complaint: str) -> None:
+    base: Json = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "web"}}
+    with pytest.raises(BadPolicy, match=r"file\.yaml: ") as caught:
+        parse_policy(base | document if isinstance(document, dict) else document, source="file.yaml")
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2h0m5s", 7205), ("0s", 0)])
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+    assert parse_duration(timedelta(seconds=1)) == timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("text", ["", "10", "-5m", "1.5h", "5m1h", "1d", None])
+def test_other_durations_are_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(text)

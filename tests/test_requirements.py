@@ -1,0 +1,31 @@
+"""docs/requirements.md names a test for every requirement; each of them must be there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "docs" / "requirements.md").read_text()
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)))
+ROWS = {line.split("|")[1].strip(): line for line in TEXT.splitlines() if re.match(r"\| [RS]\d", line)}
+WANTED = [*(f"R{n}" for n in range(1, 11)), "R1-1", "R1-2", *(f"S{n}" for n in range(1, 8))]
+
+
+@pytest.mark.parametrize("requirement", WANTED)
+def test_every_requirement_names_code_and_a_test(requirement: str) -> None:
+    _, _, _, done, proved, _ = ROWS[requirement].split("|")
+    assert done.strip()
+    assert "::test_" in proved
+
+
+@pytest.mark.parametrize(("file", "test"), NAMED, ids=[name for _, name in NAMED])
+def test_every_named_test_exists(file: str, test: str) -> None:
+    tree = ast.parse((ROOT / file).read_text())
+    assert test in {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
+
+
+def test_every_named_file_exists() -> None:
+    for path in set(re.findall(r"`(slack/[\w/]+\.py)`", TEXT)):
+        assert (ROOT / path).is_file(), path
