@@ -97,9 +97,7 @@ def play(cluster: ControlPlane, operator: Operator, line: Timeline) -> None:
 
     scale(api, "shop", 0)
     line.say("the load goes")
-    wait_until(
-        lambda: not placeholders(api), 60, "slack to shrink to its floor", state=lambda: status(api, "default")
-    )
+    wait_until(lambda: not placeholders(api), 60, "slack to shrink to its floor", state=lambda: status(api, "default"))
     line.say("slack shrinks to its floor after the shrink delay")
     wait_until(lambda: not nodes(api), 120, "the nodes to go")
     line.say("the nodes are gone too")

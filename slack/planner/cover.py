@@ -85,7 +85,10 @@ def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray, weight: Fl
 def cover_matrix(items: Items) -> BoolArray:
     """[I, I] whether a placeholder like item i makes room for item j."""
     inside = ~any_of(items.reach[:, None, :] & ~items.reach[None, :, :], axis=2)  # [Q, Q] reach q is part of reach p
-    return holds(items.vectors, items.vectors) & inside[items.reach_id[:, None], items.reach_id[None, :]]
+    sizes = np.bincount(items.reach_id, minlength=len(inside))  # items are sorted by reach class: blocks, not lookups
+    covers = holds(items.vectors, items.vectors)
+    covers &= np.repeat(np.repeat(inside, sizes, axis=0), sizes, axis=1)
+    return covers
 
 
 def frontier(covers: BoolArray, feasible: BoolArray) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.capacity import dominant_share
 from slack.planner.cover import Cover, Items, Terms, choose
 from slack.planner.domain import Domain, conjunction
-from slack.planner.feasible import allowed, fit_matrix, why_not
-from slack.planner.ground import Ground, has_room, reach_of
+from slack.planner.feasible import fit_matrix, fits, why_not
+from slack.planner.ground import Ground
 from slack.planner.mirror import plain_tolerations
 from slack.planner.outcome import ExistingShape
 from slack.planner.policy import CoverMode, Policy
@@ -133,14 +133,13 @@ class _Incumbents:
                 or not set(domain.constraints.node_selector) <= set(shape.node_selector)
             ):
                 continue
-            vector, reach = shape.vector(resources), reach_of(shape.constraints, ground)
-            strays = reach_of(shape.constraints, replace(ground, classes=ground.others)).any()
-            if strays or not reach.any() or not has_room(ground, vector, shape.constraints):
+            vector, footing = shape.vector(resources), ground.footing(shape.constraints)
+            if footing.strays or not footing.reach.any() or not fits(ground.room, vector, footing.rows):
                 continue
             self.shapes.append(shape)
             self.vectors.append(vector)
-            strict.append(_covered_by(items, reach, vector))
-            near.append(_covered_by(items, reach, np.floor(vector * tolerance).astype(np.int64)))
+            strict.append(_covered_by(items, footing.reach, vector))
+            near.append(_covered_by(items, footing.reach, np.floor(vector * tolerance).astype(np.int64)))
         width = len(items)
         self.strict = np.array(strict, dtype=bool).reshape(len(strict), width)
         self.near = np.array(near, dtype=bool).reshape(len(near), width)
@@ -217,7 +216,7 @@ def cover_domain(
     feasible = np.zeros(len(items), dtype=bool)
     for q, where in enumerate(constraints):
         of_class = items.reach_id == q
-        feasible[of_class] = fit_matrix(ground.room, items.vectors[of_class], allowed(ground.room, where))
+        feasible[of_class] = fit_matrix(ground.room, items.vectors[of_class], ground.footing(where).rows)
     cost = dominant_share(items.vectors, ground.average) if len(items) else np.zeros(0)
     terms = Terms(
         goal=spec.cover.coverage,
@@ -230,7 +229,7 @@ def cover_domain(
     cover = choose(spec.cover.mode, items, terms)
     infeasible, box = "", cover.box
     if box is not None:
-        if not has_room(ground, box, domain.constraints):
+        if not ground.holds(box, domain.constraints):
             infeasible = "the box of the largest cpu and the largest memory (spec.cover.mode Largest): " + why_not(
                 ground.room, box, domain.constraints, resources
             )
@@ -247,7 +246,7 @@ def cover_domain(
         chosen, due = _settle(domain.policy, items, terms, cover, fresh, there, elapsed)
     wanted, covered = [], np.zeros(len(items), dtype=bool)
     for shape, vector in chosen:
-        covers = _covered_by(items, reach_of(shape.constraints, ground), vector)
+        covers = _covered_by(items, ground.footing(shape.constraints).reach, vector)
         kinds = items.kinds_of(covers)
         covered |= covers
         wanted.append(Wanted(shape, Role.COVER, 1, vector, _workloads(snapshot, kinds), tuple(kinds.tolist())))

@@ -16,7 +16,7 @@ from slack.planner.domain import Domain
 from slack.planner.feasible import why_not
 from slack.planner.fill import Bounds, Fill, cost_of, count_for, fill, fill_further, standard_chunk, version_1
 from slack.planner.fill import useful as chunk_is_useful
-from slack.planner.ground import Ground, has_room
+from slack.planner.ground import Ground
 from slack.planner.outcome import ExistingShape
 from slack.planner.policy import CoverMode
 from slack.planner.shape import Role
@@ -79,7 +79,7 @@ def fill_domain(
         left = size.ceiling - taken - room_in(filled, len(taken))
         count = max(min(choice.count, int(np.min(left[takes] // choice.chunk[takes]))), 0)
         capped = capped or count < choice.count
-        if not has_room(ground, choice.chunk, constraints):
+        if not ground.holds(choice.chunk, constraints):
             infeasible.append(f"standard placeholder: {why_not(ground.room, choice.chunk, constraints, resources)}")
         elif count:
             shape = shape_of(domain.policy, choice.chunk, constraints, resources)
@@ -140,7 +140,7 @@ class _Chooser:
         constraints = self.domain.constraints
         if not chunk or there.shape != shape_of(self.domain.policy, vector, constraints, self.resources):
             return None
-        if not (vector[self.remaining > 0] > 0).all() or not has_room(self.ground, vector, constraints):
+        if not (vector[self.remaining > 0] > 0).all() or not self.ground.holds(vector, constraints):
             return None
         if there.role is Role.COVER and (vector > self.bounds.chunk).any():
             return None

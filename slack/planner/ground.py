@@ -1,6 +1,6 @@
 """The empty nodes that one domain offers, worked out once for cover, fill and mirrors alike."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,6 +9,18 @@ from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.capacity import average_node
 from slack.planner.domain import Domain
 from slack.planner.feasible import Room, allowed, fits, room_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footing:
+    """Where placeholders with certain constraints could stand."""
+
+    reach: BoolArray
+    """[D] node classes of the domain."""
+    rows: BoolArray
+    """[M] empty nodes of `Ground.room`."""
+    strays: bool
+    """They could go to nodes outside the domain as well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +38,23 @@ class Ground:
     """[M, R] of the eligible nodes; of the templates where there is none."""
     average: IntArray
     """[R] average node, the measure of cost; a template's for what no node has."""
+    footings: dict[Constraints, Footing] = field(default_factory=dict)
+    """What has been worked out: many shapes share few constraints."""
+
+    def footing(self, constraints: Constraints) -> Footing:
+        """Return where placeholders with these constraints could stand."""
+        found = self.footings.get(constraints)
+        if found is None:
+            found = self.footings[constraints] = Footing(
+                reach=np.array([admits(constraints, node_class) for node_class in self.classes], dtype=bool),
+                rows=allowed(self.room, constraints),
+                strays=any(admits(constraints, node_class) for node_class in self.others),
+            )
+        return found
+
+    def holds(self, vector: IntArray, constraints: Constraints) -> bool:
+        """Tell whether one placeholder fits an empty node that its constraints lead to (S3)."""
+        return fits(self.room, vector, self.footing(constraints).rows)
 
 
 def ground_of(snapshot: Snapshot, domain: Domain) -> Ground:
@@ -45,13 +74,3 @@ def ground_of(snapshot: Snapshot, domain: Domain) -> Ground:
         allocatable=allocatable,
         average=np.where(average > 0, average, average_node(templates)),
     )
-
-
-def reach_of(constraints: Constraints, ground: Ground) -> BoolArray:
-    """[D] which of the domain's node classes these constraints lead to."""
-    return np.array([admits(constraints, node_class) for node_class in ground.classes], dtype=bool)
-
-
-def has_room(ground: Ground, vector: IntArray, constraints: Constraints) -> bool:
-    """Tell whether one placeholder fits an empty node that its constraints lead to (S3)."""
-    return fits(ground.room, vector, allowed(ground.room, constraints))

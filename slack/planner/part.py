@@ -10,7 +10,7 @@ from slack.planner.cover import Items, make_items
 from slack.planner.covering import Covering, cover_domain
 from slack.planner.demand import Demand
 from slack.planner.domain import Domain
-from slack.planner.feasible import allowed, pinned_share, why_not
+from slack.planner.feasible import pinned_share, why_not
 from slack.planner.fill import PIN_PERCENT, make_bounds
 from slack.planner.filling import fill_domain
 from slack.planner.ground import Ground, ground_of
@@ -128,7 +128,7 @@ def plan_part(context: Context) -> PartPlan:
     wanted = (*covering.wanted, *filling.wanted)
     pins = []
     for w in wanted:
-        share = pinned_share(ground.room, w.vector, allowed(ground.room, w.shape.constraints))
+        share = pinned_share(ground.room, w.vector, ground.footing(w.shape.constraints).rows)
         if share > PIN_PERCENT / 100 + 1e-9:
             pins.append(f"{w.shape.name} takes {share:.0%} of the smallest eligible node that it fits")
     total = float(items.weight.sum())

@@ -88,9 +88,11 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     same = [w for w in wanted if w.role is old.role]
     if old.role is Role.MIRROR:
         return [w for w in same if w.shape.reserved_for == old.shape.reserved_for]
-    zone = dict(old.shape.node_selector)
     if old.role is Role.FILL:
-        return [w for w in same if dict(w.shape.node_selector) == zone] or same
+        # Of its own zone; or of all zones, where slack per zone is switched on or off.
+        where = set(old.shape.node_selector)
+        near = [w for w in same if where <= set(w.shape.node_selector) or where >= set(w.shape.node_selector)]
+        return [w for w in near if set(w.shape.node_selector) == where] or near
     return [w for w in same if w.shape.constraints == old.shape.constraints and bool((w.vector >= vector).all())]
 
 
@@ -109,9 +111,7 @@ def _still_needed(wanted: Sequence[Wanted], vector: IntArray, scene: Scene) -> i
 def _surplus(wanted: Sequence[Wanted], vector: IntArray, counts: Counts) -> int:
     """Return how many of an old shape are more than what replaces it: they wait for the shrink delay."""
     before = max((count for _, count in counts), default=0) * vector
-    takes = vector > 0
-    more = before - sum((w.count * w.vector for w in wanted), np.zeros_like(vector))
-    return max(int(np.min(more[takes] // vector[takes], initial=np.iinfo(np.int64).max)), 0) if takes.any() else 0
+    return _to_lose(before - sum((w.count * w.vector for w in wanted), np.zeros_like(vector)), vector)
 
 
 def _to_lose(over: IntArray, vector: IntArray) -> int:

@@ -7,10 +7,17 @@ import numpy.typing as npt
 
 from slack.cluster.snapshot import BoolArray, IntArray
 
+_NARROW = int(np.iinfo(np.int16).max)
+
 
 def within(vectors: npt.NDArray[Any], limit: npt.NDArray[Any]) -> BoolArray:
-    """Return, for each vector, whether it is no larger than `limit` in any resource; shapes broadcast."""
-    result: BoolArray = np.all(np.less_equal(vectors, limit), axis=-1)
+    """Return, for each vector, whether it is no larger than `limit` in any resource; shapes broadcast.
+
+    Column by column: a reduction over the few resources costs several times as much.
+    """
+    result: BoolArray = np.less_equal(vectors[..., 0], limit[..., 0])
+    for r in range(1, vectors.shape[-1]):
+        result = result & (vectors[..., r] <= limit[..., r])
     return result
 
 
@@ -23,12 +30,19 @@ def any_of(matrix: npt.NDArray[np.bool_], axis: int = 0) -> BoolArray:
 def holds(larger: IntArray, smaller: IntArray) -> BoolArray:
     """[A, B] whether row a of `larger` is at least row b of `smaller` in every resource.
 
-    Column by column: a table of A x B x R would take R times the memory.
+    Column by column: a table of A x B x R would take R times the memory. Ranks are compared instead of amounts, because
+    two bytes a number are compared four times as fast as eight.
     """
     result = np.ones((len(larger), len(smaller)), dtype=bool)
     for r in range(larger.shape[1] if result.size else 0):
-        if larger[:, r].min() < smaller[:, r].max():
-            result &= larger[:, r, None] >= smaller[None, :, r]
+        a, b = larger[:, r], smaller[:, r]
+        if a.min() < b.max():
+            steps = np.unique(b)
+            narrow: Any = np.int16 if len(steps) < _NARROW else np.int64
+            ranks: npt.NDArray[Any] = np.searchsorted(steps, a, side="right").astype(
+                narrow
+            )  # how many of `b`'s amounts each one holds
+            result &= ranks[:, None] > np.searchsorted(steps, b).astype(narrow)[None, :]
     return result
 
 

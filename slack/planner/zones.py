@@ -11,7 +11,7 @@ import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.capacity import Size, base_of, size_of
-from slack.planner.demand import demand_of
+from slack.planner.demand import demand_of, domain_reach
 from slack.planner.domain import ZONE, Domain, by_zone
 from slack.planner.mirrors import zone_of
 from slack.planner.outcome import ExistingShape, PolicyMemory
@@ -52,18 +52,14 @@ def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
     delay = domain.policy.spec.stabilization.shrink_delay.total_seconds()
     homes = [next(iter(zones)) if len(zones) == 1 else zone_of(m, zones, snapshot) for m in request.mirrors]
     adrift = [m for m, home in zip(request.mirrors, homes, strict=True) if home is None]
-    waiting = np.zeros(len(snapshot.resources), dtype=np.int64)
-    if domain.policy.spec.extra_capacity.base is Base.REQUESTED:
-        waiting = base_of(snapshot, domain, request.pending) - base_of(snapshot, domain, _NO_KINDS)
+    waiting = _waiting(request, list(zones.values()))
     kept = tuple(there for there in request.existing if not there.retiring)
     parts, due = [], {}
     for number, (zone, part) in enumerate(zones.items()):
-        # Pending pods may go to any zone yet: each zone's base gets its share of them, the first what is left over.
-        share = waiting // len(zones) + (waiting % len(zones) if number == 0 else 0)
         size = size_of(
             snapshot,
             part,
-            base_of(snapshot, part, _NO_KINDS) + share,
+            base_of(snapshot, part, _NO_KINDS) + waiting[number],
             default_rate=request.default_rate,
             now=request.now,
             part=len(zones),
@@ -87,6 +83,25 @@ def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
         parts.append(found)
         due.update({f"{name}/{zone}": since[name] for name in sorted(found.due)})
     return parts, due
+
+
+def _waiting(request: Request, zones: Sequence[Domain]) -> IntArray:
+    """[Z, R] what pending pods add to each zone's base: they are divided among the zones that they could go to."""
+    snapshot, rows = request.snapshot, request.pending
+    shares = np.zeros((len(zones), len(snapshot.resources)), dtype=np.int64)
+    if not len(rows) or request.domain.policy.spec.extra_capacity.base is not Base.REQUESTED:
+        return shares
+    kinds = snapshot.kinds
+    can = np.stack([domain_reach(snapshot, part)[kinds.constraint_id[rows]].any(axis=1) for part in zones])
+    can[0] |= ~can.any(axis=0)  # to no zone: they count all the same
+    total = kinds.pending[rows, None] * kinds.requests[rows]
+    ways = can.sum(axis=0)[:, None]
+    for z in range(len(zones)):
+        first = (can.argmax(axis=0) == z)[:, None]  # gets what is left over
+        shares[z] = np.where(can[z][:, None], total // ways, 0).sum(axis=0) + np.where(first, total % ways, 0).sum(
+            axis=0
+        )
+    return shares
 
 
 def _as_it_is(snapshot: Snapshot, zone: str, size: Size, existing: Sequence[ExistingShape]) -> PartPlan:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from slack.planner.outcome import ConditionType
+from slack.planner.plan import plan
 from slack.planner.shape import Role
 from tests.cluster.build import NOW, Json, node, pod
-from tests.planner.scenes import GI, MI, as_existing, plan_of, replicas, sizes
+from tests.planner.scenes import GI, MI, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of
 
 BIG = node("big", "32", "64G")
 NO_RATE = {"minRate": 0}
@@ -154,9 +155,6 @@ def test_what_is_there_stays_while_it_reaches_the_goal_and_costs_little_more() -
 @pytest.mark.parametrize("mode", ["Frequent", "Everything", "Largest"])
 def test_a_shape_larger_than_its_pods_is_replaced_after_the_window(mode: str) -> None:
     """S6, also for a difference within the tolerance: it waits, but not for ever."""
-    from slack.planner.plan import plan
-    from tests.planner.scenes import policy_of, snapshot_of
-
     first = plan_of(BIG, *replicas(5, "api", "1000m", "1Gi", node="big"), extraCapacity=NO_RATE, cover={"mode": mode})
     snapshot = snapshot_of(BIG, *replicas(5, "api", "950m", "1Gi", node="big"))
     policy, existing = policy_of(extraCapacity=NO_RATE, cover={"mode": mode}), as_existing(first)
@@ -208,3 +206,33 @@ def test_a_choice_that_a_later_one_makes_needless_is_dropped() -> None:
     ]
     item = plan_of(BIG, *pods, extraCapacity=NO_RATE, cover={"coverage": 0.9})
     assert sizes(item) == [(1, 4000, 32 * MI)]
+
+
+def test_a_choice_that_reaches_the_goal_at_the_same_cost_is_not_even_due() -> None:
+    """R1-2: arrivals shift a little from one workload to another every minute."""
+
+    def pods(wide: int, tall: int) -> list[Json]:
+        return [*replicas(wide, "w", "2", "1Gi", node="big"), *replicas(tall, "t", "1", "4G", node="big")]
+
+    cover = {"coverage": 0.4}
+    first = plan_of(BIG, *pods(50, 30), extraCapacity=NO_RATE, cover=cover)
+    snapshot, policy = snapshot_of(BIG, *pods(30, 40)), policy_of(extraCapacity=NO_RATE, cover=cover)
+    fresh = plan(snapshot, [policy], now=NOW).items[0]
+    assert [s.shape for s in fresh.shapes] != [s.shape for s in first.shapes]
+    kept = plan(snapshot, [policy], now=NOW, existing=as_existing(first))
+    assert [s.shape for s in kept.items[0].shapes] == [s.shape for s in first.shapes]
+    assert not kept.memory["default"].cheaper_since
+
+
+def test_pods_that_only_a_template_could_take_are_covered() -> None:
+    """No node has a GPU now; measured by nodes alone its cost was infinite."""
+    group = {"name": "gpu", "allocatable": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "4"}}
+    gpu = {"nvidia.com/gpu": "1"}
+    pods = [
+        *replicas(9, "wide", "1", "1Gi", extended=gpu),
+        *replicas(9, "tall", "100m", "8Gi", extended=gpu),
+        *replicas(9, "api", "500m", "512Mi", node="big"),
+    ]
+    item = plan_of(BIG, *pods, nodeTemplates=[group], extraCapacity=NO_RATE)
+    assert sum(dict(s.shape.requests).get("nvidia.com/gpu") == 1 for s in item.shapes) == 2
+    assert item.condition(ConditionType.COVERED).status

@@ -160,3 +160,20 @@ def test_affinities_are_joined() -> None:
     a, b = Requirement("a", "In", ("1",)), Requirement("b", "In", ("2",))
     assert conjunction((), ((a,),)) == ((a,),)
     assert conjunction(((a,),), ((b,), (a,))) == ((a,), (a, b))
+
+
+def test_pending_pods_count_in_the_zones_that_they_could_go_to() -> None:
+    """Slack was once kept in zones that no waiting pod could use."""
+    pods = replicas(4, "left", "1", "1Gi", nodeSelector={ZONE: "a"})
+    item = plan_of(*ZONED, *pods, perDomain="Zone", extraCapacity={"minRate": 1})
+    assert item.base[0] == 4000
+    assert {dict(s.shape.node_selector)[ZONE] for s in item.shapes} == {"a"}
+    stray = plan_of(
+        *ZONED,
+        node("c", labels={"pool": "x"}),
+        *replicas(2, "s", "1", "1Gi", nodeSelector={"pool": "x"}),
+        perDomain="Zone",
+    )
+    assert stray.base[0] == 2000
+    fixed = plan_of(*ZONED, *pods, perDomain="Zone", extraCapacity={"base": "Allocatable"})
+    assert fixed.base[0] == 8000

@@ -203,3 +203,10 @@ def test_a_covering_placeholder_too_large_for_a_chunk_is_not_taken_for_one() -> 
     fills = [dict(s.shape.requests)["cpu"] for s in item.shapes if s.role is Role.FILL]
     assert fills
     assert max(fills) <= 1800
+
+
+def test_pods_that_fit_nowhere_do_not_spoil_the_chunks() -> None:
+    """A chunk once had to be as large as the smallest pod, though that pod fits no node."""
+    floor = {"floor": {"cpu": "1", "memory": "1Gi"}}
+    item = plan_of(node("n0"), *replicas(3, "huge", "64", "128Gi"), extraCapacity=floor)
+    assert sizes(item) == [(2, 500, 512 * MI)]

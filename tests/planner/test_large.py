@@ -1,7 +1,4 @@
-"""R10: what a plan costs on a cluster of the largest size. The figures of record are those of `benchmarks/`."""
-
-import time
-from collections.abc import Callable
+"""R10: a cluster of the largest size. How long a plan of it takes is for `benchmarks/` to say (`make bench`)."""
 
 import numpy as np
 import pytest
@@ -10,30 +7,13 @@ from slack.planner import vectors
 from slack.planner.plan import plan
 from tests.planner.large import carried_out, large, policies
 
-FIRST_SECONDS, AGAIN_SECONDS = 0.5, 0.1
-"""The issue's 500 ms, and its 20 ms with room for a busy machine."""
 
-
-def best_of(runs: int, work: Callable[[], object]) -> float:
-    """Return the shortest of several runs in seconds."""
-    seen = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        work()
-        seen.append(time.perf_counter() - start)
-    return min(seen)
-
-
-def test_five_thousand_nodes_are_planned_in_time() -> None:
+def test_five_thousand_nodes_are_planned_and_the_plan_holds_once_carried_out() -> None:
     snapshot, wanted = large(), policies()
     assert int((snapshot.kinds.running).sum()) > 140_000
-    assert best_of(2, lambda: plan(snapshot, wanted, now=1000.0)) < FIRST_SECONDS
     first = plan(snapshot, wanted, now=1000.0)
     existing, pods = carried_out(first)
-    later = large(placeholders=pods)
-    again = lambda: plan(later, wanted, now=1010.0, existing=existing, memory=first.memory)  # noqa: E731
-    assert best_of(4, again) < AGAIN_SECONDS
-    result = again()
+    result = plan(large(placeholders=pods), wanted, now=1010.0, existing=existing, memory=first.memory)
     assert all(s.change.add == s.change.remove == 0 for item in result.items for s in item.shapes)
     assert all(item.planned[r] >= item.desired[r] for item in result.items for r in range(3))
 
@@ -46,7 +26,7 @@ def test_ten_times_the_pods_of_the_same_kinds_are_the_same_work(monkeypatch: pyt
         def __getattr__(self, name: str) -> object:
             return getattr(np, name)
 
-        def ones(self, shape: tuple[int, int], dtype: type) -> object:
+        def ones(self, shape: int | tuple[int, int], dtype: type) -> object:
             compared[0] += shape[0] * shape[1] if isinstance(shape, tuple) else shape
             return np.ones(shape, dtype=dtype)
 

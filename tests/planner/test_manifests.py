@@ -186,14 +186,15 @@ def test_a_restarted_operator_reads_back_what_it_wrote() -> None:
 
 
 def test_what_was_edited_by_hand_or_is_going_is_not_taken_over() -> None:
-    for change in (
+    changes: list[Json] = [
         {"annotations": {}},
         {"annotations": {"resource-slack.io/spec": "{", "resource-slack.io/role": "fill"}},
         {"annotations": {"resource-slack.io/spec": SHAPE.to_json(), "resource-slack.io/role": "king"}},
         {"labels": {LABEL_POLICY: "web", LABEL_SHAPE: "00000000"}},
         {"labels": {LABEL_SHAPE: SHAPE.name}},
         {"deletionTimestamp": "2027-01-15T07:00:00Z"},
-    ):
+    ]
+    for change in changes:
         item = made()
         item["metadata"] |= change
         assert read(item) is None

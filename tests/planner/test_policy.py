@@ -19,8 +19,7 @@ def parsed(spec: Json | None = None, **top: object) -> Policy:
 
 
 def test_an_empty_spec_is_a_good_policy() -> None:
-    for spec in ({}, None):
-        policy = parsed(spec)
+    for policy in (parsed({}), parsed(None)):
         assert policy.spec.extra_capacity.min_rate is None  # then --extra-capacity-min-rate
         assert policy.spec.cover.mode is CoverMode.FREQUENT
         assert (policy.spec.cover.coverage, policy.spec.cover.max_shapes, policy.spec.granularity) == (0.99, 8, 5)

@@ -115,8 +115,8 @@ def test_one_shape_replaces_another_step_by_step() -> None:
 def test_a_chunk_of_another_size_does_not_shrink_slack_before_the_delay() -> None:
     memory: dict[str, Counts] = {}
     targets, memory = retain([want(B, 2)], RESOURCES, memory, scene((A, 9, 9), (B, 2, 2)))
-    assert {t.wanted.shape: t.replicas for t in targets} == {A: 6, B: 2}  # 6 x 100 + 2 x 150 is what 9 x 100 was
-    targets, memory = retain([want(B, 2)], RESOURCES, memory, scene((A, 6, 6), (B, 2, 2), now=DELAY))
+    assert {t.wanted.shape: t.replicas for t in targets} == {A: 7, B: 2}  # no less than 9 x 100 of either resource
+    targets, memory = retain([want(B, 2)], RESOURCES, memory, scene((A, 7, 7), (B, 2, 2), now=DELAY))
     assert {t.wanted.shape: t.replicas for t in targets} == {A: 0, B: 2}
 
 
@@ -147,12 +147,15 @@ def test_mirrors_replace_mirrors_of_the_same_workload_only() -> None:
 
 
 def test_zones_replace_their_own_chunks() -> None:
-    a, b, newer = shape(100, zone="a"), shape(100, 200, zone="b"), shape(150, zone="a")
+    a, b, newer = shape(100, zone="a"), shape(100, 90, zone="b"), shape(150, zone="a")
     there = scene((a, 2, 2), (newer, 2, 2), (b, 2, 2))
     targets, _ = retain([want(newer, 2), want(b, 2)], RESOURCES, {}, there)
     assert {t.wanted.shape: t.replicas for t in targets} == {a: 0, newer: 2, b: 2}
     gone, _ = retain([want(newer, 2)], RESOURCES, {}, scene((b, 2, 2), (newer, 2, 2)))
-    assert {t.wanted.shape: t.replicas for t in gone} == {newer: 2, b: 0}
+    assert {t.wanted.shape: t.replicas for t in gone} == {newer: 2, b: 2}  # nothing takes its place: it waits
+    everywhere = shape(200)
+    switched, _ = retain([want(everywhere, 2)], RESOURCES, {}, scene((a, 2, 2), (b, 2, 2), (everywhere, 2, 2)))
+    assert {t.wanted.shape: t.replicas for t in switched} == {everywhere: 2, a: 0, b: 0}
 
 
 def test_a_ceiling_holds_at_every_instant_of_an_exchange() -> None:

@@ -24,6 +24,7 @@ from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
 ZONE = "topology.kubernetes.io/zone"
 Amounts = tuple[int, int]
 """cpu in millicores, memory in bytes."""
+Labels = tuple[tuple[str, str], ...]
 MI = 1 << 20
 
 
@@ -292,6 +293,7 @@ class World:
         """The autoscaler: a node for each pending pod that one would help; nodes that are empty go."""
         if not self.autoscaler:
             return
+        waiting: list[tuple[int, int, Labels, Shape | None]]
         waiting = [(p.cpu, p.memory, p.selector, None) for p in self.pods.values() if p.node is None]
         waiting += [(*amounts_of(h.shape), (), h.shape) for h in self.holders.values() if h.node is None]
         for cpu, memory, selector, shape in waiting:
@@ -319,12 +321,12 @@ class World:
         name = f"n{self.born:05d}"
         self.nodes[name] = Node(name, group)
 
-    def add_pods(self, owner: str, count: int, cpu: int, memory_mi: int, **rest: tuple[tuple[str, str], ...]) -> None:
+    def add_pods(self, owner: str, count: int, cpu: int, memory_mi: int, selector: Labels = ()) -> None:
         """Create real pods of one workload."""
         for _ in range(count):
             self.born += 1
             name = f"{owner}-{self.born:05d}"
-            self.pods[name] = Real(name, owner, cpu, memory_mi * MI, created=self.now, **rest)
+            self.pods[name] = Real(name, owner, cpu, memory_mi * MI, selector, self.now)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -385,8 +387,8 @@ def fingerprint(result: Plan) -> str:
             return [plain(v) for v in value]
         return repr(value)
 
-    fields = ("policy", "nodes", "rate", "base", "desired", "planned", "reserved", "shapes", "pushed_out")
-    fields += ("uncovered", "conditions", "covered_by", "act")
+    first = ("policy", "nodes", "rate", "base", "desired", "planned", "reserved", "shapes", "pushed_out")
+    fields = (*first, "uncovered", "conditions", "covered_by", "act")
     return repr([[plain(getattr(item, name)) for name in fields] for item in result.items])
 
 
