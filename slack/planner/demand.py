@@ -4,6 +4,8 @@ A kind belongs to the domains where its pods stand; one that stands nowhere yet,
 could not take a placeholder's place whatever its size are named as uncovered, with the reason.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +14,7 @@ from slack.cluster.classes import admits
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot, Workload
 from slack.planner.cover import FloatArray
 from slack.planner.domain import Domain
+from slack.planner.mirror import HOSTNAME
 from slack.planner.outcome import Uncovered
 from slack.planner.policy import PodSelector
 from slack.planner.vectors import any_of, distinct, holds
@@ -72,6 +75,27 @@ def _selected(selector: PodSelector, workload: Workload) -> bool:
     )
 
 
+def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray) -> Iterator[tuple[int, str]]:
+    """Yield the kinds that avoid their own pods and stand on every node already: no room on any of these helps them.
+
+    Whether a term is against its own pods is read from the selector's values: kinds have no labels.
+    """
+    kinds, nodes = snapshot.kinds, snapshot.nodes
+    apart = np.array([HOSTNAME in constraints.anti_affinity for constraints in snapshot.constraints], dtype=bool)
+    per_class = np.bincount(nodes.class_id[domain.eligible], minlength=len(snapshot.node_classes))
+    places = snapshot.reach @ (per_class * domain.classes)
+    of = kinds.constraint_id[rows]
+    for k in rows[apart[of] & (places[of] > 0) & (kinds.running[rows] >= places[of])]:
+        for term in json.loads(snapshot.constraints[kinds.constraint_id[k]].anti_affinity):
+            values = str((term.get("labelSelector") or {}).values())
+            if term.get("topologyKey") == HOSTNAME and kinds.workloads[k].name in values:
+                why = f"each of its {places[kinds.constraint_id[k]]} nodes has one of its pods; annotate it with"
+                yield (
+                    int(k),
+                    f"its anti-affinity over {HOSTNAME}: {why} resource-slack.io/reserve for room beyond them",
+                )
+
+
 def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) -> dict[int, str]:
     """Return the kinds among `rows` that no placeholder can help, and why; only these are looked at one by one."""
     kinds, spec = snapshot.kinds, domain.policy.spec
@@ -81,6 +105,7 @@ def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) 
     for k in rows[foreign]:
         scheduler = schedulers[kinds.constraint_id[k]]
         reasons[int(k)] = f"scheduler {scheduler}: two schedulers do not see each other's nominations"
+    reasons.update(_no_node_left(snapshot, domain, rows))
     for k in rows[kinds.priority[rows] <= priority]:
         reasons[int(k)] = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
     for k in rows[~kinds.preempts[rows]]:

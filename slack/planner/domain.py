@@ -2,9 +2,10 @@
 
 Policies divide the cluster by node selector. A node that two policies select goes to the more specific one (more
 selector keys); the other keeps its placeholders away from it by a node affinity. Two equally specific policies that
-select the same node are a mistake only a user can mend: the one later by name does nothing and says so.
+select the same node are a mistake only a user can mend: the younger one (the later by name) does nothing and says so.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -105,6 +106,8 @@ def divide(snapshot: Snapshot, policies: Sequence[Policy]) -> tuple[Domain, ...]
         [[selects(policy, node_class) for node_class in snapshot.node_classes] for policy in policies], dtype=bool
     ).reshape(len(policies), len(snapshot.node_classes))
     keys = [len(policy.spec.node_selector) for policy in policies]
+    # Of equally specific policies the one that was there first keeps the nodes: a newcomer must change nothing.
+    age = [(policy.created_seconds or math.inf, policy.name, i) for i, policy in enumerate(policies)]
     domains = []
     for i, policy in enumerate(policies):
         rivals = [j for j in range(len(policies)) if j != i]
@@ -119,7 +122,7 @@ def divide(snapshot: Snapshot, policies: Sequence[Policy]) -> tuple[Domain, ...]
         conflict = ""
         for j in rivals:
             both = selected[i] & selected[j]
-            if keys[j] == keys[i] and both.any() and (policies[j].name, j) < (policy.name, i):
+            if keys[j] == keys[i] and both.any() and age[j] < age[i]:
                 held = np.flatnonzero(both[snapshot.nodes.class_id])
                 names = [snapshot.nodes.names[row] for row in held[:1]] or ["the same node classes"]
                 more = f" and {len(held) - 1} more" if len(held) > 1 else ""

@@ -22,6 +22,8 @@ from slack.planner.policy import CoverMode
 from slack.planner.shape import Role
 from slack.planner.wanted import Wanted, room_in
 
+MOST_PLACEHOLDERS = 5000
+"""Of one shape. More than a pod a node of the largest cluster is a mistake of units, and would flood the API server."""
 _MANY = 5
 """Twice as many placeholders as needed are too many, but not while they are this few."""
 
@@ -77,8 +79,13 @@ def fill_domain(
         nonlocal capped
         takes = choice.chunk > 0
         left = size.ceiling - taken - room_in(filled, len(taken))
-        count = max(min(choice.count, int(np.min(left[takes] // choice.chunk[takes]))), 0)
-        capped = capped or count < choice.count
+        within_ceiling = max(min(choice.count, int(np.min(left[takes] // choice.chunk[takes]))), 0)
+        capped = capped or within_ceiling < choice.count
+        count = min(within_ceiling, MOST_PLACEHOLDERS)
+        if count < within_ceiling:
+            infeasible.append(
+                f"standard placeholder: {within_ceiling} would be needed, {count} is the most; check the size"
+            )
         if not ground.holds(choice.chunk, constraints):
             infeasible.append(f"standard placeholder: {why_not(ground.room, choice.chunk, constraints, resources)}")
         elif count:
@@ -105,8 +112,12 @@ def fill_domain(
         # A ceiling in equal parts may be a few millicores or bytes less than the ceiling; nobody misses them.
         crumbs = remaining - best.count * best.chunk
         desired = desired - np.where((crumbs > 0) & (crumbs < best.count), crumbs, 0)
-    elif remaining.any():
-        infeasible.append("standard placeholder: no pod and no node has all of the resources that are wanted")
+    else:
+        # No pod requests all that is wanted: each resource is filled like the pods that bring it.
+        for r in range(RATED):
+            remaining = np.maximum(desired - taken - room_in(filled, len(taken)), 0)
+            if remaining[r] > 0:
+                add(fill_further(remaining, bounds, r))
     return Filling(tuple(filled), desired, due, capped, tuple(infeasible))
 
 

@@ -23,6 +23,8 @@ from slack.planner.shape import Shape, amounts
 
 LABEL_RESERVED_FOR = "resource-slack.io/reserved-for"
 HOSTNAME = "kubernetes.io/hostname"
+MOST_RESERVED = 1000
+"""A workload's owner is not the one who pays for the nodes."""
 _RESERVE = re.compile(r"^(?P<count>\d{1,4})$|^(?P<percent>\d{1,4}(\.\d+)?)%$")
 
 
@@ -55,9 +57,14 @@ def parse_reserve(text: str, replicas: int) -> int:
         raise ValueError(
             f"annotation resource-slack.io/reserve: {text!r} is neither a count such as '2' nor a share such as '25%'"
         )
-    if match["count"] is not None:
-        return int(match["count"])
-    return math.ceil(round(replicas * float(match["percent"]) / 100, 6))
+    count = int(match["count"]) if match["count"] is not None else _share(replicas, float(match["percent"]))
+    if count > MOST_RESERVED:
+        raise ValueError(f"annotation resource-slack.io/reserve: {text!r} is {count}; {MOST_RESERVED} at most")
+    return count
+
+
+def _share(replicas: int, percent: float) -> int:
+    return math.ceil(round(replicas * percent / 100, 6))
 
 
 def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:

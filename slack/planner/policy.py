@@ -149,7 +149,7 @@ class ExtraCapacity(_Model):
     ceiling: Amount = Field(default_factory=dict)
     """Never more than this, at any instant; wins over everything else."""
     replicas: Annotated[int, Field(ge=0, le=5000)] | None = None
-    """A fixed number of standard placeholders instead of a rate."""
+    """A fixed number of standard placeholders instead of a rate; per zone its equal part, rounded up."""
     ladder: tuple[LadderStep, ...] = ()
     """Rates by size of the cluster; the last step that holds is used instead of minRate."""
     schedule: tuple[ScheduleWindow, ...] = ()
@@ -184,7 +184,8 @@ class Cover(_Model):
     """Which pods must find the room of one placeholder (S6, R5, R6, R7)."""
 
     mode: CoverMode = CoverMode.FREQUENT
-    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1."""
+    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1, chunks
+    of an average node / granularity whatever the pods, so they can be larger than any pod."""
     coverage: Annotated[float, Field(gt=0, le=1)] = 0.99
     """Share of arrivals that Frequent must cover."""
     max_shapes: Annotated[int, Field(ge=1, le=64)] = 8
@@ -221,6 +222,11 @@ class NodeTemplate(_Model):
         missing = [name for name in ("cpu", "memory") if name not in self.allocatable]
         if missing:
             raise ValueError(f"allocatable needs {' and '.join(missing)}")
+        for taint in self.taints:
+            if not taint.get("key") or taint.keys() - {"key", "value", "effect"}:
+                raise ValueError(f"taint {dict(taint)}: needs key and effect, and may have value")
+            if taint.get("effect") not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+                raise ValueError(f"taint {taint['key']}: effect is NoSchedule, PreferNoSchedule or NoExecute")
         return self
 
 
@@ -262,6 +268,8 @@ class Policy(_Model):
     """metadata.uid"""
     generation: int = 0
     """metadata.generation"""
+    created_seconds: float = 0.0
+    """metadata.creationTimestamp as Unix time, 0 for a file and for the built-in policy."""
 
 
 def _problem(error: Mapping[str, Any], prefix: str) -> str:
@@ -278,6 +286,14 @@ def _problem(error: Mapping[str, Any], prefix: str) -> str:
     if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
         message += f", not {given!r}"
     return f"{path}: {message}"
+
+
+def _seconds(timestamp: object) -> float:
+    """Return an RFC 3339 time as Unix seconds, 0 for one that is absent or cannot be read."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp() if timestamp else 0.0
+    except ValueError:
+        return 0.0
 
 
 def parse_policy(document: object, *, source: str) -> Policy:
@@ -307,10 +323,17 @@ def parse_policy(document: object, *, source: str) -> Policy:
     unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
     if unknown:
         raise BadPolicy(source, tuple(f"{field}: unknown field" for field in unknown))
+    given = document.get("spec", {})
+    if given is not None and not isinstance(given, Mapping):
+        raise BadPolicy(source, (f"spec: expected fields such as extraCapacity, found {type(given).__name__}",))
     try:
-        spec = PolicySpec.model_validate(document.get("spec") or {})
+        spec = PolicySpec.model_validate(given or {})
     except ValidationError as error:
         raise BadPolicy(source, tuple(_problem(dict(e), "spec") for e in error.errors())) from None
     return Policy(
-        name=name, spec=spec, uid=str(metadata.get("uid") or ""), generation=int(metadata.get("generation") or 0)
+        name=name,
+        spec=spec,
+        uid=str(metadata.get("uid") or ""),
+        generation=int(metadata.get("generation") or 0),
+        created_seconds=_seconds(metadata.get("creationTimestamp")),
     )

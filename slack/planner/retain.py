@@ -19,6 +19,7 @@ from slack.planner.wanted import Wanted
 Counts = tuple[tuple[float, int], ...]
 _STEPS = 4
 """A replacement takes about so many steps, so that it never asks for twice the slack at once."""
+_FEW = 10
 _ORDER = {Role.COVER: 0, Role.MIRROR: 1, Role.FILL: 2}
 
 
@@ -77,6 +78,13 @@ def remember(counts: Counts, count: int, replicas: int, scene: Scene) -> Counts:
 def steady(count: int, counts: Counts, replicas: int) -> int:
     """Return the replicas of a shape that nothing replaces: up at once, down to the window's largest."""
     return count if count >= replicas else min(replicas, max(count, *(c for _, c in counts)))
+
+
+def _release(target: int, count: int, name: str, scene: Scene) -> int:
+    """Let pending placeholders go at once when far fewer are wanted: a mistaken size must not ask for nodes."""
+    if scene.replicas(name) - count <= max(count, _FEW):
+        return target
+    return min(target, max(count, scene.bound(name)))
 
 
 def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted]) -> list[Wanted]:
@@ -181,12 +189,13 @@ def retain(
                 exchanged.update(w.shape.name for w in new)
         else:
             replicas = steady(0, counts[name], there.replicas)
+        replicas = _release(replicas, 0, name, scene)
         targets.append(Target(Wanted(there.shape, there.role, 0, vector), replicas, retiring=True))
     for w in wanted:
         name = w.shape.name
         replicas = scene.replicas(name)
         counts[name] = remember(memory.get(name, ()), w.count, replicas, scene)
-        target = steady(w.count, counts[name], replicas)
+        target = _release(steady(w.count, counts[name], replicas), w.count, name, scene)
         if name in exchanged:
             step = max(1, -(-w.count // _STEPS))
             target = min(target, max(replicas, scene.bound(name) + step))

@@ -87,7 +87,7 @@ def test_the_chunk_has_the_ratio_of_what_remains() -> None:
     assert found.chunk[1] * found.count == pytest.approx(8 * GI, rel=0.01)
 
 
-def test_where_no_pod_has_all_that_remains_none_is_made_up() -> None:
+def test_where_no_pod_has_all_that_remains_each_resource_is_filled_like_the_pods_that_bring_it() -> None:
     split = bounds((1000, 0), (0, GI))
     assert fill(vec(500, GI), split) is None
     assert not useful(vec(1000, GI), split)
@@ -97,8 +97,9 @@ def test_where_no_pod_has_all_that_remains_none_is_made_up() -> None:
         *replicas(3, "b", "0", "1Gi", node="n0"),
         extraCapacity={"floor": {"cpu": "3", "memory": "3Gi"}},
     )
-    assert not item.feasible
-    assert "no pod and no node has all of the resources" in item.condition(ConditionType.FEASIBLE).message
+    assert item.feasible
+    assert {s.shape.requests for s in item.shapes} == {(("cpu", 1000),), (("memory", GI),)}
+    assert item.planned.tolist() == [3000, 3 * GI]
     several = bounds((1000, 0), (500, GI), (0, 2 * GI))
     found = fill(vec(2000, 2 * GI), several)
     assert found is not None
