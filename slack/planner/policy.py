@@ -184,8 +184,8 @@ class Cover(_Model):
     """Which pods must find the room of one placeholder (S6, R5, R6, R7)."""
 
     mode: CoverMode = CoverMode.FREQUENT
-    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1, chunks
-    of an average node / granularity whatever the pods, so they can be larger than any pod."""
+    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1, with
+    chunks of an average node / granularity whatever the pods, so they can be larger than any pod."""
     coverage: Annotated[float, Field(gt=0, le=1)] = 0.99
     """Share of arrivals that Frequent must cover."""
     max_shapes: Annotated[int, Field(ge=1, le=64)] = 8
