@@ -75,7 +75,7 @@ def _selected(selector: PodSelector, workload: Workload) -> bool:
     )
 
 
-def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray) -> Iterator[tuple[int, str]]:
+def no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray) -> Iterator[tuple[int, str]]:
     """Yield the kinds that avoid their own pods and stand on every node already: no room on any of these helps them.
 
     Whether a term is against its own pods is read from the selector's values: kinds have no labels.
@@ -105,7 +105,7 @@ def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int) 
     for k in rows[foreign]:
         scheduler = schedulers[kinds.constraint_id[k]]
         reasons[int(k)] = f"scheduler {scheduler}: two schedulers do not see each other's nominations"
-    reasons.update(_no_node_left(snapshot, domain, rows))
+    reasons.update(no_node_left(snapshot, domain, rows))
     for k in rows[kinds.priority[rows] <= priority]:
         reasons[int(k)] = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
     for k in rows[~kinds.preempts[rows]]:

@@ -5,13 +5,14 @@ planner's own words where it has some.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Snapshot, Workload
+from slack.planner.demand import no_node_left
 from slack.planner.domain import Domain, divide
 from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
 from slack.planner.policy import CoverMode, Policy
@@ -31,7 +32,8 @@ KINDS: Mapping[str, str] = {
     for name in names.split()
 }
 """Kinds as kubectl takes them, to the names that workloads have in a snapshot."""
-_OWNERS = {"pod": ("deploy", "sts", "job", "rs", "cronjob"), "rs": ("deploy",), "job": ("cronjob",)}
+_OWNERS = {"rs": ("deploy",), "job": ("cronjob",)}
+"""What may have made an object of a kind; a pod may be anybody's."""
 _NODES_SHOWN = 5
 
 
@@ -82,15 +84,9 @@ class Explanation:
 def target(kind: str, name: str, namespace: str) -> Workload:
     """Return the workload that `deploy/api` in a namespace names.
 
-    Raises:
-        NotFoundError: for a kind that has no pods, with the known ones.
+    A kind that is not among `KINDS` stays as it is: a custom owner's kind is known by its pods only.
     """
-    known = KINDS.get(kind.lower())
-    if known is None:
-        close = difflib.get_close_matches(kind.lower(), KINDS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise NotFoundError(f"{kind}/{name}: unknown kind {kind!r}{hint} (known: {', '.join(_shorts())})")
-    return Workload(namespace, known, name)
+    return Workload(namespace, KINDS.get(kind.lower(), kind.lower()), name)
 
 
 def explain(
@@ -113,26 +109,32 @@ def explain(
         default_priority: of the placeholders where theirs is not known.
 
     Raises:
-        NotFoundError: when nothing of that name is there.
+        NotFoundError: when nothing of that name is there, or nobody knows the kind.
     """
     workload, rows = _find(snapshot, wanted)
     domains = divide(snapshot, policies)
-    rooms: list[Room] = []
-    roomy: set[int] = set()
+    found: list[tuple[Room, set[int]]] = []
     for item, domain in zip(plan.items, domains, strict=True):
         for shape in item.shapes:
             held = _held(snapshot, item, domain, shape, workload, rows)
             if held or (shape.shape.reserved_for == str(workload) and not shape.retiring):
-                rooms.append(_room(snapshot, item, shape))
-                roomy |= held
+                found.append((_room(snapshot, item, shape), held))
+    holders = {room.policy for room, _ in found}
+    mirrored = any(room.role == Role.MIRROR for room, _ in found)
+    hindered = {
+        domain.policy.name: _hindrances(snapshot, domain, rows, priorities, default_priority, mirrored=mirrored)
+        for domain in domains
+        if domain.policy.name in holders
+    }
+    if not all(hindered.values()):
+        # Where one policy's room can be used, that which cannot is none.
+        found = [(room, held) for room, held in found if not hindered[room.policy]]
+    rooms = [room for room, _ in found]
+    roomy = {row for _, held in found for row in held}
     reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in roomy]
-    by_name = {policy.name: policy for policy in policies}
-    warnings = [
-        text
-        for row in rows
-        for policy in (sorted({room.policy for room in rooms}))
-        for text in _hindrances(snapshot, row, by_name[policy], priorities, default_priority)
-    ]
+    if not rows and not rooms:
+        reasons = ["; ".join(_said(plan, {str(workload)})) or "it has no pods now and no placeholder is kept for it"]
+    warnings = [text for room in rooms for text in hindered[room.policy]]
     kinds = snapshot.kinds
     largest = max(rows, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
     reserved = next((one for one in snapshot.reserved if one.workload == workload), None)
@@ -145,10 +147,6 @@ def explain(
         reasons=tuple(dict.fromkeys(reasons)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
-
-
-def _shorts() -> list[str]:
-    return sorted(set(KINDS.values()))
 
 
 def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
@@ -165,7 +163,7 @@ def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
             one
             for one in known
             if one.namespace == wanted.namespace
-            and one.kind in _OWNERS.get(wanted.kind, ())
+            and (one.kind != "pod" if wanted.kind == "pod" else one.kind in _OWNERS.get(wanted.kind, ()))
             and wanted.name.startswith(f"{one.name}-")
         ]
         workload = max(owners, key=lambda one: (len(one.name), one), default=None)
@@ -175,6 +173,11 @@ def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
 
 
 def _not_found(wanted: Workload, known: set[Workload]) -> str:
+    if wanted.kind not in {*KINDS.values(), *(one.kind for one in known)}:
+        near = difflib.get_close_matches(wanted.kind, KINDS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        shorts = ", ".join(sorted(set(KINDS.values())))
+        return f"{wanted.kind}/{wanted.name}: unknown kind {wanted.kind!r}{hint} (known: {shorts})"
     if wanted.kind == "ds":
         return f"{wanted}: pods of a DaemonSet start with their node, not in slack; no room is kept for them"
     here = sorted(f"{one.kind}/{one.name}" for one in known if one.namespace == wanted.namespace)
@@ -205,6 +208,9 @@ def _held(
     there = domain.classes & np.array(
         [admits(plan.shape.constraints, one) for one in snapshot.node_classes], dtype=bool
     )
+    templates = [one.node_class for one in domain.templates if admits(plan.shape.constraints, one.node_class)]
+    if not there.any() and not templates:
+        return covered
     kinds = snapshot.kinds
     return covered | {
         row
@@ -212,6 +218,7 @@ def _held(
         if not kinds.excluded[row]
         and bool((kinds.requests[row] <= vector).all())
         and not (there & ~snapshot.reach[int(kinds.constraint_id[row])]).any()
+        and all(admits(snapshot.constraints[int(kinds.constraint_id[row])], one) for one in templates)
     }
 
 
@@ -234,33 +241,52 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
 
 
 def _hindrances(
-    snapshot: Snapshot, row: int, policy: Policy, priorities: Mapping[str, int], default_priority: int
-) -> list[str]:
-    kinds = snapshot.kinds
+    snapshot: Snapshot,
+    domain: Domain,
+    rows: Sequence[int],
+    priorities: Mapping[str, int],
+    default_priority: int,
+    *,
+    mirrored: bool,
+) -> tuple[str, ...]:
+    """Say what keeps pods from taking the place of a policy's placeholders whatever their size."""
+    kinds, spec = snapshot.kinds, domain.policy.spec
+    ours = priorities.get(spec.priority_class_name, default_priority)
+    # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
+    crowded = {} if mirrored else dict(no_node_left(snapshot, domain, np.array(rows, dtype=np.int64)))
     found = []
-    ours = priorities.get(policy.spec.priority_class_name, default_priority)
-    if not kinds.preempts[row]:
-        found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
-    if int(kinds.priority[row]) <= ours:
-        found.append(
-            f"its priority {int(kinds.priority[row])} is not above the placeholders' ({ours}): "
-            f"it cannot take a placeholder's place"
-        )
-    scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
-    if scheduler != policy.spec.scheduler_name:
-        found.append(
-            f"its scheduler is {scheduler}, the policy's is {policy.spec.scheduler_name}: "
-            f"give it a policy with spec.schedulerName {scheduler}"
-        )
-    return found
+    for row in rows:
+        if not kinds.preempts[row]:
+            found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
+        if int(kinds.priority[row]) <= ours:
+            found.append(
+                f"its priority {int(kinds.priority[row])} is not above the placeholders' ({ours}): "
+                f"it cannot take a placeholder's place"
+            )
+        scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
+        if scheduler != spec.scheduler_name:
+            found.append(
+                f"its scheduler is {scheduler}, the policy's is {spec.scheduler_name}: "
+                f"give it a policy with spec.schedulerName {scheduler}"
+            )
+        if row in crowded:
+            found.append(crowded[row])
+    return tuple(dict.fromkeys(found))
+
+
+def _said(plan: Plan, names: Set[str]) -> tuple[str, ...]:
+    """Return why policies leave pods uncovered, in the planner's own words."""
+    said = [f"policy {item.policy}: {one.reason}" for item in plan.items for one in item.uncovered if one.pod in names]
+    return tuple(dict.fromkeys(said))
 
 
 def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, row: int) -> str:
     kinds = snapshot.kinds
     names = {str(workload), f"{workload.namespace}/{workload.name}", kinds.example[row]}
-    said = [f"policy {item.policy}: {one.reason}" for item in plan.items for one in item.uncovered if one.pod in names]
-    if said:
-        return "; ".join(dict.fromkeys(said))
+    if said := _said(plan, names):
+        return "; ".join(said)
+    if not kinds.requests[row].any():
+        return "its pods request nothing: they start wherever a pod slot is free and need no room kept"
     if kinds.excluded[row]:
         return "it is excluded by its annotation resource-slack.io/exclude (R6)"
     constraints = snapshot.constraints[int(kinds.constraint_id[row])]
@@ -273,6 +299,9 @@ def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], wo
         return f"its pods can go to no node of this cluster: {common}"
     mine = [domain for domain in domains if not domain.conflict and (domain.classes & reach).any()]
     if not mine:
+        for domain in domains:
+            if (domain.classes & reach).any():
+                return f"policy {domain.policy.name}: {domain.conflict}"
         nodes = [snapshot.nodes.names[n] for n in np.flatnonzero(reach[snapshot.nodes.class_id])]
         more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
         return f"outside every policy: it goes to {', '.join(nodes[:3])}{more}, where no policy keeps slack"
