@@ -22,6 +22,11 @@ REFUSED_SECONDS = 60.0
 MANY = 100_000
 """All of them: how many pods a ReplicaSet still has is no matter when it goes."""
 
+_IN_VAIN = (
+    "its template does not request what its placeholders should, and is the same after each write; "
+    "does an admission webhook change it?"
+)
+
 
 class NotLeading(Exception):
     """A write was about to be made by a process that may not write (any more)."""
@@ -52,8 +57,8 @@ class Actuator:
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
         self.writes = 0
-        self._refused: dict[str, tuple[Apply, str, float]] = {}
-        """By ReplicaSet: the apply that was refused, why, and when."""
+        self._refused: dict[tuple[str, bool], tuple[Apply, str, float]] = {}
+        """By ReplicaSet and whether by force: the apply that was refused, why, and when."""
         self._applied: dict[str, tuple[int, float]] = {}
         """By ReplicaSet: metadata.generation that our last apply made, and when that was."""
         self._writer = writer
@@ -93,13 +98,18 @@ class Actuator:
             try:
                 self._do(policy, action)
                 self.writes += 1
+                if isinstance(action, Apply) and action.force and self._in_vain(action.name, sets.get(action.name)):
+                    problems.append(f"ReplicaSet {action.name}: {_IN_VAIN}")
+                    self._refuse(action, problems[-1])
             except ApiError as error:
                 if error.not_found and isinstance(action, SetCost):
                     continue  # the pod went by itself
                 text = conflict_text(error) if error.conflict else error.message
+                if isinstance(action, Apply) and error.conflict and error.causes:
+                    text += f"; {self._give_back(action.name)}"
                 problems.append(f"{_subject(action)}: {text}")
                 if isinstance(action, Apply):
-                    self._refused[action.name] = (action, problems[-1], self._clock())
+                    self._refuse(action, problems[-1])
                 log.warning("write refused: %s", error, extra=fields(policy=policy))
         return tuple(problems)
 
@@ -120,11 +130,23 @@ class Actuator:
 
     def _refusal(self, action: Apply) -> str:
         """Why the same apply was refused a moment ago; asking again every ten seconds would change nothing."""
-        refused, why, at = self._refused.get(action.name, (None, "", 0.0))
+        refused, why, at = self._refused.get((action.name, action.force), (None, "", 0.0))
         if refused == action and self._clock() - at < REFUSED_SECONDS:
             return why
-        self._refused.pop(action.name, None)
+        self._refused.pop((action.name, action.force), None)
         return ""
+
+    def _refuse(self, action: Apply, why: str) -> None:
+        self._refused[action.name, action.force] = (action, why, self._clock())
+
+    def _in_vain(self, name: str, seen: ReplicaSet | None) -> bool:
+        """Whether the template is as it was after we have put it right: then it would be so at every turn."""
+        generation, _ = self._applied.get(name, (0, 0.0))
+        return seen is not None and 0 < generation <= (seen.metadata.generation or 0)
+
+    def _give_back(self, name: str) -> str:
+        """Server-side apply has no other way that works for each holder, a subresource (`kubectl scale`) included."""
+        return f"to give it back: `kubectl delete replicaset {name} -n {self._namespace}`; the operator makes it again"
 
     def _overtaken(self, name: str, seen: ReplicaSet | None) -> bool:
         """Whether the decision was made before our watch showed our own last write to this ReplicaSet."""
@@ -138,8 +160,14 @@ class Actuator:
         if action.leaving:
             self._expectations.expect(action.name, action.leaving, self._clock())
         self.marked_since.pop(action.name, None)
-        answer = self._writer.apply(self._path("apps/v1", "replicasets", action.name), action.manifest)
+        path = self._path("apps/v1", "replicasets", action.name)
+        answer = self._writer.apply(path, action.manifest, force=action.force)
         self._applied[action.name] = (int(answer.get("metadata", {}).get("generation") or 0), self._clock())
+        if action.force:
+            log.warning(
+                "ReplicaSet %s: its template had been changed; put right", action.name, extra=fields(policy=policy)
+            )
+            return
         log.info(
             "ReplicaSet %s: %s -> %d placeholders",
             action.name,

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from slack.cluster.identity import deletion_cost
+from slack.cluster.requests import RequestError, effective_requests
 from slack.cluster.wire import OwnerReference, Pod, ReplicaSet
 from slack.planner.manifests import ANNOTATION_SPEC, DELETION_COST, LABEL_POLICY, replica_set_name
 from slack.planner.outcome import PolicyPlan, ShapePlan
 from slack.planner.policy import KIND
+from slack.planner.shape import Shape
 
 ANNOTATION_APPLIED = "resource-slack.io/applied"
 """Digest of the manifest without its count: tells whether an apply would change anything but the count."""
@@ -38,6 +40,9 @@ class Apply:
     after: int
     leaving: int = 0
     """How many bound placeholders go by it."""
+    force: bool = False
+    """Somebody has changed the template: take its fields back. The count is then the one that is there, so that it is
+    not taken from whoever holds it."""
 
     @property
     def name(self) -> str:
@@ -154,11 +159,14 @@ def decide(
             continue
         wanted = stamped(manifest(shape))
         before = replicas_of(found)
+        retired = before == shape.replicas == shape.count == 0
+        if not retired and _template_drifted(found, shape.shape):
+            first.append(Apply(_with_replicas(wanted, before), before, before, force=True))
         if shape.replicas < before:
             first += _shrink(shape, name, before, present, wanted, marked_since, now)
         elif shape.replicas > before:
             raising.append(Apply(wanted, before, shape.replicas))
-        elif before == 0 and shape.count == 0 and _empty(found, present):
+        elif retired and _empty(found, present):
             first.append(DeleteSet(name, found.metadata.uid or "", "retired"))
         else:
             if found.metadata.annotation(ANNOTATION_APPLIED) != wanted["metadata"]["annotations"][ANNOTATION_APPLIED]:
@@ -185,6 +193,25 @@ def _ours(replica_set: ReplicaSet, owner_uid: str) -> bool:
     """Whether it belongs to this very policy; one without an owner is taken in."""
     owner = replica_set.metadata.controller()
     return owner is None or owner.uid == owner_uid
+
+
+def _template_drifted(replica_set: ReplicaSet, shape: Shape) -> bool:
+    """Whether its new pods would be other than the shape that its name and annotation promise.
+
+    The digest does not tell: who patches a template leaves our annotation as it was.
+    """
+    template = replica_set.spec.template if replica_set.spec else None
+    spec = template.spec if template else None
+    if spec is None or spec.priority_class_name != shape.priority_class_name:
+        return True
+    try:
+        return effective_requests(spec) != dict(shape.requests)
+    except RequestError:
+        return True
+
+
+def _with_replicas(manifest: Manifest, replicas: int) -> Manifest:
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
 
 
 def _empty(replica_set: ReplicaSet, present: Present) -> bool:

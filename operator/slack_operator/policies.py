@@ -53,6 +53,27 @@ def kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
+def hide_missing_crd() -> None:
+    """Keep kopf's tracebacks of a 404 out of the log, but at debug level; may be called again.
+
+    When the CRD is deleted under its watch, kopf logs the same 404 twice, from its watcher and from the task above it.
+    The lister sees the same, says it in one line, and starts kopf again when the CRD is back.
+    """
+    for name in ("orchestration", "running"):
+        logging.getLogger(f"kopf._core.reactor.{name}").addFilter(_worth_a_line)
+
+
+def _worth_a_line(record: logging.LogRecord) -> bool:
+    return not _is_missing_crd(record.exc_info[1] if record.exc_info else None) or logging.getLogger(
+        "kopf"
+    ).isEnabledFor(logging.DEBUG)
+
+
+def _is_missing_crd(error: BaseException | None) -> bool:
+    """Whether it is kopf's error for a 404; it watches nothing but slackpolicies, and does not export the class."""
+    return getattr(error, "status", None) == 404
+
+
 def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.OperatorRegistry:
     """Give a registry with the one handler and our own way to log in."""
     registry = kopf.OperatorRegistry()
@@ -187,6 +208,7 @@ class PolicySource:
     def _run_kopf(self, stop: threading.Event) -> None:
         # it warns that signals are not its business outside the main thread, which is what we want
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+        hide_missing_crd()
         try:
             asyncio.run(
                 kopf.operator(
@@ -196,8 +218,8 @@ class PolicySource:
                     stop_flag=stop,
                 )
             )
-        except Exception:
-            if not stop.is_set():
+        except Exception as error:
+            if not stop.is_set() and not _is_missing_crd(error):
                 log.exception("kopf ended")
 
     def _stop_kopf(self) -> None:

@@ -93,6 +93,8 @@ def _read(files: str) -> tuple[dict[str, str], str, dict[str, Mapping[str, objec
             raise ConnectionFailed(f"kubeconfig {path}: cannot be read: {error.strerror}") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ConnectionFailed(f"kubeconfig {path}: not YAML{_place(error)}") from error
+        except RecursionError:
+            raise ConnectionFailed(f"kubeconfig {path}: no kubeconfig (it is nested too deeply)") from None
         if not isinstance(document, dict):
             raise ConnectionFailed(f"kubeconfig {path}: no kubeconfig (a mapping with contexts was expected)")
         current = current or str(document.get("current-context") or "")

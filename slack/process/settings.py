@@ -186,6 +186,10 @@ def _read(file: Path) -> dict[str, object]:
         raise BadSettings((f"settings file {file}: cannot be read: {error.strerror}",)) from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise BadSettings((f"settings file {file}: is no YAML",)) from None
+    except RecursionError:
+        raise BadSettings(
+            (f"settings file {file}: it is nested too deeply; expected keys such as lease-name",)
+        ) from None
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -83,7 +83,8 @@ class FakeApi:
             raise Crash
         refusal = self.refuse(verb, path)
         self.log.append((verb, path))
-        if refusal is not None:
+        force = bool((query or {}).get("force"))
+        if refusal is not None and not (force and refusal.causes):  # force knows no conflict over fields
             raise refusal
         if verb == "create":
             path = f"{path}/{body['metadata']['name']}"

@@ -1,6 +1,7 @@
 """Writes one by one: what they are remembered for, and what becomes of refusals."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,26 @@ def test_a_refused_apply_is_told_each_time_and_tried_once_a_minute() -> None:
     assert len(api.log) == 2  # another apply is another question
     clock.now += REFUSED_SECONDS
     hands.carry_out("web", [apply(2, 4)], {NAME: there(2)})
+    assert len(api.log) == 3
+
+
+def test_a_template_that_is_changed_back_at_each_write_is_told_and_tried_once_a_minute() -> None:
+    api, clock = FakeApi(), Clock()
+    hands = actuator(api, Displaced(), clock)
+    path = f"/apis/apps/v1/namespaces/slack/replicasets/{NAME}"
+    api.put(path, {"metadata": {"name": NAME, "generation": 3}, "spec": manifest(shape_plan(2))["spec"]})
+    seen = there(2)
+    seen.metadata.generation = 3
+    action = replace(apply(2, 2), force=True)
+    (first,) = hands.carry_out("web", [action], {NAME: seen})
+    assert NAME in first
+    assert "admission webhook" in first
+    assert hands.carry_out("web", [action], {NAME: seen}) == (first,)
+    assert len(api.log) == 1
+    assert hands.carry_out("web", [action, apply(2, 3)], {NAME: seen}) == (first,)
+    assert api.objects[path]["spec"]["replicas"] == 3  # the count is not held up by it
+    clock.now += REFUSED_SECONDS
+    hands.carry_out("web", [action], {NAME: seen})
     assert len(api.log) == 3
 
 

@@ -152,6 +152,60 @@ def test_another_image_is_applied_without_touching_the_count() -> None:
     assert decided(policy_plan(shape_plan(2)), present(found)) == [(2, 2)]
 
 
+def drifted(replicas: int, cpu: str | None = "10m", priority_class: str = "resource-slack") -> wire.ReplicaSet:
+    found = there(replicas)
+    assert found.spec is not None
+    requests: wire.Quantities = {"memory": "1Gi"}
+    if cpu is not None:
+        requests["cpu"] = cpu
+    container = wire.Container(name="placeholder", resources=wire.Resources(requests=requests))
+    spec = wire.PodSpec(containers=[container], priority_class_name=priority_class)
+    found.spec.template = wire.PodTemplate(spec=spec)
+    return found
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(drifted(2), id="other requests"),
+        pytest.param(drifted(2, cpu=None), id="a request is gone"),
+        pytest.param(drifted(2, cpu="what"), id="requests that cannot be read"),
+        pytest.param(drifted(2, cpu="1", priority_class="high"), id="another priority class"),
+    ],
+)
+def test_a_template_that_somebody_changed_is_applied_again_by_force_and_keeps_the_count(
+    found: wire.ReplicaSet,
+) -> None:
+    for planned in (1, 2, 3):
+        made = decide(
+            policy_plan(shape_plan(planned)),
+            present(found),
+            owner_uid="u",
+            manifest=manifest,
+            marked_since={},
+            now=NOW,
+        )
+        (again,) = [a for a in made if isinstance(a, Apply) and a.force]
+        assert (again.before, again.after, again.manifest["spec"]["replicas"]) == (2, 2, 2)
+        assert made[0] == again
+        assert [(a.before, a.after) for a in made[1:] if isinstance(a, Apply)] == [(2, planned)] * (planned != 2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        pytest.param(policy_plan(shape_plan(2)), drifted(2, cpu="1000m"), id="the same, written otherwise"),
+        pytest.param(policy_plan(shape_plan(2), act=False), drifted(2), id="may not act"),
+    ],
+)
+def test_a_template_that_requests_the_same_is_left_alone(plan: PolicyPlan, found: wire.ReplicaSet) -> None:
+    assert decided(plan, present(found)) == []
+
+
+def test_a_changed_template_does_not_keep_a_retired_set_alive() -> None:
+    assert decided(policy_plan(shape_plan(0)), present(drifted(0))) == [DeleteSet(NAME, "rs", "retired")]
+
+
 def test_the_digest_knows_everything_but_the_count() -> None:
     two, three = manifest(shape_plan(2)), manifest(shape_plan(3))
     assert digest(two) == digest(three)

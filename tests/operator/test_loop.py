@@ -254,6 +254,68 @@ def test_a_conflict_names_the_field_and_its_holder_in_status_and_is_not_asked_ag
     assert w.condition("web", "Ready")["status"] == "True"
 
 
+def held(field: str) -> Callable[[str, str], ApiError | None]:
+    return lambda verb, path: conflict(field) if verb == "apply" and "replicasets" in path else None
+
+
+def patch_cpu(w: World, cpu: str) -> str:
+    """As `kubectl patch rs` does; returns the ReplicaSet's name."""
+    ((name, replica_set),) = w.api.items("replicasets").items()
+    replica_set["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    replica_set["metadata"]["generation"] += 1
+    return name
+
+
+def cpu_of(w: World) -> str:
+    (replica_set,) = w.api.items("replicasets").values()
+    cpu: str = replica_set["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return cpu
+
+
+def test_a_template_patched_by_hand_is_put_right_even_against_its_new_holder() -> None:
+    w = world()
+    w.settle()
+    right = cpu_of(w)
+    patch_cpu(w, "10m")
+    w.api.refuse = held('.spec.template.spec.containers[name="placeholder"].resources.requests.cpu')
+    before = len(w.api.log)
+    w.settle()
+    assert cpu_of(w) == right
+    assert len([1 for verb, path in w.api.log[before:] if verb == "apply" and "replicasets" in path]) == 1
+    assert w.condition("web", "Ready")["status"] == "True"
+
+
+def test_putting_a_template_right_does_not_take_a_count_that_somebody_holds() -> None:
+    w = world()
+    w.settle()
+    right = cpu_of(w)
+    name = patch_cpu(w, "10m")
+    w.api.items("replicasets")[name]["spec"]["replicas"] = 7  # kubectl scale
+    w.api.refuse = held(".spec.replicas")
+    w.settle()
+    assert cpu_of(w) == right
+    assert w.replicas() == {name: 7}
+    ready = w.condition("web", "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
+    assert '.spec.replicas is held by "somebody"' in ready["message"]
+
+
+def test_a_conflict_tells_how_to_give_the_field_back() -> None:
+    w = world()
+    w.settle()
+    ((name, _),) = w.api.items("replicasets").items()
+    w.api.refuse = held(".spec.replicas")
+    w.apply_policy(policy("web", generation=2, extraCapacity={"minRate": 0.8}))
+    w.settle(5)
+    advice = f"to give it back: `kubectl delete replicaset {name} -n {NAMESPACE}`; the operator makes it again"
+    assert advice in w.condition("web", "Ready")["message"]
+    w.api.refuse = lambda _verb, _path: None
+    del w.api.objects[f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets/{name}"]
+    w.settle()
+    assert list(w.api.items("replicasets")) == [name]
+    assert w.condition("web", "Ready")["status"] == "True"
+
+
 def test_one_refused_policy_does_not_stop_another() -> None:
     w = World()
     for number in range(3):

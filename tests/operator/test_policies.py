@@ -1,5 +1,6 @@
-"""The desired-state map: lists, events, and their races."""
+"""The desired-state map: lists, events, and their races; and what of kopf's troubles reaches a user's log."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from slack_operator.policies import (
     CONFIRM_SECONDS,
     ERROR_SECONDS,
     PolicySource,
+    hide_missing_crd,
     kopf_registry,
     kopf_settings,
 )
@@ -161,3 +163,32 @@ def test_kopf_is_told_to_watch_only() -> None:
     handlers = list(registry._changing.get_all_handlers()) + list(registry._spawning.get_all_handlers())
     assert handlers == []
     assert len(list(registry._watching.get_all_handlers())) == 1
+
+
+class KopfError(Exception):
+    """As kopf's APIError."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("page not found")
+        self.status = status
+
+
+@pytest.mark.parametrize("name", ["orchestration", "running"])
+@pytest.mark.parametrize(
+    ("status", "level", "shown"), [(404, "WARNING", False), (404, "DEBUG", True), (403, "WARNING", True)]
+)
+def test_a_deleted_crd_logs_no_traceback_and_other_failures_of_kopf_do(
+    caplog: pytest.LogCaptureFixture, name: str, status: int, level: str, shown: bool
+) -> None:
+    hide_missing_crd()
+    hide_missing_crd()
+    logger = logging.getLogger(f"kopf._core.reactor.{name}")
+    assert len(logger.filters) == 1
+    with caplog.at_level(level, logger="kopf"):
+        try:
+            raise KopfError(status)
+        except KopfError as error:
+            logger.exception("Watcher for slackpolicies has failed: %s", error)
+        logger.error("something else")
+    assert ("Traceback" in caplog.text) is shown
+    assert "something else" in caplog.text
