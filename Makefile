@@ -8,6 +8,8 @@ READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRD     := charts/resource-slack/crds/slackpolicies.yaml
+BURST   := examples/scenarios/burst.yaml
+PICTURE := .cache/demo/burst.png
 # --at: the time at which the example cluster was written, so that the demo shows the same every day.
 EXAMPLE := -f examples/slackpolicy.yaml --snapshot examples/cluster.json --at 2026-01-15T10:00:00Z
 # `make -s` prints nothing but what goes wrong.
@@ -18,18 +20,21 @@ export UV_PYTHON_DOWNLOADS = never
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test check check-lint check-format check-types check-layers check-crds e2e bench \
-        crds example locks clean
+.PHONY: help setup demo demo-plan demo-cluster test coverage check check-lint check-format check-types check-layers \
+        check-crds e2e bench fidelity crds example locks clean
 .DELETE_ON_ERROR:
 
 help:
 	@printf '%s\n' \
-	  'make demo           what slack would be kept on an example cluster, in under a minute' \
+	  'make demo           one burst of pods simulated without slack and with it, in under a minute' \
+	  'make demo-plan      what slack would be kept on an example cluster' \
 	  'make test           unit, property and contract tests' \
+	  'make coverage       branch coverage of the planner and the cluster model, by their own tests' \
 	  'make check          lint, format, types, layers, generated files' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make bench          the benchmarks' \
+  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make crds locks     write what is generated: the CRD, the requirement locks' \
 	  'make clean          remove what make has made'
 
@@ -54,6 +59,20 @@ $(READY): requirements/dev.txt pyproject.toml | $(UV)
 # --- what a reader tries first ---------------------------------------------------------------------------------------
 
 demo: $(READY)
+	@mkdir -p .cache/demo
+	@printf '\n%s\n\n' 'The same three bursts of 12 pods on an autoscaled cluster, without slack and with it (a simulation; seconds):'
+	@echo '$$ resource-slack simulate --compare none,own $(BURST) --picture $(PICTURE)'
+	@$(BIN)/resource-slack simulate --compare none,own $(BURST) --picture $(PICTURE)
+	@printf '\n'
+	@printf '%s\n' \
+	  'Next:' \
+	  '  a rate for your own cluster    $(BIN)/resource-slack record --out trace.parquet --duration 24h' \
+	  '                                 $(BIN)/resource-slack tune --from-trace trace.parquet   (docs/choosing-a-rate.md)' \
+	  '  what would be kept right now   make demo-plan' \
+	  '  the whole loop, for real       make demo-cluster' \
+	  '  install                        README.md'
+
+demo-plan: $(READY)
 	@printf '\n%s\n\n' 'A cluster of 12 nodes with 32 workloads (examples/cluster.json) and a policy (examples/slackpolicy.yaml):'
 	@echo '$$ resource-slack plan $(EXAMPLE)'
 	@$(BIN)/resource-slack plan $(EXAMPLE)
@@ -78,6 +97,11 @@ demo-cluster: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) $(PYTEST_ARGS)
+
+# What decides must be shown by tests that run in the process: the floor is for these two rooms, each branch counted.
+coverage: $(READY)
+	@$(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) tests/planner tests/cluster \
+	  --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds
@@ -109,6 +133,11 @@ e2e: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
+
+# Karpenter always, the stock Cluster Autoscaler with CLUSTER_AUTOSCALER=path; ARGS='-o json' and the like go through.
+fidelity: $(READY)
+	@$(BIN)/python -m e2e.harness.build
+	@$(BIN)/python -m e2e.fidelity $(ARGS)
 
 # --- generated files -------------------------------------------------------------------------------------------------
 

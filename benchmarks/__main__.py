@@ -1,7 +1,7 @@
 """`make bench`: every benchmark, one after the other."""
 
-from benchmarks import decoding, planning
+from benchmarks import decoding, planning, simulator
 
-for benchmark in (decoding, planning):
+for benchmark in (decoding, planning, simulator):
     benchmark.main()
     print()

@@ -65,9 +65,12 @@ class Karpenter:
             karpenter.add_pool("default")
     """
 
-    def __init__(self, cluster: Backend, instance_types: Sequence[InstanceType] = (SMALL,)) -> None:
+    def __init__(
+        self, cluster: Backend, instance_types: Sequence[InstanceType] = (SMALL,), flags: Sequence[str] = ()
+    ) -> None:
         self._cluster = cluster
         self._types = instance_types
+        self._flags = flags
         self._program: Program | None = None
 
     def start(self) -> Self:
@@ -85,6 +88,7 @@ class Karpenter:
             f"--instance-types-file-path={types}",
             "--batch-idle-duration=200ms",  # its defaults of 1 s and 10 s gather pods for fewer, larger nodes
             "--batch-max-duration=2s",
+            *self._flags,
         ]
         user = self._cluster.user("karpenter", ["system:masters"])
         environment = {"KUBECONFIG": str(user.kubeconfig), "SYSTEM_NAMESPACE": "kube-system"}

@@ -33,7 +33,7 @@ class _Continue(msgspec.Struct):
     token: str = msgspec.field(default="", name="continue")
 
 
-class _Page(msgspec.Struct, Generic[T]):
+class Page(msgspec.Struct, Generic[T]):
     """One answer to a paginated list."""
 
     items: list[T] | None = None
@@ -41,11 +41,11 @@ class _Page(msgspec.Struct, Generic[T]):
 
 
 _WORKLOADS: tuple[tuple[str, str, str, Any], ...] = (
-    ("apps/v1", "deployments", "Deployment", _Page[wire.Deployment]),
-    ("apps/v1", "replicasets", "ReplicaSet", _Page[wire.ReplicaSet]),
-    ("apps/v1", "statefulsets", "StatefulSet", _Page[wire.StatefulSet]),
-    ("batch/v1", "jobs", "Job", _Page[wire.Job]),
-    ("batch/v1", "cronjobs", "CronJob", _Page[wire.CronJob]),
+    ("apps/v1", "deployments", "Deployment", Page[wire.Deployment]),
+    ("apps/v1", "replicasets", "ReplicaSet", Page[wire.ReplicaSet]),
+    ("apps/v1", "statefulsets", "StatefulSet", Page[wire.StatefulSet]),
+    ("batch/v1", "jobs", "Job", Page[wire.Job]),
+    ("batch/v1", "cronjobs", "CronJob", Page[wire.CronJob]),
 )
 
 
@@ -101,17 +101,17 @@ def from_api(kubeconfig: Path | None, context: str | None, *, now: float, placeh
     sets: list[wire.ReplicaSet] = []
     connection = connect(kubeconfig, context)
     try:
-        classes = _listed(connection, "scheduling.k8s.io/v1", "priorityclasses", _Page[wire.PriorityClass])
+        classes = listed(connection, "scheduling.k8s.io/v1", "priorityclasses", Page[wire.PriorityClass])
         columns.apply_priority_classes(("ADDED", one) for one in classes)
-        columns.apply_nodes(("ADDED", one) for one in _listed(connection, "v1", "nodes", _Page[wire.Node]))
+        columns.apply_nodes(("ADDED", one) for one in listed(connection, "v1", "nodes", Page[wire.Node]))
         for api_version, plural, kind, page in _WORKLOADS:
-            found: list[wire.Workload] = list(_listed(connection, api_version, plural, page))
+            found: list[wire.Workload] = list(listed(connection, api_version, plural, page))
             columns.apply_workloads(kind, (("ADDED", one) for one in found))
             sets += [one for one in found if isinstance(one, wire.ReplicaSet)]
-        pods = _listed(connection, "v1", "pods", _Page[wire.Pod], _UNFINISHED)
+        pods = listed(connection, "v1", "pods", Page[wire.Pod], _UNFINISHED)
         columns.apply_pods(("ADDED", one) for one in pods)
         try:
-            policies = list(_listed(connection, API_VERSION, "slackpolicies", _Page[dict[str, Any]]))
+            policies = list(listed(connection, API_VERSION, "slackpolicies", Page[dict[str, Any]]))
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -127,8 +127,8 @@ def from_api(kubeconfig: Path | None, context: str | None, *, now: float, placeh
     return Cluster(columns, tuple(named), _existing(sets, placeholder_namespace))
 
 
-def _listed(
-    connection: "Connection", api_version: str, plural: str, page_type: type[_Page[T]], field_selector: str = ""
+def listed(
+    connection: "Connection", api_version: str, plural: str, page_type: type[Page[T]], field_selector: str = ""
 ) -> Iterator[T]:
     """Yield every object of a kind, page by page."""
     from slack.kube.paths import resource_path

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slack.planner.policy import Policy
 
 STDIN = Path("-")
+_FIRST_YEAR, _LAST_YEAR = 1970, 9998
 BUILT_IN = "default"
 """Name of the policy that holds where there is none."""
 
@@ -149,6 +150,9 @@ def instant(text: str) -> float:
         value = None
     if value is None or value.tzinfo is None:
         raise UserError(f"--at: {text!r} is not a time with an offset, such as 2026-11-27T06:00:00Z")
+    # Schedules look hours and days around it, and Python's calendar ends with the years 1 and 9999.
+    if not _FIRST_YEAR <= value.year <= _LAST_YEAR:
+        raise UserError(f"--at: {text!r} is too far away; write a year from {_FIRST_YEAR} to {_LAST_YEAR}")
     return value.timestamp()
 
 
@@ -177,6 +181,10 @@ def _documents(path: Path) -> Iterator[tuple[str, Any]]:
         raise UserError(f"{name}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
     except ValueError as error:  # PyYAML builds dates by itself, and 2026-13-45 is none
         raise UserError(f"{name}: not YAML: {error}") from None
+    except RecursionError:
+        raise UserError(
+            f"{name}: it is nested too deeply; give a SlackPolicy, as in examples/slackpolicy.yaml"
+        ) from None
     if not documents:
         raise UserError(f"{name}: there is no SlackPolicy in it")
     for number, document in enumerate(documents, 1):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import typer
 
-from slack.cli import crd, explain, operator, plan, uninstall, version
-from slack.cli.problems import Command
+from slack.cli import crd, explain, operator, plan, record, simulate, tune, uninstall, version
+from slack.cli.problems import Command, output_checked
 
 app = typer.Typer(
     name="resource-slack",
@@ -18,7 +18,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (plan.plan, explain.explain, operator.operator, uninstall.uninstall, crd.crd, version.version):
+for _command in (
+    plan.plan,
+    explain.explain,
+    simulate.simulate,
+    tune.tune,
+    record.record,
+    operator.operator,
+    uninstall.uninstall,
+    crd.crd,
+    version.version,
+):
     app.command(cls=Command)(_command)
 
 
@@ -29,7 +39,8 @@ def program(argv0: str) -> str:
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name=program(sys.argv[0]))
+    with output_checked():
+        app(prog_name=program(sys.argv[0]))
 
 
 if __name__ == "__main__":

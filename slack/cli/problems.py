@@ -1,13 +1,14 @@
 """What a user is told when something is wrong: one clear line, an exit code, never a traceback.
 
 Every error that a room raises on purpose becomes its own text and exit code 2. Anything else is a mistake of ours: it
-is said in one line too, with the way to see the traceback, and exit code 1.
+is said in one line too, with the way to see the traceback, and exit code 1. So is output that cannot be written.
 """
 
+import errno
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import typer
@@ -16,6 +17,8 @@ from typer.core import TyperCommand
 BAD_INPUT = 2
 INFEASIBLE = 3
 OUR_MISTAKE = 1
+NOT_WRITTEN = 1
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _DEBUG = "RESOURCE_SLACK_DEBUG"
 
 
@@ -31,6 +34,8 @@ def _domain_errors() -> tuple[type[BaseException], ...]:
         ("slack.kube.errors", "KubeError"),
         ("slack.process.settings", "BadSettings"),
         ("slack.planner.explain", "NotFoundError"),
+        ("slack.simulator.scenario", "BadScenario"),
+        ("slack.simulator.traceformat", "BadTrace"),
     )
     found = (getattr(sys.modules.get(module), name, None) for module, name in names)
     return UserError, *(one for one in found if isinstance(one, type))
@@ -57,19 +62,51 @@ def _shielded(run: Callable[[], Any]) -> Any:
         sys.stdout.flush()  # here, where a reader that has gone is still ours to handle
         return result
     except BrokenPipeError:
-        # `| head` has what it wants: nobody is left to tell, and Python would complain once more at exit.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # `| head` has what it wants, and nobody is left to tell
         raise typer.Exit(0) from None
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
+        if _is_unwritable(error):
+            raise  # to `output_checked`, which sees what the command line library prints too
         if isinstance(error, _domain_errors()):
             _end(_text(error), BAD_INPUT)
         if os.environ.get(_DEBUG):
             raise
         problem = f"{type(error).__name__}: {error}"
         _end(f"this is a mistake in resource-slack: {problem} (set {_DEBUG}=1 to see where)", OUR_MISTAKE)
+
+
+@contextmanager
+def output_checked() -> Iterator[None]:
+    """Around the whole program: output that cannot be written is one line and no success, for help texts too."""
+    if sys.stdout is None:
+        # Closed by the caller (`>&-`). Python then drops what is printed; written to this, it fails as it should.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        if not _is_unwritable(error):
+            raise
+        _discard_output()
+        print(f"error: the output cannot be written: {(error.strerror or str(error)).lower()}", file=sys.stderr)
+        sys.exit(NOT_WRITTEN)
+
+
+def _is_unwritable(error: BaseException) -> bool:
+    """Whether writing to something that was open has failed; errors of opening a file have its name."""
+    return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere, or Python would complain once more at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Command(TyperCommand):

@@ -76,7 +76,7 @@ def _policy(out: Console, item: PolicyPlan) -> None:
     out.print(f"  planned  {_vector(item.planned, item.resources)}")
     shapes = [shape for shape in item.shapes if shape.count or shape.change.remove]
     if shapes:
-        _print_table(out, _shapes(shapes))
+        print_table(out, _shapes(shapes))
     if item.uncovered:
         out.print("  No room is kept for:")
         for one in item.uncovered[:_UNCOVERED_SHOWN]:
@@ -92,7 +92,8 @@ def _policy(out: Console, item: PolicyPlan) -> None:
         out.print(Text(f"  {', '.join(types)}{text}", style="yellow"), soft_wrap=True)
 
 
-def _print_table(out: Console, table: Table) -> None:
+def print_table(out: Console, table: Table) -> None:
+    """Print a table without blanks at the ends of lines where no terminal shows it."""
     if out.is_terminal:
         out.print(table)
         return

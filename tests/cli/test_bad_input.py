@@ -100,6 +100,11 @@ def test_a_snapshot_without_nodes_says_how_to_write_one(run: Run) -> None:
         (["--extra-capacity-min-rate", "-1"], "--extra-capacity-min-rate: input should be greater than or equal to 0"),
         (["--context", "prod"], "--snapshot: give either a snapshot file or a cluster"),
         (["--at", "tomorrow"], "--at: 'tomorrow' is not a time"),
+        (
+            ["--at", "9999-12-31T23:59:59Z"],
+            "--at: '9999-12-31T23:59:59Z' is too far away; write a year from 1970 to 9998",
+        ),
+        (["--at", "0001-01-01T00:00:00+14:00"], "write a year from 1970 to 9998"),
         (["-f", "missing.yaml"], "missing.yaml: cannot be read: no such file"),
         (["-f", "."], ".: cannot be read: is a directory"),
         (["-o", "xml"], "'xml'"),
@@ -125,6 +130,27 @@ def test_a_policy_file_that_is_no_yaml_or_holds_no_policy_is_refused(run: Run, c
         found = run("plan", "-f", path, "--snapshot", cluster)
         assert found.code == 2
         assert said in found.stderr
+
+
+def test_a_file_that_is_nested_without_end_is_refused(run: Run, cluster: Path, tmp_path: Path) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 100_000)
+    for args in (["plan", "--snapshot", cluster, "-f", path], ["plan", "--snapshot", path], ["simulate", path]):
+        found = run(*args)
+        assert found.code == 2
+        assert "deep.yaml: " in found.stderr
+        assert "nested too deeply" in found.stderr
+        assert len(found.stderr.splitlines()) == 1
+    found = run("operator", "--config", path)
+    assert found.code == 2
+    assert "nested too deeply" in found.stderr
+
+
+@pytest.mark.parametrize("at", ["1970-01-01T00:00:00+14:00", "9998-12-31T23:59:59-14:00"])
+def test_schedules_are_planned_at_the_ends_of_time(run: Run, policy: Policy, cluster: Path, at: str) -> None:
+    windows = [{"cron": "0 8 * * *", "duration": "1h", "minRate": 0.5, "timeZone": "Pacific/Kiritimati"}]
+    found = run("plan", "-f", policy({"extraCapacity": {"schedule": windows}}), "--snapshot", cluster, "--at", at)
+    assert (found.code, found.stderr) == (0, "")
 
 
 def test_policies_of_one_name_are_refused(run: Run, cluster: Path) -> None:

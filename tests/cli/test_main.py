@@ -40,6 +40,21 @@ def test_help_loads_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("args", [["crd"], ["version"], ["--help"], ["plan", "--help"]])
+@pytest.mark.parametrize(("to", "why"), [("/dev/full", "no space left on device"), ("&-", "bad file descriptor")])
+def test_output_that_cannot_be_written_is_one_line_and_no_success(args: list[str], to: str, why: str) -> None:
+    shell = ["bash", "-c", f'"$@" >{to}', "bash", str(COMMAND), *args]
+    found = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+    assert (found.returncode, found.stderr) == (1, f"error: the output cannot be written: {why}\n")
+
+
+def test_a_process_that_prints_nothing_needs_no_output() -> None:
+    shell = ["bash", "-c", '"$@" >&-', "bash", str(COMMAND), "operator", "--config", "none.yaml"]
+    found = subprocess.run(shell, stderr=subprocess.PIPE, text=True, check=False)
+    assert found.returncode == 2
+    assert "none.yaml" in found.stderr
+
+
 def test_the_version_is_one_line(run: Run) -> None:
     found = run("version")
     assert found.code == 0

@@ -1,0 +1,201 @@
+"""Where `simulate` and `tune` take a scenario from: a file, a trace, or a live cluster read once. Only reads.
+
+A problem of a scenario file names the field's path and its line.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slack.cli.inputs import name_of, read_bytes
+from slack.cli.problems import UserError
+
+if TYPE_CHECKING:
+    from slack.simulator.replay import Replayed
+    from slack.simulator.scenario import Scenario
+    from slack.simulator.traceformat import Trace
+
+_PATH = re.compile(r"^(?P<path>[\w\[\].]+): ")
+_PART = re.compile(r"\w+|\[\d+\]")
+
+
+def from_file(path: Path) -> "Scenario":
+    """Read a scenario file.
+
+    Raises:
+        UserError: for what is not YAML.
+        BadScenario: for what is no scenario, each problem with its field and line.
+    """
+    import yaml
+
+    from slack.simulator.scenario import BadScenario, parse_scenario
+
+    name, data = name_of(path), read_bytes(path)
+    try:
+        document = _json(data) or yaml.safe_load(data)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark is not None else ""
+        raise UserError(f"{name}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
+    except ValueError as error:  # PyYAML builds dates by itself, and 2026-13-45 is none
+        raise UserError(f"{name}: not YAML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{name}: it is nested too deeply; give a scenario, as in examples/scenarios") from None
+    if document is None:
+        raise UserError(f"{name}: there is no scenario in it; examples/scenarios has some")
+    try:
+        return parse_scenario(document, source=name)
+    except BadScenario as error:
+        root = yaml.compose(data, Loader=yaml.SafeLoader)
+        raise BadScenario(name, tuple(f"{problem}{_line(root, problem)}" for problem in error.problems)) from None
+
+
+def _json(data: bytes) -> Any:
+    """Return a JSON file's value, a hundred times faster than as YAML; None for what is not JSON."""
+    try:
+        return json.loads(data) if data.lstrip()[:1] == b"{" else None
+    except ValueError:
+        return None
+
+
+def save(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a scenario as JSON, one line a workload: those of a trace are long, the rest is for people to edit.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    from slack.process.whole_file import write_whole
+
+    texts = [f'"{key}": {json.dumps(value, indent=2)}' for key, value in document.items() if key != "workloads"]
+    workloads = ",\n".join(json.dumps(one) for one in document["workloads"])
+    texts.append(f'"workloads": [\n{workloads}\n]')
+    try:
+        write_whole(path, ("{\n" + ",\n".join(texts) + "\n}\n").encode())
+    except OSError as error:
+        raise UserError(f"--scenario-only: {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _line(root: Any, problem: str) -> str:
+    """Return ` (line 12)` for a problem that begins with a field's path; '' when the field is not in the file."""
+    match = _PATH.match(problem)
+    node, line = root, 0
+    for part in _PART.findall(match["path"]) if match else ():
+        found = _child(node, part)
+        if found is None:
+            break
+        node, line = found
+    return f" (line {line})" if line else ""
+
+
+def _child(node: Any, part: str) -> tuple[Any, int] | None:
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode) and part.startswith("["):
+        index = int(part[1:-1])
+        if index < len(node.value):
+            return node.value[index], node.value[index].start_mark.line + 1
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == part:
+                return value, key.start_mark.line + 1
+    return None
+
+
+def read_trace_file(path: Path) -> "Trace":
+    """Read a trace file.
+
+    Raises:
+        UserError: where it cannot be read, or the extra `traces` is not installed.
+        BadTrace: for what is no trace, with column and row.
+    """
+    need("pyarrow", "traces", "traces are Parquet files")
+    from slack.simulator.trace import read_trace
+
+    return read_trace(read_bytes(path), source=name_of(path))
+
+
+def from_trace(path: Path, prices: Mapping[str, float]) -> "Replayed":
+    """Return the scenario that plays a trace file again.
+
+    Raises:
+        UserError, BadTrace: as `read_trace_file`, and where its pods fit no node group.
+    """
+    from slack.simulator.replay import scenario_of
+
+    return scenario_of(read_trace_file(path), source=name_of(path), prices=prices)
+
+
+def from_cluster(
+    kubeconfig: Path | None,
+    context: str | None,
+    window: timedelta,
+    placeholder_namespace: str,
+    prices: Mapping[str, float],
+) -> "Replayed":
+    """Return the scenario of a live cluster: the pods and nodes there are, by when they came in the window.
+
+    What has gone meanwhile is not seen; a recording sees it.
+
+    Raises:
+        KubeError: when there is no usable configuration, no answer, or no permission.
+        UserError: when nothing has come in the window.
+    """
+    import time
+
+    from slack.cli.cluster import Page, listed
+    from slack.cluster import wire
+    from slack.kube.kubeconfig import connect
+    from slack.simulator.recording import Recording
+    from slack.simulator.replay import scenario_of
+
+    now = time.time()
+    recording = Recording(now - window.total_seconds(), placeholder_namespace)
+    connection = connect(kubeconfig, context)
+    try:
+        for node in listed(connection, "v1", "nodes", Page[wire.Node]):
+            recording.node_seen(node, now)
+        for pod in listed(connection, "v1", "pods", Page[wire.Pod]):
+            recording.pod_seen(pod, now)
+    finally:
+        connection.close()
+    trace = recording.trace(now)
+    if not any(not pod.initial and not pod.placeholder for pod in trace.pods):
+        raise UserError(
+            f"--window: no pod that still runs came in the last {window}; take a longer window, or record for a while: "
+            f"resource-slack record --out trace.parquet"
+        )
+    return scenario_of(trace, source="the cluster", prices=prices)
+
+
+def need(module: str, extra: str, why: str) -> None:
+    """Say how to install what an optional part needs.
+
+    Raises:
+        UserError: when it is not installed.
+    """
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UserError(f"{why}: this needs {module}; install it with: pip install 'resource-slack[{extra}]'")
+
+
+def prices_of(texts: list[str] | None) -> dict[str, float]:
+    """Read --price NAME=PER_HOUR, where NAME is a node group or an instance type.
+
+    Raises:
+        UserError: for anything else.
+    """
+    prices = {}
+    for text in texts or []:
+        name, _, value = text.rpartition("=")
+        try:
+            price = float(value)
+        except ValueError:
+            price = -1.0
+        if not name or not 0 <= price < float("inf"):
+            raise UserError(f"--price: {text!r}; write an instance type or node group and its price: m7i.large=0.1")
+        prices[name] = price
+    return prices

@@ -1,0 +1,1 @@
+"""The same planner over a modelled scheduler, ReplicaSet controller and autoscaler. Pure: no I/O, no clock."""

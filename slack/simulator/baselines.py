@@ -1,0 +1,244 @@
+"""What a comparison sets side by side: the scenario with another slack, named in one word each.
+
+none                            no slack
+own                             the slack that the scenario names
+rate=0.1                        the operator, with this rate
+cover=Everything                the operator, with this cover; combines: rate=0.1+cover=Everything
+static=10x500m/1Gi              a Deployment of pause pods
+static=auto                     the same, as many as cost what the operator costs
+proportional=1x500m/1Gi/16cores cluster-proportional-autoscaler: so many pods for every so many cores (or nodes)
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from slack.cluster.quantity import QuantityError, amount, format_cpu, format_memory
+from slack.planner.policy import CoverMode
+from slack.simulator.result import Result
+from slack.simulator.scenario import NoSlack, Policies, Proportional, Scenario, Slack, Static, Workload, problems_of
+
+CORE_HOURS = "core hours"
+Filler = TypeVar("Filler", Static, Proportional)
+_STATIC = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)")
+_PROPORTIONAL = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)/(?P<every>\d+(\.\d+)?)(?P<of>cores|nodes)")
+_MOST_FILLERS = 100_000
+
+
+class BadVariant(ValueError):
+    """A word of a comparison that cannot be read, with what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One column of a comparison."""
+
+    name: str
+    scenario: Scenario
+    equal_cost: bool = False
+    """Its count is to be found by `equal_cost_static`; until then it is 1."""
+
+
+def priced(scenario: Scenario) -> tuple[Scenario, str]:
+    """Return the scenario with a price on every node, and what it is in: '' for the scenario's own currency.
+
+    Where no group has a price, a core costs 1 an hour: a cost in core hours compares as well.
+    """
+    if any(group.price_per_hour for group in scenario.node_groups):
+        return scenario, ""
+    groups = tuple(
+        group.model_copy(update={"price_per_hour": group.allocatable["cpu"] / 1000}) for group in scenario.node_groups
+    )
+    return scenario.model_copy(update={"node_groups": groups}), CORE_HOURS
+
+
+def with_rate(scenario: Scenario, rate: float) -> Scenario:
+    """Return the scenario with every policy at one constant rate; all else of the policies stays."""
+    return _with_policies(scenario, rate=rate)
+
+
+def variants(words: str, scenario: Scenario) -> tuple[Variant, ...]:
+    """Read a comma-separated list.
+
+    Raises:
+        BadVariant: for a word that is none of those above.
+    """
+    found = tuple(variant(word.strip(), scenario) for word in words.split(",") if word.strip())
+    if not found:
+        raise BadVariant("it names nothing; write for example none,rate=0.1,static=auto")
+    names = [one.name for one in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise BadVariant(f"{twice!r} is given twice")
+    return found
+
+
+def variant(word: str, scenario: Scenario) -> Variant:
+    """Read one word.
+
+    Raises:
+        BadVariant: when it is none of those above, or its pods fit no node group.
+    """
+    key, _, value = word.partition("=")
+    if word == "none":
+        return Variant(word, _with_slack(scenario, NoSlack(kind="none")))
+    if word == "own":
+        return Variant(word, scenario)
+    if word == "static=auto":
+        return Variant(word, _with_slack(scenario, _like_largest(scenario)), equal_cost=True)
+    if key == "static":
+        slack: Slack = _static(word, value)
+    elif key == "proportional":
+        slack = _proportional(word, value)
+    elif key in ("rate", "cover"):
+        return Variant(word, _of_operator(word, scenario))
+    else:
+        raise BadVariant(
+            f"{word!r} is none of none, own, rate=0.1, cover=Everything, static=10x500m/1Gi, static=auto, "
+            f"proportional=1x500m/1Gi/16cores"
+        )
+    changed = _with_slack(scenario, slack)
+    problems = [problem for problem in problems_of(changed) if problem.startswith("slack")]
+    if problems:
+        raise BadVariant(f"{word!r}: {problems[0].removeprefix('slack.requests: ')}")
+    return Variant(word, changed)
+
+
+def equal_cost_static(scenario: Scenario, cost: float, run: Callable[[Scenario], Result]) -> tuple[Scenario, Result]:
+    """Return the static overprovisioner whose run costs most nearly as much as given: doubling, then bisection."""
+    slack = scenario.slack
+    assert isinstance(slack, Static)
+    tried: dict[int, tuple[Scenario, Result]] = {}
+
+    def cost_of(count: int) -> float:
+        changed = _with_slack(scenario, slack.model_copy(update={"count": count}))
+        tried[count] = (changed, run(changed))
+        return tried[count][1].cost
+
+    low, high = 0, 1
+    if cost_of(0) < cost:
+        while cost_of(high) < cost and high < _MOST_FILLERS:
+            low, high = high, min(high * 2, _MOST_FILLERS)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if cost_of(middle) < cost else (low, middle)
+    nearest = min(tried, key=lambda count: (abs(tried[count][1].cost - cost), count))
+    return tried[nearest]
+
+
+def described(slack: Slack) -> str:
+    """Return a slack in one word, as `variant` would read it where that is possible."""
+    if isinstance(slack, Static):
+        return f"static={slack.count}x{_box(slack.requests)}"
+    if isinstance(slack, Policies):
+        rates = {policy.spec.extra_capacity.min_rate for policy in slack.policies}
+        return f"rate={rates.pop():g}" if len(rates) == 1 and None not in rates else "operator"
+    return slack.kind
+
+
+def _box(requests: Mapping[str, int]) -> str:
+    return f"{format_cpu(requests.get('cpu', 0))}/{format_memory(requests.get('memory', 0))}"
+
+
+def _with_slack(scenario: Scenario, slack: Slack) -> Scenario:
+    return scenario.model_copy(update={"slack": slack})
+
+
+def _with_policies(scenario: Scenario, *, rate: float | None = None, cover: CoverMode | None = None) -> Scenario:
+    base = scenario.slack if isinstance(scenario.slack, Policies) else Policies()
+    policies = []
+    for policy in base.policies:
+        spec = policy.spec
+        if rate is not None:
+            constant = {"min_rate": rate, "replicas": None, "ladder": (), "schedule": ()}
+            spec = spec.model_copy(update={"extra_capacity": spec.extra_capacity.model_copy(update=constant)})
+        if cover is not None:
+            spec = spec.model_copy(update={"cover": spec.cover.model_copy(update={"mode": cover})})
+        policies.append(policy.model_copy(update={"spec": spec}))
+    return _with_slack(scenario, base.model_copy(update={"policies": tuple(policies)}))
+
+
+def _of_operator(word: str, scenario: Scenario) -> Scenario:
+    rate: float | None = None
+    cover: CoverMode | None = None
+    for part in word.split("+"):
+        key, _, value = part.partition("=")
+        if key == "rate":
+            rate = _rate(word, value)
+        elif key == "cover" and value in list(CoverMode):
+            cover = CoverMode(value)
+        else:
+            raise BadVariant(f"{word!r}: {part!r} is neither rate=0.1 nor cover={'|'.join(CoverMode)}")
+    return _with_policies(scenario, rate=rate, cover=cover)
+
+
+def _rate(word: str, text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 10:
+        raise BadVariant(f"{word!r}: {text!r} is not a rate from 0 to 10; 0.1 is ten percent")
+    return rate
+
+
+def _static(word: str, text: str) -> Static:
+    match = _STATIC.fullmatch(text)
+    if match is None:
+        raise BadVariant(f"{word!r}: write the count, cpu and memory as in static=10x500m/1Gi, or static=auto")
+    return _checked(word, Static, kind="static", count=int(match["count"]), requests=_requests(word, match))
+
+
+def _proportional(word: str, text: str) -> Proportional:
+    match = _PROPORTIONAL.fullmatch(text)
+    if match is None:
+        raise BadVariant(f"{word!r}: write pods, cpu, memory and for how much, as in proportional=1x500m/1Gi/16cores")
+    count, every = int(match["count"]), float(match["every"])
+    if not count or not every:
+        raise BadVariant(f"{word!r}: both numbers must be more than 0")
+    field = "cores_per_replica" if match["of"] == "cores" else "nodes_per_replica"
+    values = {"kind": "proportional", "requests": _requests(word, match), field: every / count}
+    return _checked(word, Proportional, **values)
+
+
+def _requests(word: str, match: "re.Match[str]") -> dict[str, str]:
+    for resource in ("cpu", "memory"):
+        try:
+            amount(resource, match[resource])
+        except QuantityError as error:
+            raise BadVariant(f"{word!r}: {error}") from None
+    return {"cpu": match["cpu"], "memory": match["memory"]}
+
+
+def _checked(word: str, model: type[Filler], **values: Any) -> Filler:
+    try:
+        return model(**values)
+    except ValidationError as error:
+        raise BadVariant(f"{word!r}: {error.errors()[0]['msg']}") from None
+
+
+def _like_largest(scenario: Scenario) -> Static:
+    """Return one filler as large as the largest pod, where that pod may go: what people set by hand."""
+    largest = max(scenario.workloads, key=lambda one: (not one.node_selector, _share(one, scenario), one.name))
+    plain = {name: f"{value}m" if name == "cpu" else str(value) for name, value in largest.requests.items()}
+    return Static(
+        kind="static",
+        count=1,
+        requests=plain,  # type: ignore[arg-type]
+        node_selector=largest.node_selector,
+        tolerations=largest.tolerations,
+    )
+
+
+def _share(workload: Workload, scenario: Scenario) -> float:
+    """Return the dominant share that one pod takes of the largest node."""
+    return max(
+        (
+            value / max(max(group.allocatable.get(name, 0) for group in scenario.node_groups), 1)
+            for name, value in workload.requests.items()
+        ),
+        default=0.0,
+    )

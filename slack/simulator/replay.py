@@ -1,0 +1,221 @@
+"""A recorded trace as a scenario: its arrivals again, on node groups that start as fast as its nodes did.
+
+What was there when the recording began comes at the start of a warm-up, the recording itself after it. What a
+scenario cannot say (required node affinity with several values, topology spread) is left out, and said in the notes.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from slack.cluster.constraints import HOSTNAME
+from slack.simulator.scenario import BadScenario, Scenario, parse_scenario
+from slack.simulator.seen_nodes import distinct, named, node_groups, parsed, quantities
+from slack.simulator.traceformat import BadTrace, PodRow, Trace
+
+WARM_UP = timedelta(minutes=20)
+"""Long enough for nodes to start and for one unneeded time (10m) of the autoscaler to pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The scenario, and what of the recording it leaves out."""
+
+    scenario: Scenario
+    notes: tuple[str, ...]
+    document: Mapping[str, Any]
+    """The scenario as a file has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """What equal pods share."""
+
+    namespace: str
+    workload: str
+    cpu_millis: int
+    memory_bytes: int
+    requests_json: str
+    constraints_json: str
+    priority: int
+    preempts: bool
+
+
+def scenario_of(
+    trace: Trace, *, source: str, warm_up: timedelta = WARM_UP, prices: Mapping[str, float] | None = None
+) -> Replayed:
+    """Return the scenario that plays a trace again.
+
+    Args:
+        trace: the recording.
+        source: what to call it in complaints.
+        warm_up: how long the cluster runs before the recording's first moment.
+        prices: price per hour by instance type or by group name.
+
+    Raises:
+        BadTrace: when its pods fit none of its node groups, with the first row.
+    """
+    notes: list[str] = []
+    pods = [pod for pod in trace.pods if not pod.placeholder]
+    groups = node_groups(trace, _asked_labels(pods), prices or {})
+    workloads = _workloads(pods, groups, warm_up.total_seconds(), notes)
+    karpenter = any("karpenter.sh/nodepool" in group["labels"] for group in groups)
+    document: dict[str, Any] = {
+        "name": "recorded",
+        "startsAt": (trace.started_at - warm_up).isoformat(),
+        "duration": _written(timedelta(seconds=math.ceil(trace.seconds)) + warm_up),
+        "warmUp": _written(warm_up),
+        "nodeGroups": groups,
+        "autoscaler": {"kind": "karpenter" if karpenter else "clusterAutoscaler"},
+    }
+    kept = workloads
+    try:
+        scenario = parse_scenario({**document, "workloads": [spec for spec, _ in workloads]}, source=source)
+    except BadScenario as error:
+        kept = _without_hopeless(error, workloads)
+        if not kept:
+            raise BadTrace(source, tuple(_of_rows(text, workloads, trace) for text in error.problems)) from None
+        notes += [
+            f"{_pods(rows)} of {spec['name']} never started and fit no node seen: left out"
+            for spec, rows in workloads
+            if (spec, rows) not in kept
+        ]
+        scenario = parse_scenario({**document, "workloads": [spec for spec, _ in kept]}, source=source)
+    return Replayed(scenario, tuple(notes), {**document, "workloads": [spec for spec, _ in kept]})
+
+
+def _written(value: timedelta) -> str:
+    return f"{round(value.total_seconds())}s"
+
+
+def _asked_labels(pods: Iterable[PodRow]) -> frozenset[str]:
+    """Return the label keys that some pod's node selector names."""
+    return frozenset(key for text in {pod.constraints_json for pod in pods} for key in _selector(parsed(text))[0])
+
+
+def _selector(constraints: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
+    """Return the node selector, required affinity with single values included, and whether that was all of it."""
+    selector = dict(constraints.get("nodeSelector") or {})
+    affinity = constraints.get("affinity") or {}
+    node = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = node.get("nodeSelectorTerms") or []
+    whole = len(terms) <= 1
+    for one in (terms[0].get("matchExpressions") or []) if len(terms) == 1 else []:
+        if one.get("operator") == "In" and len(one.get("values") or []) == 1:
+            selector[one["key"]] = one["values"][0]
+        else:
+            whole = False
+    pinned = selector.pop(HOSTNAME, None) is not None
+    return selector, whole and not pinned and not constraints.get("topologySpreadConstraints")
+
+
+def _avoids_itself(constraints: Mapping[str, Any]) -> bool:
+    anti = ((constraints.get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or []
+    return any(term.get("topologyKey") == HOSTNAME for term in anti)
+
+
+def _workloads(
+    pods: Sequence[PodRow], groups: Sequence[Mapping[str, Any]], warm_up: float, notes: list[str]
+) -> list[tuple[dict[str, Any], list[PodRow]]]:
+    """Return workloads, each with its rows. Single pods of one form (bare pods, unique jobs) are one workload."""
+    alike: dict[_Pods, list[PodRow]] = defaultdict(list)
+    for pod in pods:
+        alike[_key(pod, pod.workload)].append(pod)
+    merged: dict[_Pods, list[PodRow]] = defaultdict(list)
+    for key, rows in alike.items():
+        kind = key.workload.partition("/")[0]
+        single = len(rows) == 1 and kind not in ("deploy", "sts")
+        merged[_key(rows[0], f"{kind}/single-{kind}s") if single else key] += rows
+    taints = {(taint["key"], taint["effect"]) for group in groups for taint in group["taints"]}
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    found = []
+    for key, rows in merged.items():
+        constraints = parsed(key.constraints_json)
+        selector, whole = _selector(constraints)
+        name = distinct(named(key.workload.partition("/")[2]), names[key.namespace])
+        if not whole:
+            notes.append(f"{key.namespace}/{key.workload}: its node affinity or topology spread is left out")
+        requests = {"cpu": key.cpu_millis, "memory": key.memory_bytes, **parsed(key.requests_json)}
+        spec = {
+            "name": name,
+            "namespace": named(key.namespace),
+            "requests": quantities(requests),
+            "nodeSelector": selector,
+            "tolerations": _tolerations(constraints, taints),
+            "antiAffinity": "hostname" if _avoids_itself(constraints) else "none",
+            "priority": min(key.priority, 1_000_000_000),
+            "preempts": key.preempts,
+            "arrivals": {"kind": "replay", "rows": [_arrival(row, warm_up) for row in rows]},
+        }
+        found.append((spec, rows))
+    return found
+
+
+def _key(pod: PodRow, workload: str) -> _Pods:
+    return _Pods(
+        pod.namespace,
+        workload,
+        pod.cpu_millis,
+        pod.memory_bytes,
+        pod.requests_json,
+        pod.constraints_json,
+        pod.priority,
+        pod.preempts,
+    )
+
+
+def _arrival(row: PodRow, warm_up: float) -> tuple[float, float | None]:
+    if row.initial:
+        return 0.0, None if row.life_seconds is None else row.life_seconds + warm_up
+    return row.time_seconds + warm_up, row.life_seconds
+
+
+def _tolerations(constraints: Mapping[str, Any], taints: set[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return tolerations; one without a key tolerates each taint there is."""
+    found = []
+    for one in constraints.get("tolerations") or []:
+        if one.get("key"):
+            value = {"value": one.get("value") or ""} if one.get("operator") != "Exists" else {}
+            operator = {"operator": one.get("operator") or "Equal"}
+            found.append({"key": one["key"], "effect": one.get("effect") or "", **operator, **value})
+        else:
+            found += [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
+    return [one for one in found if one["operator"] in ("Equal", "Exists")]
+
+
+_WORKLOAD = re.compile(r"^workloads\[(\d+)\]")
+
+
+def _without_hopeless(
+    error: BadScenario, workloads: list[tuple[dict[str, Any], list[PodRow]]]
+) -> list[tuple[dict[str, Any], list[PodRow]]]:
+    """Leave out workloads that never started and that no node seen could take; [] where that is not all."""
+    bad = set()
+    for problem in error.problems:
+        match = _WORKLOAD.match(problem)
+        if match is None or any(row.bound_seconds is not None for row in workloads[int(match[1])][1]):
+            return []
+        bad.add(int(match[1]))
+    return [one for number, one in enumerate(workloads) if number not in bad]
+
+
+def _of_rows(problem: str, workloads: list[tuple[dict[str, Any], list[PodRow]]], trace: Trace) -> str:
+    """Name the row instead of the scenario's field, which nobody has written."""
+    match = _WORKLOAD.match(problem)
+    if match is None:
+        return problem
+    first = workloads[int(match[1])][1][0]
+    row = trace.pods.index(first)
+    field, _, why = problem.partition(": ")
+    column = "constraints_json" if "Selector" in field else "cpu_millis"
+    return f"column {column}, pod row {row} ({first.namespace}/{first.workload}): {why}"
+
+
+def _pods(rows: Sequence[PodRow]) -> str:
+    return "1 pod" if len(rows) == 1 else f"{len(rows)} pods"

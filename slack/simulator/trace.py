@@ -1,0 +1,283 @@
+"""A trace as Parquet bytes and back. Nothing is guessed: what is wrong is refused with its column and row.
+
+Needs pyarrow (the extra `traces`), which is imported when it is used.
+"""
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from slack.simulator.traceformat import METADATA_KEY, VERSION, BadTrace, NodeRow, PodRow, RowKind, Source, Trace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS: tuple[tuple[str, str, bool], ...] = (
+    ("kind", "string", False),
+    ("time_seconds", "double", False),
+    ("initial", "bool", False),
+    ("namespace", "string", True),
+    ("workload", "string", True),
+    ("node", "string", True),
+    ("cpu_millis", "int64", False),
+    ("memory_bytes", "int64", False),
+    ("requests_json", "string", True),
+    ("constraints_json", "string", True),
+    ("priority", "int32", True),
+    ("preempts", "bool", True),
+    ("bound_seconds", "double", True),
+    ("life_seconds", "double", True),
+    ("labels_json", "string", True),
+    ("taints_json", "string", True),
+    ("daemon_json", "string", True),
+    ("ready_seconds", "double", True),
+)
+"""Name, Arrow type, whether it may be null."""
+_NOT_NEGATIVE = ("time_seconds", "cpu_millis", "memory_bytes", "bound_seconds", "life_seconds", "ready_seconds")
+_JSON = {"requests_json": dict, "constraints_json": dict, "labels_json": dict, "daemon_json": dict, "taints_json": list}
+_POD_ONLY = ("namespace", "workload")
+_RECORD_AGAIN = "record it again with `resource-slack record`"
+
+
+def write_trace(trace: Trace) -> bytes:
+    """Return a trace as a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = {
+        "version": VERSION,
+        "started_at": trace.started_at.isoformat(),
+        "ended_at": trace.ended_at.isoformat(),
+        "source": trace.source,
+    }
+    rows = [_pod_values(pod) for pod in trace.pods] + [_node_values(node) for node in trace.nodes]
+    schema = _schema().with_metadata({METADATA_KEY: json.dumps(about).encode()})
+    table = pa.table({name: [row.get(name) for row in rows] for name, _, _ in _COLUMNS}, schema=schema)
+    out = pa.BufferOutputStream()
+    pq.write_table(table, out, compression="zstd")
+    return bytes(out.getvalue())
+
+
+def read_trace(data: bytes, *, source: str) -> Trace:
+    """Read a Parquet file that `write_trace` has written.
+
+    Args:
+        data: the file.
+        source: what to call it in complaints.
+
+    Raises:
+        BadTrace: for what is cut off, of another version or schema, or holds values that cannot be.
+    """
+    table = _table(data, source)
+    started, ended, origin = _about(table.schema.metadata or {}, source)
+    problems = _schema_problems(table.schema)
+    if not problems:
+        problems = _value_problems(table, (ended - started).total_seconds())
+    if problems:
+        raise BadTrace(source, tuple(problems))
+    pods: list[PodRow] = []
+    nodes: list[NodeRow] = []
+    for batch in table.to_batches(10_000):
+        for row in batch.to_pylist():
+            if row["kind"] == RowKind.NODE:
+                nodes.append(_node(row))
+            else:
+                pods.append(_pod(row))
+    return Trace(started, ended, origin, tuple(sorted(pods, key=_time)), tuple(sorted(nodes, key=_time)))
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    return pa.schema([pa.field(name, pa.type_for_alias(kind), nullable=null) for name, kind, null in _COLUMNS])
+
+
+def _time(row: PodRow | NodeRow) -> float:
+    return row.time_seconds
+
+
+def _pod_values(pod: PodRow) -> dict[str, Any]:
+    return {
+        "kind": str(RowKind.PLACEHOLDER if pod.placeholder else RowKind.POD),
+        "time_seconds": pod.time_seconds,
+        "initial": pod.initial,
+        "namespace": pod.namespace,
+        "workload": pod.workload,
+        "node": pod.node or None,
+        "cpu_millis": pod.cpu_millis,
+        "memory_bytes": pod.memory_bytes,
+        "requests_json": pod.requests_json or None,
+        "constraints_json": pod.constraints_json or None,
+        "priority": pod.priority,
+        "preempts": pod.preempts,
+        "bound_seconds": pod.bound_seconds,
+        "life_seconds": pod.life_seconds,
+    }
+
+
+def _node_values(node: NodeRow) -> dict[str, Any]:
+    return {
+        "kind": str(RowKind.NODE),
+        "time_seconds": node.time_seconds,
+        "initial": node.initial,
+        "node": node.name,
+        "cpu_millis": node.cpu_millis,
+        "memory_bytes": node.memory_bytes,
+        "requests_json": node.requests_json or None,
+        "labels_json": node.labels_json or None,
+        "taints_json": node.taints_json or None,
+        "daemon_json": node.daemon_json or None,
+        "ready_seconds": node.ready_seconds,
+        "life_seconds": node.life_seconds,
+    }
+
+
+def _pod(row: dict[str, Any]) -> PodRow:
+    return PodRow(
+        time_seconds=row["time_seconds"],
+        namespace=row["namespace"],
+        workload=row["workload"],
+        cpu_millis=row["cpu_millis"],
+        memory_bytes=row["memory_bytes"],
+        requests_json=row["requests_json"] or "",
+        constraints_json=row["constraints_json"] or "",
+        priority=row["priority"] or 0,
+        preempts=row["preempts"] is not False,
+        placeholder=row["kind"] == RowKind.PLACEHOLDER,
+        initial=row["initial"],
+        bound_seconds=row["bound_seconds"],
+        life_seconds=row["life_seconds"],
+        node=row["node"] or "",
+    )
+
+
+def _node(row: dict[str, Any]) -> NodeRow:
+    return NodeRow(
+        name=row["node"],
+        time_seconds=row["time_seconds"],
+        labels_json=row["labels_json"] or "",
+        taints_json=row["taints_json"] or "",
+        cpu_millis=row["cpu_millis"],
+        memory_bytes=row["memory_bytes"],
+        requests_json=row["requests_json"] or "",
+        daemon_json=row["daemon_json"] or "",
+        initial=row["initial"],
+        ready_seconds=row["ready_seconds"],
+        life_seconds=row["life_seconds"],
+    )
+
+
+def _table(data: bytes, source: str) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not data:
+        raise BadTrace(source, (f"it is empty; {_RECORD_AGAIN}",))
+    if data[:4] != b"PAR1":
+        raise BadTrace(source, (f"it is not Parquet (it does not begin with PAR1); {_RECORD_AGAIN}",))
+    if data[-4:] != b"PAR1":
+        raise BadTrace(source, (f"it is cut off: Parquet's end is missing; copy the whole file or {_RECORD_AGAIN}",))
+    try:
+        return pq.read_table(pa.BufferReader(data), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadTrace(source, (f"it is damaged: {first.rstrip('.')}; {_RECORD_AGAIN}",)) from None
+
+
+def _about(metadata: dict[bytes, bytes], source: str) -> tuple[datetime, datetime, Source]:
+    raw = metadata.get(METADATA_KEY)
+    if raw is None:
+        raise BadTrace(source, (f"it is Parquet, but no trace: its metadata lacks {METADATA_KEY.decode()}",))
+    try:
+        about = json.loads(raw)
+        version = about["version"]
+    except (ValueError, KeyError, TypeError):
+        raise BadTrace(source, (f"metadata {METADATA_KEY.decode()}: cannot be read; {_RECORD_AGAIN}",)) from None
+    if version != VERSION:
+        raise BadTrace(source, (f"metadata version: is {version!r}; this resource-slack reads {VERSION}",))
+    times = []
+    for name in ("started_at", "ended_at"):
+        try:
+            times.append(datetime.fromisoformat(about[name]))
+        except (ValueError, KeyError, TypeError):
+            raise BadTrace(source, (f"metadata {name}: is not a time",)) from None
+        if times[-1].tzinfo is None:
+            raise BadTrace(source, (f"metadata {name}: has no offset",))
+    if times[1] <= times[0]:
+        raise BadTrace(source, ("metadata ended_at: is not after started_at; nothing was recorded",))
+    if about.get("source") not in ("watch", "prometheus"):
+        raise BadTrace(source, (f"metadata source: is {about.get('source')!r}, neither watch nor prometheus",))
+    return times[0], times[1], about["source"]
+
+
+def _schema_problems(schema: "pa.Schema") -> list[str]:
+    import pyarrow as pa
+
+    wanted = {name: pa.type_for_alias(kind) for name, kind, _ in _COLUMNS}
+    problems = [f"column {name}: is missing" for name in wanted if name not in schema.names]
+    problems += [f"column {name}: unknown column" for name in schema.names if name not in wanted]
+    problems += [
+        f"column {name}: is {schema.field(name).type}, not {kind}"
+        for name, kind in wanted.items()
+        if name in schema.names and schema.field(name).type != kind
+    ]
+    return problems
+
+
+def _value_problems(table: "pa.Table", seconds: float) -> list[str]:
+    """Return at most one problem a column, with its first row (counted from 0, as data frames do)."""
+    if table.num_rows == 0:
+        return ["it has no rows: nothing was recorded"]
+    columns = {name: table.column(name).to_pylist() for name, _, _ in _COLUMNS}
+    kinds = columns["kind"]
+    known = {str(kind) for kind in RowKind}
+    for row, kind in enumerate(kinds):
+        if kind not in known:
+            return [f"column kind, row {row}: {kind!r} is none of {', '.join(sorted(known))}"]
+    problems = []
+    for name, _, may_be_null in _COLUMNS:
+        check = _check_of(name, may_be_null, seconds)
+        for row, value in enumerate(columns[name]):
+            wrong = check(value, kinds[row])
+            if wrong:
+                problems.append(f"column {name}, row {row}: {wrong}")
+                break
+    if str(RowKind.NODE) not in kinds:
+        problems.append("column kind: there is no node in it; without nodes there is nothing to simulate")
+    if str(RowKind.POD) not in kinds:
+        problems.append("column kind: there is no pod in it; nothing was recorded")
+    return problems
+
+
+def _check_of(name: str, may_be_null: bool, seconds: float) -> Any:
+    texts: dict[str, str] = {}  # JSON columns hold few distinct texts: each is read once
+
+    def check(value: Any, kind: str) -> str:
+        if value is None:
+            needed = (
+                not may_be_null
+                or (name in _POD_ONLY and kind != RowKind.NODE)
+                or (name == "node" and kind == RowKind.NODE)
+            )
+            return "is null" if needed else ""
+        if name in _NOT_NEGATIVE and not 0 <= value < float("inf"):
+            return f"{value!r} is negative" if value < 0 else f"{value!r} is not a number"
+        if name == "time_seconds" and value > seconds + 1:
+            return f"{value!r} is after the recording's end ({seconds:g})"
+        if name in _JSON:
+            if value not in texts:
+                texts[value] = _json_problem(value, _JSON[name])
+            return texts[value]
+        return ""
+
+    return check
+
+
+def _json_problem(text: str, wanted: type) -> str:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return f"{text[:60]!r} is not JSON"
+    if not isinstance(value, wanted):
+        return f"{text[:60]!r} is not a JSON {'object' if wanted is dict else 'list'}"
+    return ""

@@ -1,0 +1,28 @@
+from pathlib import PurePath
+
+import pytest
+
+from slack.simulator.picture import format_of, rate_curve, timeline
+from slack.simulator.tune import tune
+from tests.simulator.test_tune import Model
+from tests.simulator.toys import result
+
+RUNS = [("none", result()), ("rate=0.1", result(ratio=1.0, slack="policies"))]
+
+
+@pytest.mark.parametrize(("picture_format", "first"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_a_timeline_is_drawn_and_the_same_runs_give_the_same_bytes(picture_format: str, first: bytes) -> None:
+    drawn = timeline(RUNS, picture_format)
+    assert drawn.startswith(first)
+    assert drawn == timeline(RUNS, picture_format)
+
+
+def test_a_rate_curve_is_drawn_also_where_nothing_was_chosen() -> None:
+    for largest in (1.0, 0.1):
+        curve = tune(0.9, (1, 2), Model(0.5), largest=largest)
+        assert rate_curve(curve, "svg", currency="core hours") == rate_curve(curve, "svg", currency="core hours")
+
+
+@pytest.mark.parametrize(("name", "expected"), [("a.png", "png"), ("a.SVG", "svg"), ("a.jpg", None), ("a", None)])
+def test_the_format_is_in_the_name(name: str, expected: str | None) -> None:
+    assert format_of(PurePath(name)) == expected

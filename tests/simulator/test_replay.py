@@ -1,0 +1,132 @@
+import json
+import math
+from datetime import timedelta
+
+import pytest
+
+from slack.simulator.distributions import Constant, Lognormal
+from slack.simulator.engine import simulate
+from slack.simulator.load import Replay
+from slack.simulator.replay import scenario_of
+from slack.simulator.seen_nodes import start_up, start_up_seconds
+from slack.simulator.traceformat import BadTrace
+from tests.simulator.traces import GIB, burst_trace, node, pod, trace
+
+WARM = timedelta(minutes=10)
+
+
+def test_a_trace_becomes_its_arrivals_on_its_nodes() -> None:
+    scenario = scenario_of(burst_trace(), source="t", warm_up=WARM, prices={"m7i.xlarge": 0.2}).scenario
+    (group,) = scenario.node_groups
+    assert (group.name, group.initial, group.price_per_hour) == ("m7i-xlarge", 1, 0.2)
+    assert group.allocatable == {"cpu": 4000, "memory": 16 * GIB, "pods": 58}
+    assert scenario.duration == timedelta(minutes=70)
+    api, crunch = scenario.workloads
+    assert isinstance(api.arrivals, Replay)
+    assert api.arrivals.rows == ((0.0, None),) * 6
+    assert isinstance(crunch.arrivals, Replay)
+    assert crunch.arrivals.rows[0] == (1200.0, 300.0)
+    assert len(crunch.arrivals.rows) == 8
+
+
+def test_a_replayed_trace_measures_what_was_recorded_and_not_what_was_there_before() -> None:
+    result = simulate(scenario_of(burst_trace(), source="t", warm_up=WARM).scenario)
+    assert result.total.pods == 8
+    assert result.measured_seconds == 3600
+
+
+def test_a_nodes_start_began_when_the_first_pod_waited_for_it() -> None:
+    # asked for by a pod of 600 s, registered at 640 s, ready at 680 s; half a scan interval is the autoscaler's
+    assert start_up_seconds(burst_trace()) == {"n-1": pytest.approx(75.0)}
+
+
+def test_placeholders_tell_of_node_starts_too_and_are_no_arrivals() -> None:
+    waiting = pod(100.0, placeholder=True, bound_seconds=61.0, node="n-1")
+    seen = trace(pod(5.0), waiting, node(), node("n-1", 140.0, ready_seconds=20.0))
+    assert start_up_seconds(seen) == {"n-1": pytest.approx(55.0)}
+    assert [one.name for one in scenario_of(seen, source="t").scenario.workloads] == ["api"]
+
+
+def test_a_pod_that_waited_for_something_else_says_nothing_of_the_node() -> None:
+    late = pod(100.0, bound_seconds=10.0, node="n-1")  # bound before the node was ready: a static view
+    seen = trace(late, node(), node("n-1", 140.0, ready_seconds=20.0))
+    assert start_up_seconds(seen) == {"n-1": 20.0}
+
+
+def test_start_up_times_become_the_distribution_that_was_seen() -> None:
+    from pydantic import TypeAdapter
+
+    from slack.simulator.distributions import StartUp
+
+    parse = TypeAdapter(StartUp).validate_python
+    assert parse(start_up([])) == Constant(seconds=90.0)
+    assert parse(start_up([60.0, 60.0])) == Constant(seconds=60.0)
+    found = parse(start_up([50.0, 100.0]))
+    assert isinstance(found, Lognormal)
+    assert found.median_seconds == pytest.approx(math.sqrt(5000), abs=0.01)
+    assert found.max_seconds == 100.0
+
+
+def test_nodes_of_nearly_one_size_are_one_group_and_others_are_not() -> None:
+    nodes = [node("a", memory_bytes=16 * GIB), node("b", memory_bytes=16 * GIB - 4096), node("c", cpu_millis=8000)]
+    groups = scenario_of(trace(pod(), *nodes), source="t").scenario.node_groups
+    assert [(group.name, group.initial) for group in groups] == [("m7i-xlarge", 2), ("m7i-xlarge-2", 1)]
+    assert groups[0].allocatable["memory"] == 16 * GIB - 4096
+
+
+def test_constraints_are_kept_as_far_as_a_scenario_knows_them() -> None:
+    constraints = {
+        "nodeSelector": {"pool": "web"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+            }
+        },
+    }
+    tainted = node(taints_json=json.dumps([{"key": "dedicated", "value": "web", "effect": "NoSchedule"}]))
+    found = scenario_of(trace(pod(constraints_json=json.dumps(constraints)), tainted), source="t")
+    (workload,) = found.scenario.workloads
+    assert workload.node_selector == {"pool": "web"}
+    assert [one.key for one in workload.tolerations] == ["dedicated"]
+    assert workload.anti_affinity == "hostname"
+    assert found.notes == ()
+
+
+def test_what_a_scenario_cannot_say_is_said_in_a_note() -> None:
+    spread = json.dumps({"topologySpreadConstraints": [{"topologyKey": "topology.kubernetes.io/zone"}]})
+    found = scenario_of(trace(pod(constraints_json=spread), node()), source="t")
+    assert found.notes == ("shop/deploy/api: its node affinity or topology spread is left out",)
+
+
+def test_single_pods_of_one_form_are_one_workload() -> None:
+    pods = [pod(10.0 * n, workload=f"job/build-{n}") for n in range(5)]
+    (workload,) = scenario_of(trace(*pods, node()), source="t").scenario.workloads
+    assert workload.name == "single-jobs"
+    assert isinstance(workload.arrivals, Replay)
+    assert len(workload.arrivals.rows) == 5
+
+
+def test_a_rollout_with_other_requests_is_a_second_workload() -> None:
+    pods = [pod(1.0), pod(2.0), pod(3.0, cpu_millis=700), pod(4.0, cpu_millis=700)]
+    assert [one.name for one in scenario_of(trace(*pods, node()), source="t").scenario.workloads] == ["api", "api-2"]
+
+
+def test_a_started_pod_that_fits_no_node_is_refused_with_its_row() -> None:
+    with pytest.raises(BadTrace) as caught:
+        scenario_of(trace(pod(), pod(cpu_millis=64_000), node()), source="day.parquet")
+    text = str(caught.value)
+    assert text.startswith("day.parquet: column cpu_millis, pod row 1 (shop/deploy/api): its pods fit no node group")
+    assert "cpu is more than a node has to give" in text
+
+
+def test_a_pod_that_never_started_and_fits_no_node_is_left_out_with_a_note() -> None:
+    hopeless = pod(cpu_millis=64_000, bound_seconds=None, workload="job/giant")
+    found = scenario_of(trace(pod(), hopeless, node()), source="t")
+    assert [one.name for one in found.scenario.workloads] == ["api"]
+    assert found.notes == ("1 pod of single-jobs never started and fit no node seen: left out",)
+
+
+def test_a_karpenter_cluster_is_one() -> None:
+    seen = node(labels_json=json.dumps({"karpenter.sh/nodepool": "default"}))
+    assert scenario_of(trace(pod(), seen), source="t").scenario.autoscaler.kind == "karpenter"
