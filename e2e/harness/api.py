@@ -170,11 +170,14 @@ class Watch:
 
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self._response = response
+        self._stopped = threading.Event()
 
     def __iter__(self) -> Iterator[Json]:
         rest = b""
         try:
             for chunk in self._response.stream(65536, decode_content=True):
+                if self._stopped.is_set():  # a shut down TLS socket hands its last bytes out undeciphered
+                    return
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from (_object(line) for line in lines if line)
         finally:
@@ -182,6 +185,7 @@ class Watch:
 
     def stop(self) -> None:
         """Wake the reader, whose iteration ends (or breaks with urllib3's error, if it was within a line)."""
+        self._stopped.set()
         with suppress(ValueError):  # it has ended by itself
             self._response.shutdown()
 

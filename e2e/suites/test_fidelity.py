@@ -21,8 +21,9 @@ pytestmark = pytest.mark.autoscaler
 BOOT_SECONDS = 8
 # The second burst is larger than the slack, the third comes when it is whole again, the last while it is refilled.
 SHORT: tuple[Burst, ...] = ((4, 5, 60), (22, 14, 60), (42, 6, 60), (48, 10, 60))
-# All that come stay: each burst finds the slack alone, whatever the autoscaler removes and when.
-GROWING: tuple[Burst, ...] = ((4, 12, 300), (20, 16, 300), (36, 28, 300), (52, 40, 300))
+# All that come stay: each burst finds the slack alone, whatever the autoscaler removes and when. Bursts are small: of
+# 40 pods that preempt at once, 15 took longer than two seconds on a busy machine of two cores, though there was room.
+GROWING: tuple[Burst, ...] = ((4, 6, 300), (20, 8, 300), (36, 12, 300), (52, 16, 300))
 
 
 def test_simulated_and_measured_runs_agree(cluster: Backend) -> None:
@@ -44,7 +45,7 @@ def test_the_tuned_rate_gives_what_was_predicted(cluster: Backend, tmp_path: Pat
     load: dict[str, Any] = {
         "bursts": GROWING,
         "seconds": 66,
-        "base": 30,
+        "base": 15,
         "boot_seconds": BOOT_SECONDS,
         "interval": "10s",  # the default, like all else that a trace does not tell
     }
@@ -57,6 +58,7 @@ def test_the_tuned_rate_gives_what_was_predicted(cluster: Backend, tmp_path: Pat
     after = replay(cluster, scene(KARPENTER_DEFAULTS, keep(rate, "10m"), **load), BOOT_SECONDS)
     print(f"\nwithout slack {before.instant_start_ratio:.3f} of {before.pods} pods started at once;")
     print(f"rate {rate:g}: predicted {prediction:.3f}, measured {after.instant_start_ratio:.3f} of {after.pods}")
+    print("seconds to bind, measured:", [round(wait, 2) for wait in after.waits])
     assert before.instant_start_ratio < prediction - 0.2, "the load must be one that slack helps"
     assert after.instant_start_ratio == pytest.approx(prediction, abs=0.05)
 
