@@ -134,7 +134,7 @@ def test_deleting_a_policy_removes_its_placeholders(loaded: Backend) -> None:
             lambda: all(
                 s["metadata"]["ownerReferences"][0]["kind"] == "PriorityClass" for s in replica_sets(loaded.api)
             ),
-            30,
+            90,  # the garbage collector looks for new kinds of owners every 30 s
             "the deleted policy's ReplicaSets to be gone",
             state=lambda: [s["metadata"]["ownerReferences"] for s in replica_sets(loaded.api)],
         )

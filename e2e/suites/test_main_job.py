@@ -86,7 +86,8 @@ def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: B
     # Without slack: one more pod than there is room; a node is added by hand after five seconds. The operator is gone,
     # or its built-in policy would take over from the deleted one.
     api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
-    wait_until(lambda: not replica_sets(api) and not placeholders(api), 20, "the policy's placeholders to be gone")
+    # The garbage collector looks for new kinds of owners every 30 s; the CRD may be younger than that.
+    wait_until(lambda: not replica_sets(api) and not placeholders(api), 90, "the policy's placeholders to be gone")
     api.create(deployment("filler", 1, cpu="800m", memory="1Gi"))
     wait_for_running(api, 1, 20, labelSelector="app=filler")
 
