@@ -78,13 +78,18 @@ def _affinity(shape: Shape) -> dict[str, Any]:
     return affinity
 
 
+_SOFT_SKEW = 5
+"""Karpenter takes preferences for musts (--preference-policy=Respect, its default): with a skew of 1 it makes a node for
+every placeholder (measured: 29 nodes for 29). Five is the default granularity, the chunks of an average node."""
+
+
 def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
     """Soft spread over zones and hosts, so that one node's loss or one burst does not take all slack."""
     hard = json.loads(shape.topology_spread) if shape.topology_spread else []
     taken = {constraint["topologyKey"] for constraint in hard}
     soft = [
         {
-            "maxSkew": 1,
+            "maxSkew": _SOFT_SKEW,
             "topologyKey": key,
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": {"matchLabels": {LABEL_POLICY: policy}},

@@ -219,7 +219,8 @@ class Recording:
         )
 
     def _pod(self, pod: _Pod) -> PodRow:
-        initial = pod.created < self.started and pod.bound is not None and pod.bound < self.started
+        # Bound within the second in which the recording began: it was there already, as far as whole seconds tell.
+        initial = pod.created < self.started and pod.bound is not None and pod.bound < self.started + 1
         began = max(self.started, pod.bound) if pod.bound is not None else None
         return replace(
             pod.row,

@@ -198,3 +198,10 @@ def test_what_was_edited_by_hand_or_is_going_is_not_taken_over() -> None:
         item = made()
         item["metadata"] |= change
         assert read(item) is None
+
+
+def test_soft_spread_leaves_room_for_several_placeholders_on_a_node() -> None:
+    """Karpenter makes a node for every placeholder where the skew is 1, for it takes preferences for musts."""
+    spread = pod_spec("web", Shape((("cpu", 500),)), "pause")["topologySpreadConstraints"]
+    assert {c["topologyKey"] for c in spread} == {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}
+    assert all(c["whenUnsatisfiable"] == "ScheduleAnyway" and c["maxSkew"] == 5 for c in spread)
