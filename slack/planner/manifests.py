@@ -79,8 +79,8 @@ def _affinity(shape: Shape) -> dict[str, Any]:
 
 
 _SOFT_SKEW = 5
-"""Karpenter takes preferences for musts (--preference-policy=Respect, its default): with a skew of 1 it makes a node for
-every placeholder (measured: 29 nodes for 29). Five is the default granularity, the chunks of an average node."""
+"""Karpenter takes preferences for musts (--preference-policy=Respect, its default): with a skew of 1 it makes a node
+for every placeholder (measured: 29 nodes for 29). Five is the default granularity, the chunks of an average node."""
 
 
 def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
