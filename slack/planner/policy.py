@@ -272,7 +272,8 @@ class Policy(_Model):
     """metadata.creationTimestamp as Unix time, 0 for a file and for the built-in policy."""
 
 
-def _problem(error: Mapping[str, Any], prefix: str) -> str:
+def problem_text(error: Mapping[str, Any], prefix: str) -> str:
+    """Say one of pydantic's errors in our words: the field's path after `prefix`, what is wrong, what was given."""
     path = prefix
     for part in error["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
@@ -329,7 +330,7 @@ def parse_policy(document: object, *, source: str) -> Policy:
     try:
         spec = PolicySpec.model_validate(given or {})
     except ValidationError as error:
-        raise BadPolicy(source, tuple(_problem(dict(e), "spec") for e in error.errors())) from None
+        raise BadPolicy(source, tuple(problem_text(dict(e), "spec") for e in error.errors())) from None
     return Policy(
         name=name,
         spec=spec,

@@ -12,8 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from slack.cluster.classes import Constraints, admits, reason_against
 from slack.planner.fields import Duration, Rate
-from slack.planner.policy import DEFAULT_RATE
-from slack.planner.policy import _problem as problem_text
+from slack.planner.policy import DEFAULT_RATE, problem_text
 from slack.simulator.autoscalers import ClusterAutoscaler, Karpenter, NoAutoscaler
 from slack.simulator.distributions import Model
 from slack.simulator.inventory import NodeGroup as NodeGroup
