@@ -85,6 +85,8 @@ def scene(
         "duration": f"{WARM_UP_SECONDS + seconds}s",
         "warmUp": f"{WARM_UP_SECONDS}s",
         "nodeGroups": [group],
+        # The harness's scheduler runs with SchedulerAsyncPreemption=false; what a victim takes there was measured.
+        "scheduler": {"preemptionSeconds": 0.04},
         "workloads": [
             {"name": "base", **pod, "arrivals": {"kind": "deployment", "replicas": base}},
             {"name": "burst", **pod, "arrivals": {"kind": "replay", "rows": rows}},

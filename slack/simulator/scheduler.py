@@ -194,6 +194,7 @@ class Scheduler:
             chosen = self._preemption.choose(kind, row)
             if chosen is not None:
                 cluster.nominate(row, chosen.node)
+                self._free_at += self._settings.preemption_seconds * len(chosen.victims)
                 self._fail(row, kind)
                 for victim in chosen.victims:
                     self._around.preempt(victim)

@@ -29,6 +29,8 @@ _SAME_SIZE = 1.05
 """Nodes of one kind differ by some KiB of memory; within this factor they are one group."""
 _SCAN_SECONDS = 5.0
 """Half of the autoscaler's scan interval: the simulator waits for the scan once more."""
+_BATCH_SECONDS = 1.0
+"""Karpenter asks for nodes as soon as a batch has been idle for so long (--batch-idle-duration)."""
 _LONGEST_START = 1200.0
 """A pod that waited longer than this waited for something else than the node."""
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
@@ -48,7 +50,8 @@ def start_up_seconds(trace: Trace) -> dict[str, float]:
             continue
         waited = node.time_seconds + (node.ready_seconds or 0.0) - pod.time_seconds
         if pod.bound_seconds >= waited - 1 and waited <= _LONGEST_START:
-            found[node.name] = max(found[node.name], waited - _SCAN_SECONDS)
+            asked = _BATCH_SECONDS if '"karpenter.sh/' in node.labels_json else _SCAN_SECONDS
+            found[node.name] = max(found[node.name], waited - asked)
     return found
 
 

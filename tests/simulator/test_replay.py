@@ -40,6 +40,12 @@ def test_a_nodes_start_began_when_the_first_pod_waited_for_it() -> None:
     assert start_up_seconds(burst_trace()) == {"n-1": pytest.approx(75.0)}
 
 
+def test_karpenter_asks_for_a_node_a_batch_after_the_pod_and_not_a_scan() -> None:
+    waiting = pod(100.0, bound_seconds=61.0, node="n-1")
+    made = node("n-1", 140.0, ready_seconds=20.0, labels_json='{"karpenter.sh/nodepool":"default"}')
+    assert start_up_seconds(trace(waiting, node(), made)) == {"n-1": pytest.approx(59.0)}
+
+
 def test_placeholders_tell_of_node_starts_too_and_are_no_arrivals() -> None:
     waiting = pod(100.0, placeholder=True, bound_seconds=61.0, node="n-1")
     seen = trace(pod(5.0), waiting, node(), node("n-1", 140.0, ready_seconds=20.0))

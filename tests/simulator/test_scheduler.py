@@ -105,6 +105,22 @@ def test_a_real_pod_takes_a_placeholders_place_at_once_and_the_replacement_waits
     assert sim.meter.counters["displaced"] == 2
 
 
+def test_synchronous_preemption_holds_the_next_cycle_up_for_each_victim() -> None:
+    # Three pods, a victim each, 0.5 s a victim: the third is nominated a second after the first.
+    took = []
+    for seconds in (0.0, 0.5):
+        sim = simulation(
+            workloads=[workload(cpu="1", arrivals=at(60, size=3))],
+            slack=static(4, cpu="1"),
+            scheduler={"preemptionSeconds": seconds},
+        )
+        advance(sim, 70)
+        bound = sorted(sim.cluster.bound_at[pod] for pod in pods(sim, "w"))
+        took.append(bound[-1] - 60)
+    assert took[0] < 0.5
+    assert 1.0 <= took[1] < 2.0
+
+
 def test_free_room_comes_before_preemption() -> None:
     sim = simulation(nodeGroups=[group(initial=2)], workloads=[workload(cpu="4", arrivals=at(60))], slack=static(1))
     advance(sim, 61)
