@@ -7,6 +7,7 @@ It runs with `WhenEmpty` consolidation after 5 s by default, so that a suite see
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -146,6 +147,10 @@ class Karpenter:
         self.stop()
 
 
+def _established(api: Api, path: str) -> bool:
+    return condition(api.get(path), "Established") == "True"
+
+
 def install_crds(api: Api, folder: Path) -> None:
     """Apply the CRDs in a folder and wait until the API server serves them."""
     crds = read_manifests(folder)
@@ -154,7 +159,7 @@ def install_crds(api: Api, folder: Path) -> None:
     for crd in crds:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
         wait_until(
-            lambda path=path: condition(api.get(path), "Established") == "True",  # type: ignore[misc]
+            partial(_established, api, path),
             20,
             f"{crd['metadata']['name']} to be served",
         )

@@ -164,6 +164,7 @@ def _concatenated(text: bytes, source: str) -> Iterator[bytes]:
             position += 1
 
 
+# The C loader where PyYAML was built with it; mypy wants no base class that is found at run time.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML without timestamps: the API's are text, and so they must stay."""
 

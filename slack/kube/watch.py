@@ -188,6 +188,7 @@ class ListPage(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
+# mypy wants a struct for T; Raw keeps one bad item from losing its page.
 _RAW_PAGE = msgspec.json.Decoder(ListPage[msgspec.Raw])  # type: ignore[type-var]
 
 

@@ -227,7 +227,7 @@ def _like_largest(scenario: Scenario) -> Static:
     return Static(
         kind="static",
         count=1,
-        requests=plain,  # type: ignore[arg-type]
+        requests=plain,  # type: ignore[arg-type]  # quantities, which the model's validator parses
         node_selector=largest.node_selector,
         tolerations=largest.tolerations,
     )

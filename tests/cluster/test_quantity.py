@@ -61,7 +61,7 @@ def test_what_is_no_quantity_is_named_in_the_error(text: str) -> None:
 
 def test_a_number_is_no_text() -> None:
     with pytest.raises(QuantityError):
-        cpu_millis(2)  # type: ignore[arg-type]
+        cpu_millis(2)  # type: ignore[arg-type]  # a caller without a type checker
 
 
 def test_the_unit_follows_the_resource() -> None:

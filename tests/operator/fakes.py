@@ -237,6 +237,7 @@ class World:
         self.fresh = Fresh()
         self.view = View(NAMESPACE, lambda: None, clock=self.clock, wall=self.wall)
         self.desired = DesiredPolicies(lambda: None)
+        # The fakes below stand for classes of which they have only the part that is called.
         writer = Writer(self.api, threading.Event())  # type: ignore[arg-type]
         self.actuator = Actuator(
             writer, namespace=NAMESPACE, may_write=self.may_write, expectations=self.view, clock=self.clock

@@ -1,5 +1,7 @@
 """S3: every placeholder fits some empty node, and the reason why one does not names the resource or constraint."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
         ([node("n", pods="0")], {}, "no eligible node has a pod slot left by its DaemonSets"),
     ],
 )
-def test_the_reason_names_the_resource(nodes: list, asks: dict, reason: str) -> None:  # type: ignore[type-arg]
+def test_the_reason_names_the_resource(nodes: list[Any], asks: dict[str, Any], reason: str) -> None:
     item = plan_of(*nodes, pod("big", owner=("ReplicaSet", "big"), **asks))
     found = item.condition(ConditionType.FEASIBLE)
     assert not found.status
