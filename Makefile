@@ -8,6 +8,7 @@ READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRD     := charts/resource-slack/crds/slackpolicies.yaml
+FIELDS  := docs/reference/scenario.md
 BURST   := examples/scenarios/burst.yaml
 PICTURE := .cache/demo/burst.png
 # --at: the time at which the example cluster was written, so that the demo shows the same every day.
@@ -21,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster test coverage check check-lint check-format check-types check-layers \
-        check-crds e2e bench fidelity crds example locks clean
+        check-crds check-reference e2e bench fidelity crds reference example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,8 +35,9 @@ help:
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make bench          the benchmarks' \
-  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
-	  'make crds locks     write what is generated: the CRD, the requirement locks' \
+	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
+	  'make crds reference locks' \
+	  '                    write what is generated: the CRD, the scenario reference, the requirement locks' \
 	  'make clean          remove what make has made'
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
@@ -89,8 +91,9 @@ demo-plan: $(READY)
 	  '  the whole loop, for real       make demo-cluster' \
 	  '  install                        README.md'
 
+# What the demo needs, not all that the suites need.
 demo-cluster: $(READY)
-	@$(BIN)/python -m e2e.harness.build
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m e2e.demo
 
 # --- tests -----------------------------------------------------------------------------------------------------------
@@ -104,7 +107,8 @@ coverage: $(READY)
 	  --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
+	  check-reference
 	@$(call say,'check: all good')
 
 check-lint: $(READY)
@@ -127,6 +131,10 @@ check-crds: $(READY)
 	@$(call say,'check: the CRD is what the models say')
 	@$(BIN)/resource-slack crd | cmp --silent - $(CRD) || { echo '$(CRD) is not up to date; run: make crds' >&2; exit 1; }
 
+check-reference: $(READY)
+	@$(call say,'check: the scenario reference is what the models say')
+	@$(BIN)/resource-slack reference | cmp --silent - $(FIELDS) || { echo '$(FIELDS) is not up to date; run: make reference' >&2; exit 1; }
+
 e2e: $(READY)
 	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
 	@BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
@@ -136,7 +144,7 @@ bench: $(READY)
 
 # Karpenter always, the stock Cluster Autoscaler with CLUSTER_AUTOSCALER=path; ARGS='-o json' and the like go through.
 fidelity: $(READY)
-	@$(BIN)/python -m e2e.harness.build
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok karpenter
 	@$(BIN)/python -m e2e.fidelity $(ARGS)
 
 # --- generated files -------------------------------------------------------------------------------------------------
@@ -144,6 +152,10 @@ fidelity: $(READY)
 crds: $(READY)
 	@mkdir -p $(dir $(CRD))
 	@$(BIN)/resource-slack crd > $(CRD).new && mv $(CRD).new $(CRD)
+
+reference: $(READY)
+	@mkdir -p $(dir $(FIELDS))
+	@$(BIN)/resource-slack reference > $(FIELDS).new && mv $(FIELDS).new $(FIELDS)
 
 example: $(READY)
 	@$(BIN)/python examples/make_cluster.py > examples/cluster.json

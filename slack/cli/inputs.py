@@ -170,21 +170,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _documents(path: Path) -> Iterator[tuple[str, Any]]:
-    import yaml
+    from slack.cli import files
 
     name = name_of(path)
-    try:
-        documents = [one for one in yaml.safe_load_all(read_bytes(path)) if one is not None]
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{name}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
-    except ValueError as error:  # PyYAML builds dates by itself, and 2026-13-45 is none
-        raise UserError(f"{name}: not YAML: {error}") from None
-    except RecursionError:
-        raise UserError(
-            f"{name}: it is nested too deeply; give a SlackPolicy, as in examples/slackpolicy.yaml"
-        ) from None
+    example = "a SlackPolicy, as in examples/slackpolicy.yaml"
+    documents = list(files.documents(read_bytes(path), source=name, example=example))
     if not documents:
         raise UserError(f"{name}: there is no SlackPolicy in it")
     for number, document in enumerate(documents, 1):

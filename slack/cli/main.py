@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from slack.cli import crd, explain, operator, plan, record, simulate, tune, uninstall, version
+from slack.cli import crd, explain, operator, plan, record, reference, simulate, tune, uninstall, version
 from slack.cli.problems import Command, output_checked
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ for _command in (
     operator.operator,
     uninstall.uninstall,
     crd.crd,
+    reference.reference,
     version.version,
 ):
     app.command(cls=Command)(_command)

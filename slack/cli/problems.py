@@ -42,9 +42,14 @@ def _domain_errors() -> tuple[type[BaseException], ...]:
 
 
 def _end(lines: str, code: int) -> NoReturn:
-    first, *rest = lines.splitlines() or ["it gave no reason"]
+    # What is quoted from a damaged file must not move a terminal's cursor or ring its bell.
+    first, *rest = [_printable(line) for line in lines.rstrip().split("\n")] if lines.strip() else ["it gave no reason"]
     typer.echo("\n  ".join([f"error: {first}", *rest]), err=True)
     raise typer.Exit(code)
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 
 
 def _text(error: BaseException) -> str:

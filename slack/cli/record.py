@@ -1,6 +1,7 @@
 """`record`: what came and started in a cluster, as a trace file. Reads only: list and watch of pods and nodes.
 
-The file is written whole every half minute (beside its place, then renamed), so that a kill loses at most that.
+The file is written whole (beside its place, then renamed): at once, after 1, 2, 4 ... seconds, and then every half
+minute, so that a kill loses at most that.
 """
 
 import errno
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from slack.simulator.traceformat import Trace
 
 FLUSH_SECONDS = 30.0
+_FIRST_FLUSH_SECONDS = 1.0
 SYNC_SECONDS = 60.0
 """So long may the first view of the cluster take while errors come; without errors it may take longer."""
 SILENT_SECONDS = 200.0
@@ -57,8 +59,10 @@ def record(
 ) -> None:
     """Record the arrivals of pods and the starts of nodes, for `tune --from-trace`.
 
-    Needs get, list and watch on pods and nodes. Ctrl-C ends the recording in order. With --prometheus the past is read
-    (24h of it by default); kube-state-metrics knows no constraints of pods, so none are in such a trace.
+    Needs get, list and watch on pods and nodes. Ctrl-C ends the recording in order.
+
+    With --prometheus the past is read (24h of it by default): what kube-state-metrics showed. It knows no affinity,
+    topology spread and preemptionPolicy; notes say what else is missing and which of its flags would show it.
 
     [bold]Examples[/bold]
 
@@ -74,8 +78,10 @@ def record(
     if prometheus is not None:
         from slack.cli.prometheus import history
 
-        trace = history(prometheus, span or timedelta(hours=24), time.time(), placeholder_namespace)
+        trace, notes = history(prometheus, span or timedelta(hours=24), time.time(), placeholder_namespace)
         _write(out, trace)
+        for note in notes:
+            typer.echo(f"note: {note}", err=True)
         _tell_end(out, trace)
         return
     from slack.kube.kubeconfig import connect
@@ -148,14 +154,15 @@ def watch(
         _wait_synced(reflectors, stop)
         _tell(f"recording into {out}; Ctrl-C ends it")
         end = None if span is None else time.monotonic() + span.total_seconds()
-        silent = False
-        while not stop.wait(flush_seconds if end is None else max(0.0, min(flush_seconds, end - time.monotonic()))):
+        silent, pause = False, 0.0
+        while not stop.wait(pause if end is None else max(0.0, min(pause, end - time.monotonic()))):
             if end is not None and time.monotonic() >= end:
                 break
+            pause = min(max(2 * pause, _FIRST_FLUSH_SECONDS), flush_seconds)
             silent = _tell_silence(reflectors, was_silent=silent)
             with lock:
                 trace, counts = recording.trace(time.time()), recording.counts
-            _flush(out, trace, counts)
+            _flush(out, trace, counts if pause >= flush_seconds else None)
     finally:
         for reflector in reflectors:
             reflector.stop()
@@ -188,8 +195,8 @@ def _tell_silence(reflectors: "Sequence[Reflector[wire.Pod] | Reflector[wire.Nod
     return lost is not None
 
 
-def _flush(out: Path, trace: "Trace", counts: tuple[int, int]) -> None:
-    """Write what there is; a disk that is full now may have room at the next turn."""
+def _flush(out: Path, trace: "Trace", counts: tuple[int, int] | None) -> None:
+    """Write what there is, and tell the counts; a disk that is full now may have room at the next turn."""
     from slack.process.whole_file import write_whole
     from slack.simulator.trace import write_trace
 
@@ -198,8 +205,8 @@ def _flush(out: Path, trace: "Trace", counts: tuple[int, int]) -> None:
     except OSError as error:
         _tell(f"{_words(out, error)}; the file holds what was written before, trying again in {FLUSH_SECONDS:g} s")
         return
-    pods, nodes = counts
-    _tell(f"{trace.seconds:.0f} s: {pods} pods came, {nodes} nodes started")
+    if counts is not None:
+        _tell(f"{trace.seconds:.0f} s: {counts[0]} pods came, {counts[1]} nodes started")
 
 
 def _write(out: Path, trace: "Trace") -> None:

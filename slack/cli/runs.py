@@ -1,40 +1,47 @@
 """Runs of a scenario, one here or many on a few processes, with their progress on stderr.
 
-Worker processes are spawned, not forked: they inherit no threads and no terminal state. The scenario travels once.
+Worker processes are spawned, not forked: they inherit no threads and no terminal state. The scenario travels once; what
+differs from run to run is its slack and its seed.
 """
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from slack.cli.progress import Steps
 
 if TYPE_CHECKING:
+    from slack.simulator.curve import Outcome, Trial
     from slack.simulator.result import Result
-    from slack.simulator.scenario import Scenario
-    from slack.simulator.tune import Outcome, Trial
+    from slack.simulator.scenario import Scenario, Slack
 
 _scenario: "Scenario | None" = None
 """In a worker: the scenario of its runs."""
 
 
-def run(name: str, scenario: "Scenario", steps: Steps) -> "Result":
-    """Make one run in this process."""
-    from slack.simulator.engine import simulate
+class Wanted(NamedTuple):
+    """One run to make: the scenario with this slack and seed."""
 
-    tell = steps.add(name)
-    return simulate(scenario, on_progress=lambda at, end: tell(at / end))
+    slack: "Slack"
+    seed: int
 
 
-class Trials:
-    """Makes the trials of a tuning on up to `processes` processes.
+class _Refused(NamedTuple):
+    """A BadScenario on its way from a worker: exceptions of two arguments do not survive pickling."""
 
-    >>> with Trials(scenario, 2) as trials:        # doctest: +SKIP
-    ...     tuned = tune(0.99, (1, 2, 3), trials)
+    source: str
+    problems: tuple[str, ...]
+
+
+class Runs:
+    """Makes runs of one scenario on up to `processes` processes; results come in the order in which they were asked.
+
+    >>> with Runs(scenario, 2) as runs:        # doctest: +SKIP
+    ...     first, second = runs("none", [Wanted(none, 1), Wanted(none, 2)])
     """
 
     def __init__(self, scenario: "Scenario", processes: int) -> None:
@@ -44,10 +51,6 @@ class Trials:
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        if self._processes > 1:
-            self._pool = ProcessPoolExecutor(
-                self._processes, mp_context=get_context("spawn"), initializer=_prepare, initargs=(self._scenario,)
-            )
         self._steps.__enter__()
         return self
 
@@ -58,23 +61,39 @@ class Trials:
         if self._pool is not None:
             self._pool.shutdown(wait=error is None, cancel_futures=True)
 
-    def __call__(self, trials: "Sequence[Trial]") -> "Iterator[Outcome]":
-        """Yield outcomes as they come."""
+    def __call__(self, name: str, wanted: "Sequence[Wanted]") -> "list[Result]":
+        """Return the results of these runs, the first one's first."""
+        return [result for _, result in sorted(self._made(name, wanted, _result), key=lambda pair: pair[0])]
+
+    def trials(self, trials: "Sequence[Trial]") -> "Iterator[Outcome]":
+        """Yield the outcomes of a curve's trials as they come; what a run came to is all that a worker sends."""
         rates = sorted({trial.rate for trial in trials})
         shown = f"{rates[0]:g}" if len(rates) == 1 else f"{rates[0]:g} to {rates[-1]:g}"
-        tell = self._steps.add(f"rate {shown}: {len(trials)} runs")
-        for done, outcome in enumerate(self._outcomes(trials), 1):
-            tell(done / len(trials))
+        for _, outcome in self._made(f"rate {shown}: {len(trials)} runs", trials, _outcome):
             yield outcome
 
-    def _outcomes(self, trials: "Sequence[Trial]") -> "Iterator[Outcome]":
-        if self._pool is None:
+    def _made(self, name: str, wanted: Sequence[Any], make: Callable[..., Any]) -> Iterator[tuple[int, Any]]:
+        """Yield (number, what was made) as they come."""
+        tell = self._steps.add(name)
+        many = len(wanted)
+        if self._processes < 2 or many < 2:
             _remember(self._scenario)
-            yield from map(_outcome, trials)
+            for number, one in enumerate(wanted):
+                yield number, make(one, lambda share, done=number: tell((done + share) / many))
             return
-        futures = [self._pool.submit(_outcome, trial) for trial in trials]
-        for future in as_completed(futures):
-            yield future.result()
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(
+                self._processes, mp_context=get_context("spawn"), initializer=_prepare, initargs=(self._scenario,)
+            )
+        numbers: dict[Future[Any], int] = {self._pool.submit(_work, make, one): n for n, one in enumerate(wanted)}
+        for done, future in enumerate(as_completed(numbers), 1):
+            tell(done / many)
+            made = future.result()
+            if isinstance(made, _Refused):
+                from slack.simulator.scenario import BadScenario
+
+                raise BadScenario(made.source, made.problems)
+            yield numbers[future], made
 
 
 def _prepare(scenario: "Scenario") -> None:
@@ -87,11 +106,26 @@ def _remember(scenario: "Scenario") -> None:
     _scenario = scenario
 
 
-def _outcome(trial: "Trial") -> "Outcome":
-    from slack.simulator.baselines import with_rate
+def _work(make: Callable[[Any], Any], wanted: Any) -> Any:
+    from slack.simulator.scenario import BadScenario
+
+    try:
+        return make(wanted)
+    except BadScenario as error:
+        return _Refused(error.source, error.problems)
+
+
+def _result(wanted: Wanted, tell: Callable[[float], None] | None = None) -> "Result":
     from slack.simulator.engine import simulate
-    from slack.simulator.tune import Outcome
 
     assert _scenario is not None
-    scenario = with_rate(_scenario, trial.rate).model_copy(update={"seed": trial.seed})
-    return Outcome.of(trial, simulate(scenario))
+    scenario = _scenario.model_copy(update={"slack": wanted.slack, "seed": wanted.seed})
+    return simulate(scenario, on_progress=None if tell is None else lambda at, end: tell(at / end))
+
+
+def _outcome(trial: "Trial", tell: Callable[[float], None] | None = None) -> "Outcome":
+    from slack.simulator.baselines import with_rate
+    from slack.simulator.curve import Outcome
+
+    assert _scenario is not None
+    return Outcome.of(trial, _result(Wanted(with_rate(_scenario, trial.rate).slack, trial.seed), tell))

@@ -4,11 +4,12 @@ A problem of a scenario file names the field's path and its line.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from slack.cli.inputs import name_of, read_bytes
 from slack.cli.problems import UserError
@@ -18,47 +19,44 @@ if TYPE_CHECKING:
     from slack.simulator.scenario import Scenario
     from slack.simulator.traceformat import Trace
 
-_PATH = re.compile(r"^(?P<path>[\w\[\].]+): ")
-_PART = re.compile(r"\w+|\[\d+\]")
+_EXAMPLE = "a scenario, as in examples/scenarios"
 
 
 def from_file(path: Path) -> "Scenario":
-    """Read a scenario file.
+    """Read a scenario file. What can be played and is hardly meant is said on stderr.
 
     Raises:
-        UserError: for what is not YAML.
+        UserError: for what is not YAML, and for a key given twice.
         BadScenario: for what is no scenario, each problem with its field and line.
     """
-    import yaml
-
-    from slack.simulator.scenario import BadScenario, parse_scenario
+    from slack.cli import files
+    from slack.simulator.scenario import BadScenario, parse_scenario, warnings_of
 
     name, data = name_of(path), read_bytes(path)
-    try:
-        document = _json(data) or yaml.safe_load(data)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise UserError(f"{name}{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
-    except ValueError as error:  # PyYAML builds dates by itself, and 2026-13-45 is none
-        raise UserError(f"{name}: not YAML: {error}") from None
-    except RecursionError:
-        raise UserError(f"{name}: it is nested too deeply; give a scenario, as in examples/scenarios") from None
+    document = files.json_object(data, source=name)
     if document is None:
-        raise UserError(f"{name}: there is no scenario in it; examples/scenarios has some")
+        document = _only(data, name)
     try:
-        return parse_scenario(document, source=name)
+        scenario = parse_scenario(document, source=name)
     except BadScenario as error:
-        root = yaml.compose(data, Loader=yaml.SafeLoader)
-        raise BadScenario(name, tuple(f"{problem}{_line(root, problem)}" for problem in error.problems)) from None
+        root = files.nodes(data, source=name)
+        raise BadScenario(name, tuple(f"{one}{files.line_of(root, one)}" for one in error.problems)) from None
+    warnings = warnings_of(scenario)
+    root = files.nodes(data, source=name) if warnings else None
+    for warning in warnings:
+        typer.echo(f"warning: {name}: {warning}{files.line_of(root, warning)}", err=True)
+    return scenario
 
 
-def _json(data: bytes) -> Any:
-    """Return a JSON file's value, a hundred times faster than as YAML; None for what is not JSON."""
-    try:
-        return json.loads(data) if data.lstrip()[:1] == b"{" else None
-    except ValueError:
-        return None
+def _only(data: bytes, name: str) -> Any:
+    from slack.cli import files
+
+    found = list(files.documents(data, source=name, example=_EXAMPLE))
+    if not found:
+        raise UserError(f"{name}: there is no scenario in it; examples/scenarios has some")
+    if len(found) > 1:
+        raise UserError(f"{name}: there are {len(found)} documents in it; give one scenario a file")
+    return found[0]
 
 
 def save(path: Path, document: Mapping[str, Any]) -> None:
@@ -76,32 +74,6 @@ def save(path: Path, document: Mapping[str, Any]) -> None:
         write_whole(path, ("{\n" + ",\n".join(texts) + "\n}\n").encode())
     except OSError as error:
         raise UserError(f"--scenario-only: {path}: {(error.strerror or str(error)).lower()}") from None
-
-
-def _line(root: Any, problem: str) -> str:
-    """Return ` (line 12)` for a problem that begins with a field's path; '' when the field is not in the file."""
-    match = _PATH.match(problem)
-    node, line = root, 0
-    for part in _PART.findall(match["path"]) if match else ():
-        found = _child(node, part)
-        if found is None:
-            break
-        node, line = found
-    return f" (line {line})" if line else ""
-
-
-def _child(node: Any, part: str) -> tuple[Any, int] | None:
-    import yaml
-
-    if isinstance(node, yaml.SequenceNode) and part.startswith("["):
-        index = int(part[1:-1])
-        if index < len(node.value):
-            return node.value[index], node.value[index].start_mark.line + 1
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == part:
-                return value, key.start_mark.line + 1
-    return None
 
 
 def read_trace_file(path: Path) -> "Trace":

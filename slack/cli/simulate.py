@@ -1,21 +1,23 @@
-"""`simulate`: plays a scenario with its slack, or with several side by side. No cluster is asked."""
+"""`simulate`: plays a scenario with its slack, with several side by side, or with a curve of rates. Asks no cluster."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slack.cli.problems import UserError
-from slack.cli.progress import Steps
 
 if TYPE_CHECKING:
-    from slack.simulator.result import Result
+    from slack.cli.comparing import Compared
     from slack.simulator.scenario import Scenario
 
 PictureFile = Annotated[
     Path | None, typer.Option("--picture", help="Draw it into this file, .png or .svg.", metavar="FILE")
 ]
+Processes = Annotated[int, typer.Option("--processes", help="Runs at a time.", min=1, max=64)]
+_DEFAULT_CURVE = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
 def simulate(
@@ -24,94 +26,159 @@ def simulate(
         str | None,
         typer.Option(
             "--compare",
-            help="Side by side: none, own, rate=0.1, cover=Everything, static=10x500m/1Gi, static=auto (of equal "
-            "cost), proportional=1x500m/1Gi/16cores.",
+            help="Side by side: none, own, rate=0.1, cover=Everything, static=10x500m/1Gi, static=auto (costs what "
+            "the operator before it costs), proportional=1x500m/1Gi/16cores.",
             metavar="LIST",
         ),
     ] = None,
+    curve: Annotated[
+        str | None,
+        typer.Option(
+            "--curve",
+            help="Rate against instant start and cost: rates such as 0,0.1,0.2, or default (0,0.05,0.1,0.2,0.4).",
+            metavar="RATES",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", help="Runs of each, with the seeds that follow the first.", min=1, max=100)
+    ] = 1,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="The first seed, instead of the scenario's.", min=0, show_default=False)
+    ] = None,
+    processes: Processes = 2,
     picture: PictureFile = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.", metavar="FORMAT")] = "table",
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Instead of the scenario's.", min=0, show_default=False)
-    ] = None,
     timeline: Annotated[
         bool, typer.Option("--timeline/--no-timeline", help="With -o json: the cluster over time, too.")
     ] = False,
 ) -> None:
     """Play a scenario: how fast its pods start, and what that costs.
 
-    The planner is the operator's own; scheduler and autoscaler are modelled. The same seed gives the same figures.
+    The planner is the operator's own; scheduler and autoscaler are modelled. The same seeds give the same figures.
+    Every field of a scenario: [bold]resource-slack reference[/bold].
 
     [bold]Examples[/bold]
 
         resource-slack simulate examples/scenarios/burst.yaml
 
         resource-slack simulate --compare none,rate=0.1,static=auto examples/scenarios/webshop.yaml --picture shop.svg
+
+        resource-slack simulate --curve default --seeds 5 examples/scenarios/burst.yaml --picture curve.svg
     """
-    from slack.cli.pictures import check_picture, save_picture
+    from slack.cli.pictures import check_picture
     from slack.cli.scenarios import from_file
 
     if output not in ("table", "json"):
         raise UserError(f"--output: {output!r} is neither table nor json")
+    if curve is not None and compare is not None:
+        raise UserError("--curve: not together with --compare; run them one after the other")
+    if curve is not None and timeline:
+        raise UserError("--timeline: a curve has none; use --compare, such as rate=0.1,rate=0.2")
+    rates = _rates(curve) if curve is not None else ()
     picture_format = check_picture(picture)
     loaded = from_file(scenario)
-    if seed is not None:
-        loaded = loaded.model_copy(update={"seed": seed})
+    first = loaded.seed if seed is None else seed
     from slack.simulator.baselines import priced
 
     priced_scenario, currency = priced(loaded)
-    runs = _runs(priced_scenario, compare)
-    if picture is not None:
-        from slack.simulator.picture import timeline as drawn
+    out = _Out(output, picture, picture_format, currency, timeline=timeline)
+    if curve is not None:
+        _curve(priced_scenario, rates, range(first, first + seeds), processes, out)
+    else:
+        _comparison(priced_scenario, compare, range(first, first + seeds), processes, out)
+    if picture is not None and output == "table":
+        typer.echo(f"  picture: {picture}")
 
-        save_picture(picture, drawn(runs, picture_format))
-    if output == "json":
-        typer.echo(json.dumps(_document(runs, currency, timeline=timeline), indent=2, ensure_ascii=False))
+
+class _Out:
+    """Where to, and how."""
+
+    def __init__(
+        self, output: str, picture: Path | None, picture_format: str, currency: str, *, timeline: bool
+    ) -> None:
+        self.json = output == "json"
+        self.picture, self.picture_format = picture, picture_format
+        self.currency, self.timeline = currency, timeline
+
+    def print_json(self, kind: str, **fields: Any) -> None:
+        """Print one object."""
+        from slack.planner.policy import API_VERSION
+
+        document = {"apiVersion": API_VERSION, "kind": kind, "currency": self.currency, **fields}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _comparison(scenario: "Scenario", compare: str | None, seeds: range, processes: int, out: _Out) -> None:
+    from slack.cli.comparing import asked_for, compared
+
+    lines = compared(scenario, asked_for(compare, scenario), seeds, processes if len(seeds) > 1 else 1)
+    if out.picture is not None:
+        from slack.cli.pictures import save_picture
+        from slack.simulator.picture import timeline
+
+        save_picture(out.picture, timeline(_drawn(lines), out.picture_format))
+    if out.json:
+        items = [
+            {"name": line.label, "variant": line.word, **line.found.to_dict(timeline=out.timeline)} for line in lines
+        ]
+        out.print_json("SimulationList", items=items)
     else:
         from slack.cli.reports import print_runs
 
-        print_runs(runs, currency, loaded.instant_seconds)
-        if picture is not None:
-            typer.echo(f"  picture: {picture}")
+        print_runs(lines, out.currency, scenario.instant_seconds)
 
 
-def _runs(scenario: "Scenario", compare: str | None) -> "list[tuple[str, Result]]":
-    from slack.cli.runs import run
-    from slack.simulator.baselines import BadVariant, Variant, described, equal_cost_static, variants, with_rate
-    from slack.simulator.scenario import Policies
+def _drawn(lines: "Sequence[Compared]") -> "list[tuple[str, Any]]":
+    """Return what a picture shows: the run of the first seed, as a mean of timelines would show what never was."""
+    seed = f", seed {lines[0].found.seeds[0]}" if len(lines[0].found.runs) > 1 else ""
+    return [(line.label + seed, line.found.first) for line in lines]
+
+
+def _curve(scenario: "Scenario", rates: Sequence[float], seeds: range, processes: int, out: _Out) -> None:
+    from slack.cli.runs import Runs
+    from slack.simulator.curve import NothingMeasured
+    from slack.simulator.curve import curve as curve_of
 
     try:
-        wanted = variants(compare, scenario) if compare is not None else (Variant("own", scenario),)
-    except BadVariant as error:
-        raise UserError(f"--compare: {error}") from None
-    found: dict[str, tuple[str, Result]] = {}
-    with Steps() as steps:
-        for one in wanted:
-            if not one.equal_cost:
-                found[one.name] = (_name(one.name, one.scenario), run(one.name, one.scenario, steps))
-        for one in wanted:
-            if not one.equal_cost:
-                continue
-            # what it shall cost is what the first run of the operator costs
-            operators = (other for other in wanted if isinstance(other.scenario.slack, Policies))
-            reference = next((found[other.name][1] for other in operators), None)
-            if reference is None:
-                reference = run("rate=0.1 (the cost for static=auto)", with_rate(scenario, 0.1), steps)
-            made, result = equal_cost_static(
-                one.scenario, reference.cost, lambda changed: run(described(changed.slack), changed, steps)
-            )
-            found[one.name] = (described(made.slack), result)
-    return [found[one.name] for one in wanted]
+        with Runs(scenario, processes) as runs:
+            points = curve_of(rates, seeds, runs.trials)
+    except NothingMeasured as error:
+        raise UserError(f"--curve: {error}") from None
+    if out.picture is not None:
+        from slack.cli.pictures import save_picture
+        from slack.simulator.picture import rate_curve
+
+        save_picture(out.picture, rate_curve(points, out.picture_format, currency=out.currency))
+    if out.json:
+        out.print_json(
+            "RateCurve", scenario=scenario.name, seeds=list(seeds), curve=[point.to_dict() for point in points]
+        )
+    else:
+        from slack.cli.reports import print_curve
+
+        print_curve(points, scenario.name, out.currency, scenario.instant_seconds)
 
 
-def _name(name: str, scenario: "Scenario") -> str:
-    from slack.simulator.baselines import described
+def _rates(text: str) -> tuple[float, ...]:
+    """Read --curve.
 
-    return described(scenario.slack) if name == "own" else name
-
-
-def _document(runs: "list[tuple[str, Result]]", currency: str, *, timeline: bool) -> dict[str, Any]:
-    from slack.planner.policy import API_VERSION
-
-    items = [{"name": name, **result.to_dict(timeline=timeline)} for name, result in runs]
-    return {"apiVersion": API_VERSION, "kind": "SimulationList", "currency": currency, "items": items}
+    Raises:
+        UserError: for anything but rates, and for one that is given twice.
+    """
+    if text.strip() == "default":
+        return _DEFAULT_CURVE
+    rates: list[float] = []
+    for word in (part.strip() for part in text.split(",") if part.strip()):
+        try:
+            rate = float(word)
+        except ValueError:
+            rate = -1.0
+        if not 0 <= rate <= 10:
+            right = "0.1 is ten percent; or write default"
+            raise UserError(f"--curve: {word!r} is not a rate from 0 to 10; {right}")
+        if rate in rates:
+            raise UserError(f"--curve: {word!r} is given twice")
+        rates.append(rate)
+    if not rates:
+        raise UserError("--curve: it names no rate; write for example 0,0.05,0.1,0.2 or default")
+    return tuple(rates)

@@ -10,12 +10,12 @@ import typer
 
 from slack.cli.inputs import Context, Kubeconfig, PlaceholderNamespace
 from slack.cli.problems import INFEASIBLE, UserError
-from slack.cli.simulate import PictureFile
+from slack.cli.simulate import PictureFile, Processes
 
 if TYPE_CHECKING:
     from slack.simulator.replay import Replayed
     from slack.simulator.scenario import Scenario
-    from slack.simulator.tune import Point, Tuned
+    from slack.simulator.tune import Tuned
 
 _LARGEST_RATE = 10.0
 
@@ -63,7 +63,7 @@ def tune(
     seeds: Annotated[int, typer.Option("--seeds", help="Runs a rate.", min=1, max=100)] = 5,
     step: Annotated[float, typer.Option("--step", help="Rates are multiples of this.", metavar="RATE")] = 0.01,
     largest: Annotated[float, typer.Option("--largest", help="No rate above this is tried.", metavar="RATE")] = 1.0,
-    processes: Annotated[int, typer.Option("--processes", help="Runs at a time.", min=1, max=64)] = 2,
+    processes: Processes = 2,
     picture: PictureFile = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")] = Output.TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -103,18 +103,22 @@ def tune(
             typer.echo(f"{scenario_only} written; next: resource-slack tune --scenario {scenario_only}", err=True)
             return
         loaded = seen.scenario
-    from slack.cli.runs import Trials
+    from slack.cli.runs import Runs
     from slack.simulator.baselines import priced
+    from slack.simulator.curve import NothingMeasured
     from slack.simulator.tune import tune as tuned_by
 
     loaded, currency = priced(loaded)
     first = loaded.seed
-    with Trials(loaded, processes) as trials:
-        found = tuned_by(instant_start, range(first, first + seeds), trials, step=step, largest=largest)
+    try:
+        with Runs(loaded, processes) as runs:
+            found = tuned_by(instant_start, range(first, first + seeds), runs.trials, step=step, largest=largest)
+    except NothingMeasured as error:
+        raise UserError(f"{loaded.name}: {error}; there is nothing to tune") from None
     if picture is not None:
         from slack.simulator.picture import rate_curve
 
-        save_picture(picture, rate_curve(found, picture_format, currency=currency))
+        save_picture(picture, rate_curve(found.curve, picture_format, currency=currency, tuned=found))
     _print(found, loaded, currency, output)
     if picture is not None and output is Output.TABLE:
         typer.echo(f"picture: {picture}")
@@ -126,8 +130,9 @@ def _check(instant_start: float, step: float, largest: float, sources: list[bool
     if sources.count(True) != 1:
         raise UserError("give exactly one of --scenario FILE, --from-trace FILE and --from-cluster")
     if not 0 < instant_start <= 1:
-        right = f"; write {instant_start / 100:g}" if 1 < instant_start <= 100 else ""
-        raise UserError(f"--instant-start: {instant_start:g} is not a share above 0 and up to 1{right}")
+        # from 2 on it can only have been meant in percent; 1.5 may be anything
+        right = f"write {instant_start / 100:g}" if 2 <= instant_start <= 100 else "0.99 is 99 %"
+        raise UserError(f"--instant-start: {instant_start:g} is not a share above 0 and up to 1; {right}")
     if not 0 < largest <= _LARGEST_RATE:
         raise UserError(f"--largest: {largest:g} is not a rate above 0 and up to {_LARGEST_RATE:g}")
     if not 0.001 <= step <= largest:
@@ -174,6 +179,7 @@ def duration(flag: str, text: str) -> timedelta:
 def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Output) -> None:
     import yaml
 
+    from slack.cli.reports import caution, print_tuned
     from slack.simulator.tune import policies
 
     chosen = policies(scenario, tuned.chosen.rate) if tuned.chosen is not None else []
@@ -185,10 +191,10 @@ def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Output) 
             best = tuned.best
             said = f"no rate up to {tuned.curve[-1].rate:g} reaches {tuned.goal:g}; the best is {best.rate:g} with"
             typer.echo(f"{said} {best.instant_start_ratio:.3f}", err=True)
+        elif said := caution(tuned):
+            typer.echo(f"note: {said}", err=True)
         typer.echo(text, nl=False)
     else:
-        from slack.cli.reports import print_tuned
-
         print_tuned(tuned, currency)
         if chosen:
             typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
@@ -204,19 +210,8 @@ def _document(tuned: "Tuned", currency: str, chosen: list[dict[str, Any]]) -> di
         "seeds": list(tuned.seeds),
         "currency": currency,
         "reached": tuned.chosen is not None,
-        "chosen": _point(tuned.chosen) if tuned.chosen is not None else None,
-        "curve": [_point(point) for point in tuned.curve],
+        "chosen": tuned.chosen.to_dict() if tuned.chosen is not None else None,
+        "surer": tuned.surer.to_dict() if tuned.surer is not None else None,
+        "curve": [point.to_dict() for point in tuned.curve],
         "policies": chosen,
-    }
-
-
-def _point(point: "Point") -> dict[str, Any]:
-    return {
-        "rate": point.rate,
-        "instant_start_ratio": point.instant_start_ratio,
-        "interval": [point.low, point.high],
-        "cost_per_month": point.cost_per_month,
-        "waste": point.waste,
-        "p99_seconds": point.p99_seconds,
-        "nodes": point.nodes,
     }

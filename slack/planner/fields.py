@@ -28,7 +28,10 @@ def parse_duration(text: object) -> timedelta:
     if not match or not any(match.groups()):
         raise ValueError(f"{text!r} is not a duration such as 30s, 10m or 1h30m")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    try:
+        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than any clock counts") from None
 
 
 def _rate(value: object) -> object:

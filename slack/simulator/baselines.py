@@ -5,12 +5,14 @@ own                             the slack that the scenario names
 rate=0.1                        the operator, with this rate
 cover=Everything                the operator, with this cover; combines: rate=0.1+cover=Everything
 static=10x500m/1Gi              a Deployment of pause pods
-static=auto                     the same, as many as cost what the operator costs
+static=auto                     the same, as many as cost what the operator costs: the variant of it that stands before
 proportional=1x500m/1Gi/16cores cluster-proportional-autoscaler: so many pods for every so many cores (or nodes)
+
+A variant's label is its word, and in brackets what the word leaves open: own (rate=0.6), cover=Everything (rate=0.1).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +20,6 @@ from pydantic import ValidationError
 
 from slack.cluster.quantity import QuantityError, amount, format_cpu, format_memory
 from slack.planner.policy import CoverMode
-from slack.simulator.result import Result
 from slack.simulator.scenario import NoSlack, Policies, Proportional, Scenario, Slack, Static, Workload, problems_of
 
 CORE_HOURS = "core hours"
@@ -26,6 +27,8 @@ Filler = TypeVar("Filler", Static, Proportional)
 _STATIC = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)")
 _PROPORTIONAL = re.compile(r"(?P<count>\d+)x(?P<cpu>[^/]+)/(?P<memory>[^/]+)/(?P<every>\d+(\.\d+)?)(?P<of>cores|nodes)")
 _MOST_FILLERS = 100_000
+_AUTO = "static=auto"
+_NAMES_SHOWN = 2
 
 
 class BadVariant(ValueError):
@@ -36,10 +39,21 @@ class BadVariant(ValueError):
 class Variant:
     """One column of a comparison."""
 
-    name: str
+    word: str
+    """As it was asked for."""
     scenario: Scenario
     equal_cost: bool = False
     """Its count is to be found by `equal_cost_static`; until then it is 1."""
+
+    @property
+    def label(self) -> str:
+        """The word, and what it leaves open; for `static=auto` only once its count is known."""
+        if self.word == "own":
+            return f"own ({described(self.scenario)})"
+        if not isinstance(self.scenario.slack, Policies):
+            return self.word
+        open_ = [part for part in described(self.scenario).split("+") if part.partition("=")[0] not in self.word]
+        return f"{self.word} ({', '.join(open_)})" if open_ else self.word
 
 
 def priced(scenario: Scenario) -> tuple[Scenario, str]:
@@ -69,11 +83,35 @@ def variants(words: str, scenario: Scenario) -> tuple[Variant, ...]:
     found = tuple(variant(word.strip(), scenario) for word in words.split(",") if word.strip())
     if not found:
         raise BadVariant("it names nothing; write for example none,rate=0.1,static=auto")
-    names = [one.name for one in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    # static=auto means another one behind another variant of the operator
+    keys = [(one.word, reference_of(i, found) if one.equal_cost else None) for i, one in enumerate(found)]
+    twice = next((word for word, reference in keys if keys.count((word, reference)) > 1), None)
     if twice:
         raise BadVariant(f"{twice!r} is given twice")
     return found
+
+
+def reference_of(index: int, asked: Sequence[Variant]) -> int | None:
+    """Return which variant of the operator a `static=auto` is to cost as much as, by its place in the list.
+
+    The nearest one that stands before it; where none does, the scenario's own policies if they are asked for, then the
+    first one after it. None: no variant of the operator is asked for.
+    """
+    operators = [i for i, one in enumerate(asked) if isinstance(one.scenario.slack, Policies)]
+    before = [i for i in operators if i < index]
+    if before:
+        return before[-1]
+    return next((i for i in operators if asked[i].word == "own"), operators[0] if operators else None)
+
+
+def default_reference(scenario: Scenario) -> Variant:
+    """Return what a `static=auto` costs as much as where no variant of the operator is asked for.
+
+    The scenario's own policies; the built-in one where the scenario names another kind of slack.
+    """
+    if isinstance(scenario.slack, Policies):
+        return Variant("own", scenario)
+    return variant(f"rate={scenario.operator.default_rate:g}", scenario)
 
 
 def variant(word: str, scenario: Scenario) -> Variant:
@@ -87,7 +125,7 @@ def variant(word: str, scenario: Scenario) -> Variant:
         return Variant(word, _with_slack(scenario, NoSlack(kind="none")))
     if word == "own":
         return Variant(word, scenario)
-    if word == "static=auto":
+    if word == _AUTO:
         return Variant(word, _with_slack(scenario, _like_largest(scenario)), equal_cost=True)
     if key == "static":
         slack: Slack = _static(word, value)
@@ -107,36 +145,67 @@ def variant(word: str, scenario: Scenario) -> Variant:
     return Variant(word, changed)
 
 
-def equal_cost_static(scenario: Scenario, cost: float, run: Callable[[Scenario], Result]) -> tuple[Scenario, Result]:
-    """Return the static overprovisioner whose run costs most nearly as much as given: doubling, then bisection."""
+def equal_cost_static(scenario: Scenario, cost: float, cost_of: Callable[[Static], float]) -> Static:
+    """Return the static overprovisioner that costs most nearly as much as given: doubling, then bisection.
+
+    Args:
+        scenario: of a `static=auto`.
+        cost: what it should cost.
+        cost_of: makes the runs; called once a count.
+
+    Returns:
+        One filler at least, however little it should cost: none would be no overprovisioner.
+    """
     slack = scenario.slack
     assert isinstance(slack, Static)
-    tried: dict[int, tuple[Scenario, Result]] = {}
+    costs: dict[int, float] = {}
 
-    def cost_of(count: int) -> float:
-        changed = _with_slack(scenario, slack.model_copy(update={"count": count}))
-        tried[count] = (changed, run(changed))
-        return tried[count][1].cost
+    def cheaper(count: int) -> bool:
+        costs[count] = cost_of(slack.model_copy(update={"count": count}))
+        return costs[count] < cost
 
-    low, high = 0, 1
-    if cost_of(0) < cost:
-        while cost_of(high) < cost and high < _MOST_FILLERS:
+    low, high = 1, 2
+    if cheaper(low):
+        while cheaper(high) and high < _MOST_FILLERS:
             low, high = high, min(high * 2, _MOST_FILLERS)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if cost_of(middle) < cost else (low, middle)
-    nearest = min(tried, key=lambda count: (abs(tried[count][1].cost - cost), count))
-    return tried[nearest]
+            low, high = (middle, high) if cheaper(middle) else (low, middle)
+    nearest = min(costs, key=lambda count: (abs(costs[count] - cost), count))
+    return slack.model_copy(update={"count": nearest})
 
 
-def described(slack: Slack) -> str:
-    """Return a slack in one word, as `variant` would read it where that is possible."""
+def described(scenario: Scenario) -> str:
+    """Return a scenario's slack in one word, as `variant` would read it where that is possible."""
+    slack = scenario.slack
     if isinstance(slack, Static):
         return f"static={slack.count}x{_box(slack.requests)}"
+    if isinstance(slack, Proportional):
+        return f"proportional=1x{_box(slack.requests)}/{_per_replica(slack)}"
     if isinstance(slack, Policies):
-        rates = {policy.spec.extra_capacity.min_rate for policy in slack.policies}
-        return f"rate={rates.pop():g}" if len(rates) == 1 and None not in rates else "operator"
+        return _operator_word(slack, scenario.operator.default_rate)
     return slack.kind
+
+
+def _per_replica(slack: Proportional) -> str:
+    found = ((slack.cores_per_replica, "cores"), (slack.nodes_per_replica, "nodes"))
+    return "/".join(f"{every:g}{of}" for every, of in found if every is not None)
+
+
+def _operator_word(slack: Policies, default_rate: float) -> str:
+    """Return `rate=0.1`, `rate=0.1+cover=Largest`; where policies differ or have no constant rate, their names."""
+    words = set()
+    for policy in slack.policies:
+        extra, mode = policy.spec.extra_capacity, policy.spec.cover.mode
+        constant = extra.replicas is None and not extra.ladder and not extra.schedule
+        rate = default_rate if extra.min_rate is None else extra.min_rate
+        cover = "" if mode is CoverMode.FREQUENT else f"+cover={mode}"
+        words.add(f"rate={rate:g}{cover}" if constant else "")
+    if len(words) == 1 and "" not in words:
+        return words.pop()
+    names = [policy.name for policy in slack.policies]
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{'policy' if len(names) == 1 else 'policies'} {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def _box(requests: Mapping[str, int]) -> str:

@@ -1,27 +1,44 @@
 """Distributions and load curves as a scenario names them; drawing needs a seeded generator from outside."""
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from slack.simulator.times import PositiveSeconds, Seconds
+
 FloatArray = npt.NDArray[np.float64]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-"""A time in seconds."""
-PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-"""A time in seconds that cannot be zero."""
 
 
 class Model(BaseModel):
-    """What all models of a scenario share: camelCase keys, nothing unknown, immutable."""
+    """What all models of a scenario share: camelCase keys, nothing unknown, finite numbers, immutable."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said_once_and_in_numbers(cls, given: Any) -> Any:
+        """Refuse `max: true`, which Python would count as 1, and a field that is there in both of its spellings."""
+        if isinstance(given, Mapping):
+            for name, field in cls.model_fields.items():
+                key = field.alias if field.alias in given else name
+                if key != name and name in given:
+                    raise ValueError(f"{name}: is given twice, as {key} too; keep {key}")
+                if field.annotation in (int, float) and isinstance(given.get(key), bool):
+                    raise ValueError(f"{key}: must be a number, not {str(given[key]).lower()}")
+        return given
 
 
 class Constant(Model):
@@ -106,7 +123,7 @@ class Points(Model):
 
     kind: Literal["points"]
     points: Annotated[tuple[tuple[Seconds, Annotated[float, Field(ge=0)]], ...], Field(min_length=1)]
-    """(seconds from the start, load), in order of time."""
+    """[seconds from the start, load], in order of time."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

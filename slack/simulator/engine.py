@@ -54,8 +54,9 @@ class Simulation:
         self._start_ups = [self._rng(_START_UPS, i) for i in range(len(scenario.node_groups))]
         self._lives = [self._rng(_LIVES, i) for i in range(len(scenario.workloads))]
         self._on_ready: dict[int, Callable[[], None]] = {}
+        self._evicting = False
         self._gone: Callable[[int, float], None] = lambda node, now: None
-        self._provisioner: Provisioner | None = None
+        self._notice: Callable[[], None] = lambda: None
         self._autoscale()
         self.operator: Operator | None = None
         if isinstance(scenario.slack, Policies):
@@ -83,17 +84,18 @@ class Simulation:
             self.autoscaler = ClusterAutoscaler(
                 self.cluster,
                 self.scheduler,
+                self.clock,
                 settings,
                 down,
                 self.add_nodes,
                 self._hear,
                 self._seed(_EXPANDER),
             )
-            self._every(settings.scan_interval_seconds, self.autoscaler.loop)
+            self._notice = self.autoscaler.notice
+            self.autoscaler.start()
         elif isinstance(settings, KarpenterSettings):
-            self._provisioner = Provisioner(
-                self.cluster, self.scheduler, self.clock, settings, self.add_nodes, self._hear
-            )
+            provisioner = Provisioner(self.cluster, self.scheduler, self.clock, settings, self.add_nodes, self._hear)
+            self._notice = provisioner.notice
             self.disruption = Disruption(
                 self.cluster, self.scheduler, self.clock, settings, self._launch, self.remove_node
             )
@@ -172,7 +174,7 @@ class Simulation:
         Raises:
             BadScenario: when it is one more than maxPods.
         """
-        row = self.cluster.create_pod(kind, life, self.clock.now)
+        row = self.cluster.create_pod(kind, life, self.clock.now, recreated=self._evicting)
         if self.cluster.created_total > self.scenario.max_pods:
             raise BadScenario(self.scenario.name, (f"maxPods: more than {self.scenario.max_pods} pods were created",))
         self.scheduler.add(row)
@@ -209,8 +211,7 @@ class Simulation:
         """The scheduler has said of a pod that it fits nowhere."""
         if self.cluster.kinds[self.cluster.kind_of[row]].role is Role.PLACEHOLDER:
             self.cluster.placeholder_version += 1
-        if self._provisioner is not None:
-            self._provisioner.notice()
+        self._notice()
 
     def preempt(self, row: int) -> None:
         """A victim goes at once; who owns it makes another."""
@@ -221,10 +222,12 @@ class Simulation:
     def _evict(self, row: int) -> None:
         kind, life = self.cluster.kinds[self.cluster.kind_of[row]], self._life_left(row)
         self._remove(row, kind)
+        self._evicting = True  # what is created from here on takes the evicted pod's place
         if kind.controlled:
             self.sets.sync(kind, self.clock.now)
         else:
             self.create(kind, life)
+        self._evicting = False
 
     def _life_left(self, row: int) -> float:
         """How long the pod that takes an evicted one's place will run: a Job's work begins anew, all else goes on."""
@@ -274,18 +277,26 @@ class Simulation:
         if then is not None:
             then()
 
-    def remove_node(self, row: int, delay_seconds: float) -> None:
-        """Taint a node; after a delay its pods are evicted and it is gone."""
+    def remove_node(self, row: int, delay_seconds: float, drain_seconds: float = 0.0) -> None:
+        """Taint a node; after a delay its pods are evicted, and after the time of the drain it is gone."""
         if self.cluster.state[row] != LEAVING:
             self.cluster.make_leaving(row)
-        self.clock.after(delay_seconds, self._take_away, row)
+        self.clock.after(delay_seconds, self._drain, (row, drain_seconds))
 
-    def _take_away(self, row: int) -> None:
+    def _drain(self, what: tuple[int, float]) -> None:
+        row, drain_seconds = what
         now = self.clock.now
         for pod in sorted(self.cluster.pods_on[row], key=self.cluster.number.__getitem__):
             role = self.cluster.kinds[self.cluster.kind_of[pod]].role
             self.meter.count("drained" if role is Role.REAL else "placeholders_drained", now)
             self._evict(pod)
+        if drain_seconds:
+            self.clock.after(drain_seconds, self._take_away, row)
+        else:
+            self._take_away(row)
+
+    def _take_away(self, row: int) -> None:
+        now = self.clock.now
         self.meter.node_gone(row, now)
         self.cluster.remove_node(row)
         self._gone(row, now)

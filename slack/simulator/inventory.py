@@ -88,6 +88,8 @@ class Workload(Model):
     """Its name."""
     namespace: Name = "default"
     """Its namespace."""
+    owner_kind: Annotated[str, Field(pattern=r"^[a-z0-9-]*$")] = ""
+    """What its pods belong to, as in deploy/api: deploy, sts, job, cronjob, pod; when empty, what the arrivals are."""
     requests: Amount
     """Effective requests of one pod."""
     node_selector: Labels = Field(default_factory=dict)

@@ -70,7 +70,7 @@ _KINDS = {"deployment": "deploy", "jobs": "job"}
 
 def workload_of(spec: WorkloadSpec) -> Workload:
     """Name a workload as the planner does."""
-    return Workload(spec.namespace, _KINDS.get(spec.arrivals.kind, "job"), spec.name)
+    return Workload(spec.namespace, spec.owner_kind or _KINDS.get(spec.arrivals.kind, "job"), spec.name)
 
 
 class Kinds:

@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from slack.planner.fields import Duration
-from slack.simulator.distributions import Curve, Model, PositiveSeconds, Seconds
+from slack.simulator.distributions import Curve, Model
+from slack.simulator.times import Duration, PositiveDuration, PositiveSeconds, Seconds
+from slack.simulator.upstream import Upstream
 
 
 class Poisson(Model):
@@ -25,16 +26,10 @@ class Diurnal(Model):
     """Mean arrivals a minute."""
     amplitude: Annotated[float, Field(ge=0, le=1)] = 0.8
     """Share of the mean by which the rate swings."""
-    period: Duration = timedelta(hours=24)
+    period: PositiveDuration = timedelta(hours=24)
     """Length of one wave."""
     peak_at: Duration = timedelta(hours=14)
     """When the rate is highest, from the start."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.period <= timedelta(0):
-            raise ValueError("period must be longer than 0s")
-        return self
 
 
 class Bursts(Model):
@@ -45,7 +40,7 @@ class Bursts(Model):
     """Pods in a burst."""
     at: tuple[Duration, ...] = ()
     """When bursts come, from the start."""
-    every: Duration | None = None
+    every: PositiveDuration | None = None
     """Further ones come after every such time, on average (Poisson)."""
     within_seconds: Seconds = 0.0
     """The pods of a burst come within this time, evenly drawn."""
@@ -54,32 +49,39 @@ class Bursts(Model):
     def _some(self) -> Self:
         if not self.at and self.every is None:
             raise ValueError("give at or every")
-        if self.every is not None and self.every <= timedelta(0):
-            raise ValueError("every must be longer than 0s")
         return self
 
 
 class Hpa(Model):
     """HorizontalPodAutoscaler over a load that the bound pods share."""
 
-    min_replicas: Annotated[int, Field(ge=1)] = 1
-    """spec.minReplicas"""
-    max_replicas: Annotated[int, Field(ge=1)] = 1000
-    """spec.maxReplicas"""
+    min_replicas: Annotated[int, Field(ge=1), Upstream("spec.minReplicas", "1")] = 1
+    """Never fewer replicas."""
+    max_replicas: Annotated[
+        int,
+        Field(ge=1),
+        Upstream("spec.maxReplicas", differs="required upstream; so high here that node groups are the limit"),
+    ] = 1000
+    """Never more replicas."""
     load: Curve
     """The load over time."""
-    target_per_pod: Annotated[float, Field(gt=0)]
+    target_per_pod: Annotated[float, Field(gt=0), Upstream("spec.metrics[].*.target.averageValue")]
     """Load a pod at which the HPA aims (averageValue, or utilisation x request)."""
-    sync_period_seconds: PositiveSeconds = 15.0
-    """--horizontal-pod-autoscaler-sync-period, 15s."""
-    tolerance: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """--horizontal-pod-autoscaler-tolerance, 0.1."""
-    downscale_stabilization_seconds: Seconds = 300.0
-    """--horizontal-pod-autoscaler-downscale-stabilization, 5m (behavior.scaleDown.stabilizationWindowSeconds)."""
-    scale_up_pods: Annotated[int, Field(ge=0)] = 4
-    """behavior.scaleUp.policies: 4 pods every 15 s, or"""
-    scale_up_percent: Annotated[int, Field(ge=0)] = 100
-    """100 % every 15 s, whichever is more."""
+    sync_period_seconds: Annotated[PositiveSeconds, Upstream("--horizontal-pod-autoscaler-sync-period", "15s")] = 15.0
+    """How often the HPA looks."""
+    tolerance: Annotated[float, Field(ge=0, le=1), Upstream("--horizontal-pod-autoscaler-tolerance", "0.1")] = 0.1
+    """A ratio of load to target this near to 1 changes nothing."""
+    downscale_stabilization_seconds: Annotated[
+        Seconds, Upstream("--horizontal-pod-autoscaler-downscale-stabilization", "5m")
+    ] = 300.0
+    """The largest recommendation of so long a time holds when replicas go down
+    (behavior.scaleDown.stabilizationWindowSeconds)."""
+    scale_up_pods: Annotated[int, Field(ge=0), Upstream("behavior.scaleUp.policies[type=Pods].value", "4")] = 4
+    """At most so many more pods every 15 s, or as scaleUpPercent allows, whichever is more."""
+    scale_up_percent: Annotated[int, Field(ge=0), Upstream("behavior.scaleUp.policies[type=Percent].value", "100")] = (
+        100
+    )
+    """At most so many percent more pods every 15 s."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -92,10 +94,10 @@ class Deployment(Model):
     """Replicas of a Deployment: fixed, or scaled by an HPA. Pods that go are replaced."""
 
     kind: Literal["deployment"]
-    replicas: Annotated[int, Field(ge=0, le=100_000)] = 1
-    """spec.replicas at the start."""
+    replicas: Annotated[int, Field(ge=0, le=100_000), Upstream("spec.replicas", "1")] = 1
+    """Replicas at the start."""
     hpa: Hpa | None = None
-    """What scales it."""
+    """The HorizontalPodAutoscaler that scales it; none when absent."""
 
 
 class Jobs(Model):
@@ -104,24 +106,18 @@ class Jobs(Model):
     kind: Literal["jobs"]
     parallelism: Annotated[int, Field(ge=1, le=100_000)]
     """Pods in a wave."""
-    every: Duration
+    every: PositiveDuration
     """Time between waves."""
     first_at: Duration = timedelta(0)
-    """When the first wave comes."""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if self.every <= timedelta(0):
-            raise ValueError("every must be longer than 0s")
-        return self
+    """When the first wave comes, from the start."""
 
 
 class Replay(Model):
-    """Recorded arrivals: (seconds from the start, life in seconds or null to draw it from `life`)."""
+    """Recorded arrivals."""
 
     kind: Literal["replay"]
-    rows: tuple[tuple[Seconds, Seconds | None], ...]
-    """In any order."""
+    rows: Annotated[tuple[tuple[Seconds, Seconds | None], ...], Field(min_length=1)]
+    """[seconds from the start, life in seconds or null to draw it from `life`], in any order."""
 
 
 Arrivals = Annotated[Poisson | Diurnal | Bursts | Deployment | Jobs | Replay, Field(discriminator="kind")]

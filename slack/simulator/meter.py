@@ -2,13 +2,14 @@
 
 import math
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 
 from slack.simulator.kinds import Kind, Role
 from slack.simulator.result import GroupResult, Result, TimelineRow, WorkloadResult
 from slack.simulator.scenario import Scenario
-from slack.simulator.state import GONE, READY, STARTING, Cluster
+from slack.simulator.state import GONE, LEAVING, READY, STARTING, Cluster
 
 _GIB = float(1 << 30)
 
@@ -22,6 +23,8 @@ class Meter:
         self._from = scenario.warm_up.total_seconds()
         self._waits = [array("d") for _ in scenario.workloads]
         self._bound = [0] * len(scenario.workloads)
+        self._recreated = [0] * len(scenario.workloads)
+        self._recreated_instant = [0] * len(scenario.workloads)
         self._pending_seconds = [0.0] * len(scenario.workloads)
         self._used = [0.0, 0.0]
         self._paid = [0.0, 0.0]
@@ -47,8 +50,8 @@ class Meter:
         created = self._cluster.created[row]
         self._waited(kind.workload, created, at)
         if created >= self._from:
-            self._waits[kind.workload].append(at - created)
-            self._bound[kind.workload] += 1
+            self._started(row, kind.workload, at - created)
+            self._bound[kind.workload] += not self._cluster.recreated[row]
 
     def gone(self, row: int, kind: Kind, now: float) -> None:
         """A real pod goes, or the run ends: what it used counts, or its waiting in vain."""
@@ -61,7 +64,7 @@ class Meter:
         created = cluster.created[row]
         self._waited(kind.workload, created, now)
         if created >= self._from and now - created > self._scenario.instant_seconds:
-            self._waits[kind.workload].append(now - created)
+            self._started(row, kind.workload, now - created)
 
     def node_added(self, group: int, now: float) -> None:
         """A node has been requested."""
@@ -106,6 +109,7 @@ class Meter:
                 capacity_memory_bytes=cluster.node_total[1],
                 nodes=int((states == READY).sum()),
                 starting_nodes=int((states == STARTING).sum()),
+                leaving_nodes=int((states == LEAVING).sum()),
                 pending_pods=pending,
                 placeholders=placeholders,
                 displaced=self._displaced_ever,
@@ -130,10 +134,8 @@ class Meter:
             slack=scenario.slack.kind,
             seed=scenario.seed,
             measured_seconds=end - self._from,
-            total=self._summary("*", everything, sum(self._bound), sum(self._pending_seconds)),
-            workloads=tuple(
-                self._summary(name, waits[i], self._bound[i], self._pending_seconds[i]) for i, name in enumerate(names)
-            ),
+            total=self._summary("*", everything, range(len(names))),
+            workloads=tuple(self._summary(name, waits[i], (i,)) for i, name in enumerate(names)),
             groups=tuple(
                 GroupResult(
                     group=group.name,
@@ -150,7 +152,8 @@ class Meter:
             requested_memory_gib_hours=self._used[1] / 3600 / _GIB,
             capacity_cpu_hours=self._paid[0] / 3600 / 1000,
             capacity_memory_gib_hours=self._paid[1] / 3600 / _GIB,
-            scale_ups=counters["decisions"],
+            scale_ups=sum(self._ups),
+            scale_up_decisions=counters["decisions"],
             scale_downs=sum(self._downs),
             placeholders_created=counters["created"],
             placeholders_displaced=counters["displaced"],
@@ -165,10 +168,18 @@ class Meter:
     def _waited(self, workload: int, created: float, until: float) -> None:
         self._pending_seconds[workload] += max(until - max(created, self._from), 0.0)
 
+    def _started(self, row: int, workload: int, wait: float) -> None:
+        """A pod has started after this wait, or has waited in vain: one that takes another's place counts apart."""
+        if self._cluster.recreated[row]:
+            self._recreated[workload] += 1
+            self._recreated_instant[workload] += wait <= self._scenario.instant_seconds
+        else:
+            self._waits[workload].append(wait)
+
     def _summary(
-        self, name: str, waits: "np.ndarray[tuple[int], np.dtype[np.float64]]", bound: int, pending: float
+        self, name: str, waits: "np.ndarray[tuple[int], np.dtype[np.float64]]", rows: Sequence[int]
     ) -> WorkloadResult:
-        """Sum up sorted waits; a percentile is the smallest wait that so many do not exceed."""
+        """Sum up workloads and their sorted waits; a percentile is the smallest wait that so many do not exceed."""
         count = len(waits)
 
         def at(share: float) -> float:
@@ -177,11 +188,13 @@ class Meter:
         return WorkloadResult(
             workload=name,
             pods=count,
-            bound=bound,
+            bound=sum(self._bound[row] for row in rows),
             instant=int(np.searchsorted(waits, self._scenario.instant_seconds, side="right")),
             p50_seconds=at(0.5),
             p95_seconds=at(0.95),
             p99_seconds=at(0.99),
             max_seconds=at(1.0),
-            pending_pod_seconds=pending,
+            pending_pod_seconds=sum(self._pending_seconds[row] for row in rows),
+            recreated=sum(self._recreated[row] for row in rows),
+            recreated_instant=sum(self._recreated_instant[row] for row in rows),
         )

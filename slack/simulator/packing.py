@@ -14,12 +14,16 @@ class Space:
 
     def __init__(self, cluster: Cluster, *, expendable_below: int | None = None, upcoming: bool = True) -> None:
         self._cluster = cluster
-        size = cluster.size
+        size = self._size = cluster.size  # nodes that are added from here on are not in it
         self.free: IntArray = cluster.free[:, :size].copy()
         self.slots: IntArray = cluster.slots[:size].copy()
         self.usable: BoolArray = cluster.state[:size] == READY
         if upcoming:
             self.usable |= cluster.state[:size] == STARTING
+        self.added: dict[int, list[tuple[Kind, int]]] = {}
+        """By node: what was put there."""
+        self._log: list[int] = []
+        """Nodes in the order in which something was put there."""
         self._standing: dict[int, IntArray] = {}
         for priority, matrix in cluster.lower.items() if expendable_below is not None else ():
             if expendable_below is not None and priority < expendable_below:
@@ -29,7 +33,8 @@ class Space:
                 self.put(cluster.kinds[cluster.kind_of[pod]], node, 1)
 
     def put(self, kind: Kind, node: int, count: int) -> None:
-        """Take room for pods of a kind on a node; a negative count gives it back."""
+        """Take room for pods of a kind on a node."""
+        self._note(kind, node, count)
         for column, amount in kind.needs:
             self.free[column, node] -= count * amount
         self.slots[node] -= count
@@ -39,7 +44,7 @@ class Space:
     def room(self, kind: Kind) -> IntArray:
         """[size] how many pods of a kind each node has room for."""
         cluster = self._cluster
-        room: IntArray = np.where(self.usable & cluster.admitted(kind)[cluster.group_of[: cluster.size]], self.slots, 0)
+        room: IntArray = np.where(self.usable & cluster.admitted(kind)[cluster.group_of[: self._size]], self.slots, 0)
         for column, amount in kind.needs:
             np.minimum(room, self.free[column] // amount, out=room)
         for other in kind.conflicts:
@@ -51,33 +56,64 @@ class Space:
     def fill(self, kind: Kind, count: int) -> int:
         """Put pods wherever they fit, the first node first; return how many found no room."""
         room = self.room(kind)
-        after = np.cumsum(room)
-        taken = np.clip(count - (after - room), 0, room)
-        used = np.flatnonzero(taken)
+        after = room.cumsum()
+        last = int(after.searchsorted(count))  # where the last of them goes
+        used = np.flatnonzero(room[: last + 1])
         if not len(used):
             return count
-        here = taken[used]
+        here = room[used]
+        missing = 0
+        if last < len(room):
+            here[-1] -= after[last] - count
+        else:
+            missing = count - int(after[-1])
+        for node, put in zip(used.tolist(), here.tolist(), strict=True):
+            self._note(kind, node, put)
         for column, amount in kind.needs:
             self.free[column, used] -= here * amount
         self.slots[used] -= here
         if kind.conflicts:
             self._stands(kind.index)[used] += here
-        return count - int(here.sum())
+        return missing
 
     def fits_all(self, pods: Iterable[tuple[Kind, int]]) -> bool:
         """Put all of these pods somewhere, the largest first; where one finds no room, nothing has changed."""
-        before = self.free.copy(), self.slots.copy(), {k: row.copy() for k, row in self._standing.items()}
+        mark = len(self._log)
         for kind, count in pods:
             if self.fill(kind, count):
-                self.free, self.slots, self._standing = before
+                self._undo(mark)
                 return False
         return True
+
+    def _undo(self, mark: int) -> None:
+        for node in reversed(self._log[mark:]):
+            kind, count = self.added[node].pop()
+            for column, amount in kind.needs:
+                self.free[column, node] += count * amount
+            self.slots[node] += count
+            if kind.conflicts:
+                self._stands(kind.index)[node] -= count
+        del self._log[mark:]
+
+    def only_ready(self) -> None:
+        """From now on nothing is put on nodes that are not there yet."""
+        self.usable &= self._cluster.state[: self._size] == READY
+
+    def kinds_on(self, node: int, *, from_priority: int) -> list[tuple[Kind, int]]:
+        """Count the pods on a node by kind, those that were put there too, the largest first."""
+        found = kinds_on(self._cluster, node, from_priority=from_priority)
+        added = [(kind, count) for kind, count in self.added.get(node, ()) if kind.priority >= from_priority]
+        return _by_kind([*found, *added]) if added else found
+
+    def _note(self, kind: Kind, node: int, count: int) -> None:
+        self.added.setdefault(node, []).append((kind, count))
+        self._log.append(node)
 
     def _stands(self, kind: int) -> IntArray:
         row = self._standing.get(kind)
         if row is None:
             known = self._cluster.standing.get(kind)
-            size = self._cluster.size
+            size = self._size
             row = self._standing[kind] = np.zeros(size, dtype=np.int64) if known is None else known[:size].copy()
         return row
 
@@ -91,7 +127,14 @@ def kinds_on(cluster: Cluster, node: int, *, from_priority: int | None = None) -
     found = [(cluster.kinds[kind], count) for kind, count in counts.items()]
     if from_priority is not None:
         found = [(kind, count) for kind, count in found if kind.priority >= from_priority]
-    return sorted(found, key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index))
+    return _by_kind(found)
+
+
+def _by_kind(found: list[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
+    counts: dict[int, tuple[Kind, int]] = {}
+    for kind, count in found:
+        counts[kind.index] = (kind, count + counts.get(kind.index, (kind, 0))[1])
+    return sorted(counts.values(), key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index))
 
 
 def headroom(cluster: Cluster, group: int, max_nodes_total: int) -> tuple[int, bool]:

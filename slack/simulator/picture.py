@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from slack.simulator.curve import Point
 from slack.simulator.result import Result, TimelineRow
 from slack.simulator.tune import Tuned
 
@@ -45,9 +46,14 @@ def timeline(runs: Sequence[tuple[str, Result]], picture_format: str) -> bytes:
     for axis, (name, run) in zip(axes, runs, strict=True):
         _one_timeline(axis, run.timeline, seconds)
         total = run.total
+        started = (
+            f"{total.instant_start_ratio * 100:.1f} % of {total.pods} pods started at once, p99 "
+            f"{total.p99_seconds:.0f} s"
+            if total.pods
+            else "no pods"
+        )
         axis.set_title(
-            f"{name}: {total.instant_start_ratio * 100:.1f} % of {total.pods} pods started at once, "
-            f"p99 {total.p99_seconds:.0f} s, {run.node_hours:.1f} node hours",
+            f"{name}: {started}, {run.node_hours:.1f} node hours",
             loc="left",
             fontsize=10,
         )
@@ -75,7 +81,7 @@ def _one_timeline(axis: "Axes", rows: Sequence[TimelineRow], seconds: float) -> 
     axis.fill_between(
         times, requested, slack, color=_SLACK, alpha=0.6, step="post", linewidth=0, label="slack on nodes"
     )
-    axis.step(times, capacity, where="post", color=_CAPACITY, linewidth=1.4, label="capacity of ready nodes")
+    axis.step(times, capacity, where="post", color=_CAPACITY, linewidth=1.4, label="capacity of nodes that are there")
     waiting = [row.pending_pods > 0 for row in rows]
     if any(waiting):
         axis.fill_between(
@@ -92,35 +98,47 @@ def _one_timeline(axis: "Axes", rows: Sequence[TimelineRow], seconds: float) -> 
         )
 
 
-def rate_curve(tuned: Tuned, picture_format: str, *, currency: str = "") -> bytes:
-    """Draw the curve of a tuning: instant-start ratio with its interval, and monthly cost, against the rate."""
+def rate_curve(
+    points: Sequence[Point], picture_format: str, *, currency: str = "", tuned: Tuned | None = None
+) -> bytes:
+    """Draw a curve: instant-start ratio and monthly cost with their intervals against the rate; a tuning's choice."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axis = figure.subplots()
-    rates = [point.rate * 100 for point in tuned.curve]
+    rates = [point.rate * 100 for point in points]
     axis.fill_between(
         rates,
-        [point.low * 100 for point in tuned.curve],
-        [point.high * 100 for point in tuned.curve],
+        [point.low * 100 for point in points],
+        [point.high * 100 for point in points],
         color=_REQUESTED,
         alpha=0.2,
         linewidth=0,
     )
     axis.plot(
         rates,
-        [point.instant_start_ratio * 100 for point in tuned.curve],
+        [point.instant_start_ratio * 100 for point in points],
         color=_REQUESTED,
         marker="o",
         label="started at once",
     )
-    axis.axhline(tuned.goal * 100, color=_PENDING, linestyle="--", linewidth=1, label=f"goal {tuned.goal * 100:g} %")
-    if tuned.chosen is not None:
-        axis.axvline(tuned.chosen.rate * 100, color=_CAPACITY, linestyle=":", label=f"rate {tuned.chosen.rate:g}")
+    if tuned is not None:
+        goal = tuned.goal * 100
+        axis.axhline(goal, color=_PENDING, linestyle="--", linewidth=1, label=f"goal {goal:g} %")
+        if tuned.chosen is not None:
+            axis.axvline(tuned.chosen.rate * 100, color=_CAPACITY, linestyle=":", label=f"rate {tuned.chosen.rate:g}")
     axis.set_xlabel("extra capacity, % of what pods request")
     axis.set_ylabel("pods started at once, %")
     costs = axis.twinx()
-    costs.plot(rates, [point.cost_per_month for point in tuned.curve], color=_SLACK, marker="s", label="cost")
+    costs.plot(rates, [point.cost_per_month for point in points], color=_SLACK, marker="s", label="cost")
+    costs.fill_between(
+        rates,
+        [point.cost_low for point in points],
+        [point.cost_high for point in points],
+        color=_SLACK,
+        alpha=0.2,
+        linewidth=0,
+    )
     costs.set_ylabel(f"cost a month{f', {currency}' if currency else ''}")
     costs.set_ylim(bottom=0)
     lines, labels = axis.get_legend_handles_labels()

@@ -51,6 +51,7 @@ class _Daemons:
     most: dict[str, int] = field(default_factory=dict)
 
     def add(self, uid: str, amounts: dict[str, int]) -> None:
+        """Count a pod that is there."""
         self.pods[uid] = {**amounts, "pods": 1}
         for name in {name for one in self.pods.values() for name in one}:
             self.most[name] = max(self.most.get(name, 0), sum(one.get(name, 0) for one in self.pods.values()))
@@ -104,10 +105,11 @@ class Recording:
         spec = pod.spec or wire.PodSpec()
         role = role_of(pod.metadata, self._namespace)
         if role == DAEMON:
-            self._daemon_seen(uid, pod, spec)
+            self._daemon_seen(uid, pod, spec, gone=gone)
             return
         finished = pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
         entry = self._pods.get(uid)
+        first = entry is None
         if entry is None:
             if finished or gone:
                 return  # it ended before we looked
@@ -119,7 +121,9 @@ class Recording:
             entry = self._pods[uid] = _Pod(now if live else created, row, live=live)
         entry.generation = self._generation
         if entry.bound is None and spec.node_name:
-            entry.bound = now if entry.live else max(entry.created, _scheduled(pod.status, now))
+            # Without a time of its own, what was so when it was first seen has been so from its creation.
+            bound = _scheduled(pod.status, entry.created if first else now)
+            entry.bound = now if entry.live else max(entry.created, bound)
             entry.row = replace(entry.row, node=spec.node_name)
         if gone or finished:
             self._end_pod(uid, now)
@@ -128,6 +132,7 @@ class Recording:
         """A node was added, changed or (gone) deleted."""
         name = node.metadata.name
         entry = self._nodes.get(name)
+        first = entry is None
         if entry is None:
             row = None if gone else self._node_row(node)
             if row is None:
@@ -139,7 +144,8 @@ class Recording:
             entry.row = self._node_row(node) or entry.row  # allocatable and labels may come after registration
         entry.generation = self._generation
         if entry.ready is None:
-            entry.ready = _ready(node.status, now, live=entry.live)
+            ready = _ready(node.status, entry.created if first else now)
+            entry.ready = now if entry.live and ready is not None else ready
         if gone:
             self._end_node(name, now)
 
@@ -165,8 +171,12 @@ class Recording:
         node.ended = now
         self._done_nodes.append(node)
 
-    def _daemon_seen(self, uid: str, pod: wire.Pod, spec: wire.PodSpec) -> None:
+    def _daemon_seen(self, uid: str, pod: wire.Pod, spec: wire.PodSpec, *, gone: bool) -> None:
         if not spec.node_name:
+            return
+        if gone:  # a rollout's next pod takes its place and is not counted on top of it
+            if spec.node_name in self._daemons:
+                self._daemons[spec.node_name].pods.pop(uid, None)
             return
         try:
             amounts = effective_requests(spec, pod.status)
@@ -251,24 +261,22 @@ class Recording:
         return self._texts.setdefault(text, text)
 
 
-def _unix(time: datetime | None, now: float) -> float:
-    return time.timestamp() if time is not None else now
+def _unix(time: datetime | None, otherwise: float) -> float:
+    return time.timestamp() if time is not None else otherwise
 
 
 def _condition(conditions: list[wire.Condition] | None, name: str) -> wire.Condition | None:
     return next((one for one in conditions or () if one.type == name and one.status == "True"), None)
 
 
-def _scheduled(status: wire.PodStatus | None, now: float) -> float:
+def _scheduled(status: wire.PodStatus | None, otherwise: float) -> float:
     condition = _condition(status.conditions if status else None, "PodScheduled")
-    return _unix(condition.last_transition_time, now) if condition else now
+    return _unix(condition.last_transition_time, otherwise) if condition else otherwise
 
 
-def _ready(status: wire.NodeStatus | None, now: float, *, live: bool) -> float | None:
+def _ready(status: wire.NodeStatus | None, otherwise: float) -> float | None:
     condition = _condition(status.conditions if status else None, "Ready")
-    if condition is None:
-        return None
-    return now if live else _unix(condition.last_transition_time, now)
+    return None if condition is None else _unix(condition.last_transition_time, otherwise)
 
 
 def _constraints(spec: wire.PodSpec) -> dict[str, object]:

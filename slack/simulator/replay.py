@@ -78,7 +78,7 @@ def scenario_of(
     except BadScenario as error:
         kept = _without_hopeless(error, workloads)
         if not kept:
-            raise BadTrace(source, tuple(_of_rows(text, workloads, trace) for text in error.problems)) from None
+            raise BadTrace(source, tuple(_of_rows(text, workloads) for text in error.problems)) from None
         notes += [
             f"{_pods(rows)} of {spec['name']} never started and fit no node seen: left out"
             for spec, rows in workloads
@@ -145,6 +145,7 @@ def _workloads(
         spec = {
             "name": name,
             "namespace": named(key.namespace),
+            "ownerKind": named(key.workload.partition("/")[0]),
             "requests": quantities(requests),
             "nodeSelector": selector,
             "tolerations": _tolerations(constraints, taints),
@@ -190,6 +191,8 @@ def _tolerations(constraints: Mapping[str, Any], taints: set[tuple[str, str]]) -
 
 
 _WORKLOAD = re.compile(r"^workloads\[(\d+)\]")
+_REQUEST_COLUMNS = {"cpu": "cpu_millis", "memory": "memory_bytes"}
+"""Where a trace has a resource; the others are all in one column."""
 
 
 def _without_hopeless(
@@ -205,16 +208,21 @@ def _without_hopeless(
     return [one for number, one in enumerate(workloads) if number not in bad]
 
 
-def _of_rows(problem: str, workloads: list[tuple[dict[str, Any], list[PodRow]]], trace: Trace) -> str:
+def _of_rows(problem: str, workloads: list[tuple[dict[str, Any], list[PodRow]]]) -> str:
     """Name the row instead of the scenario's field, which nobody has written."""
     match = _WORKLOAD.match(problem)
     if match is None:
         return problem
     first = workloads[int(match[1])][1][0]
-    row = trace.pods.index(first)
     field, _, why = problem.partition(": ")
-    column = "constraints_json" if "Selector" in field else "cpu_millis"
-    return f"column {column}, pod row {row} ({first.namespace}/{first.workload}): {why}"
+    if ".nodeSelector" in field or ".tolerations" in field:
+        column = "constraints_json"
+    elif ".requests." in field:
+        column = _REQUEST_COLUMNS.get(field.partition(".requests.")[2], "requests_json")
+    else:
+        column = "workload"
+    row = f", row {first.row}" if first.row else ""  # what comes from a live cluster has no rows
+    return f"column {column}{row} ({first.namespace}/{first.workload}): {why}"
 
 
 def _pods(rows: Sequence[PodRow]) -> str:

@@ -1,7 +1,8 @@
 """What a run came to, as values: how fast pods started, what it cost, what the placeholders went through.
 
 Everything is measured after the warm-up. A pod that never was bound counts with the time it had waited at the end, so
-that slack cannot look good by leaving pods pending.
+that slack cannot look good by leaving pods pending. Starts are first starts: a pod that takes the place of one that was
+evicted or preempted is `recreated` and counted apart, as it tells of the autoscaler and not of the load.
 """
 
 from dataclasses import asdict, dataclass
@@ -16,22 +17,35 @@ class WorkloadResult:
 
     workload: str
     pods: int
-    """Pods created and either bound, or waiting for longer than an instant."""
+    """First starts: pods created and either bound, or waiting for longer than an instant."""
     bound: int
     instant: int
     """Of these, bound within `instantSeconds` of their creation."""
     p50_seconds: float
-    """Time from creation to binding: median, and so on."""
+    """Time from creation to binding of first starts: median, and so on."""
     p95_seconds: float
     p99_seconds: float
     max_seconds: float
     pending_pod_seconds: float
-    """Sum of all waiting."""
+    """Sum of all waiting, that of recreated pods too."""
+    recreated: int = 0
+    """Pods that took the place of an evicted or preempted one; counted as `pods` are, but not among them."""
+    recreated_instant: int = 0
 
     @property
     def instant_start_ratio(self) -> float:
-        """Share of pods that started at once; 1 when there was none."""
+        """Share of pods that started at once; 1 when there was none (null in JSON): nobody waited."""
         return self.instant / self.pods if self.pods else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it; ratio and waits of no pods are null."""
+        waits = ("p50_seconds", "p95_seconds", "p99_seconds", "max_seconds")
+        return {
+            **asdict(self),
+            **({} if self.pods else dict.fromkeys(waits)),
+            "instant_start_ratio": self.instant / self.pods if self.pods else None,
+            "recreated_instant_start_ratio": self.recreated_instant / self.recreated if self.recreated else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,13 @@ class TimelineRow:
     slack_pending_cpu_millis: int
     slack_pending_memory_bytes: int
     capacity_cpu_millis: int
-    """Allocatable of ready nodes, less DaemonSets."""
+    """Allocatable, less DaemonSets, of nodes that have joined and are not gone: ready ones and leaving ones."""
     capacity_memory_bytes: int
     nodes: int
     """Ready ones."""
     starting_nodes: int
+    leaving_nodes: int
+    """Tainted and on their way out; their pods still run."""
     pending_pods: int
     """Real ones."""
     placeholders: int
@@ -97,10 +113,13 @@ class Result:
     """Core hours that were paid."""
     capacity_memory_gib_hours: float
     scale_ups: int
-    """Decisions to add nodes (one may add many)."""
+    """Nodes requested, of all groups."""
+    scale_up_decisions: int
+    """Decisions to request nodes; one may request many."""
     scale_downs: int
-    """Nodes removed."""
+    """Nodes removed, of all groups."""
     placeholders_created: int
+    """New ones and those that took a displaced or drained one's place; fillers of a baseline count as placeholders."""
     placeholders_displaced: int
     """Preempted by real pods."""
     placeholders_drained: int
@@ -148,10 +167,10 @@ class Result:
     def to_dict(self, *, timeline: bool = True) -> dict[str, Any]:
         """Return it as JSON has it; keys are the fields' names, ratios and sums included."""
         data = asdict(self)
-        for item, workload in zip([data["total"], *data["workloads"]], [self.total, *self.workloads], strict=True):
-            item["instant_start_ratio"] = workload.instant_start_ratio
-        data["workloads"], data["groups"] = list(data["workloads"]), list(data["groups"])
+        data["total"], data["workloads"] = self.total.to_dict(), [one.to_dict() for one in self.workloads]
+        data["groups"] = list(data["groups"])
         data["timeline"] = list(data["timeline"]) if timeline else []
-        for name in ("instant_start_ratio", "node_hours", "cost", "cost_per_month", "waste"):
+        data["instant_start_ratio"] = data["total"]["instant_start_ratio"]
+        for name in ("node_hours", "cost", "cost_per_month", "waste"):
             data[name] = getattr(self, name)
         return data

@@ -4,15 +4,15 @@ Keys are camelCase as in SlackPolicy; amounts are Kubernetes quantities, times a
 name ends in Seconds. Every constant of a modelled component has its upstream default and its upstream name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from slack.cluster.classes import Constraints, admits, reason_against
-from slack.planner.fields import Duration, Rate
-from slack.planner.policy import DEFAULT_RATE, problem_text
+from slack.planner.fields import Rate
+from slack.planner.policy import DEFAULT_RATE
+from slack.simulator import beyond, places, sizes, wording
 from slack.simulator.autoscalers import ClusterAutoscaler, Karpenter, NoAutoscaler
 from slack.simulator.distributions import Model
 from slack.simulator.inventory import NodeGroup as NodeGroup
@@ -23,17 +23,12 @@ from slack.simulator.keeping import Policies as Policies
 from slack.simulator.keeping import Proportional as Proportional
 from slack.simulator.keeping import Slack as Slack
 from slack.simulator.keeping import Static as Static
+from slack.simulator.times import Duration, PositiveDuration, RunTime
+from slack.simulator.upstream import Upstream, also
 
 KIND = "Scenario"
-_UNIONS = frozenset({"arrivals", "life", "startUp", "start_up", "load", "autoscaler", "slack"})
-"""Fields whose `kind` says which model they are; pydantic puts the kind into the path of a problem."""
-_TAGS = frozenset(
-    {
-        *("constant", "uniform", "lognormal", "exponential", "forever", "points", "sine"),
-        *("poisson", "diurnal", "bursts", "deployment", "jobs", "replay"),
-        *("clusterAutoscaler", "karpenter", "none", "policies", "static", "proportional"),
-    }
-)
+FIRST_YEAR, LAST_YEAR = 1970, 9996
+"""Schedules look days around a run of up to a year, and Python's calendar ends with 1 and 9999."""
 
 
 class BadScenario(ValueError):
@@ -45,74 +40,93 @@ class BadScenario(ValueError):
         super().__init__(f"{source}: " + "; ".join(problems))
 
 
-def _positive(value: timedelta) -> timedelta:
-    if value <= timedelta(0):
-        raise ValueError("must be longer than 0s")
-    return value
-
-
-PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
-
-
 class Scheduler(Model):
     """kube-scheduler."""
 
-    scoring: Literal["leastAllocated", "mostAllocated"] = "leastAllocated"
-    """NodeResourcesFitArgs.scoringStrategy.type; LeastAllocated upstream (apis/config/v1/defaults.go)."""
-    pods_per_second: Annotated[float, Field(gt=0, le=100_000)] = 100.0
-    """Scheduling cycles a second; upstream has no such constant, clients are limited to qps 50, burst 100."""
-    preemption_seconds: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """By how much each victim holds up the next cycle: nothing with SchedulerAsyncPreemption (on since 1.33), 0.04
-    measured without it."""
-    bind_seconds: Annotated[float, Field(ge=0, le=60)] = 0.05
-    """From the decision to the binding seen by everybody; measured, no upstream constant."""
-    pod_initial_backoff_seconds: Annotated[float, Field(gt=0)] = 1.0
-    """KubeSchedulerConfiguration.podInitialBackoffSeconds, 1."""
-    pod_max_backoff_seconds: Annotated[float, Field(gt=0)] = 10.0
-    """KubeSchedulerConfiguration.podMaxBackoffSeconds, 10."""
-    pop_from_backoff_q: bool = True
-    """Feature SchedulerPopFromBackoffQ, on since 1.33: an idle scheduler takes pods that are still backing off."""
-    max_in_unschedulable: PositiveDuration = timedelta(minutes=5)
-    """DefaultPodMaxInUnschedulablePodsDuration, 5m: pods that nothing has woken are tried again."""
+    scoring: Annotated[
+        Literal["leastAllocated", "mostAllocated"],
+        also({"LeastAllocated": "leastAllocated", "MostAllocated": "mostAllocated"}),
+        Upstream("NodeResourcesFitArgs.scoringStrategy.type", "LeastAllocated"),
+    ] = "leastAllocated"
+    """Which nodes it prefers: the emptiest, or the fullest."""
+    pods_per_second: Annotated[
+        float,
+        Field(gt=0, le=100_000),
+        Upstream(differs="upstream has no such constant; its clients are limited to --kube-api-qps 50, burst 100"),
+    ] = 100.0
+    """Scheduling cycles a second."""
+    preemption_seconds: Annotated[
+        float,
+        Field(ge=0, le=10),
+        Upstream(
+            "SchedulerAsyncPreemption",
+            "true",
+            "on since 1.33, so 0; with the feature off take 0.04, which was measured",
+        ),
+    ] = 0.0
+    """By how much each victim of a preemption holds up the next cycle."""
+    bind_seconds: Annotated[float, Field(ge=0, le=60), Upstream(differs="no upstream constant; measured")] = 0.05
+    """From the decision to the binding seen by everybody."""
+    pod_initial_backoff_seconds: Annotated[
+        float, Field(gt=0), Upstream("KubeSchedulerConfiguration.podInitialBackoffSeconds", "1")
+    ] = 1.0
+    """How long a pod that found no place is left alone after its first attempt; twice as long after each further."""
+    pod_max_backoff_seconds: Annotated[
+        float, Field(gt=0), Upstream("KubeSchedulerConfiguration.podMaxBackoffSeconds", "10")
+    ] = 10.0
+    """The longest of these times."""
+    pop_from_backoff_q: Annotated[bool, Upstream("SchedulerPopFromBackoffQ", "true")] = True
+    """An idle scheduler takes pods that are still backing off. On since 1.33."""
+    max_in_unschedulable: Annotated[
+        PositiveDuration, Upstream("DefaultPodMaxInUnschedulablePodsDuration (scheduling_queue.go)", "5m")
+    ] = timedelta(minutes=5)
+    """Pods that no event has woken are tried again after this time."""
 
 
 class Operator(Model):
     """resource-slack's own loop."""
 
     interval: PositiveDuration = timedelta(seconds=10)
-    """S2: a plan every 10 s."""
+    """A plan is made at least so often."""
     debounce_seconds: Annotated[float, Field(gt=0)] = 0.2
-    """slack_operator.wake.DEBOUNCE_SECONDS: so soon after a relevant change."""
+    """A plan is made so soon after a relevant change."""
     relevant_change: Rate = 0.02
-    """A change of the real pods' requests by this share plans before the interval is over (a model's saving)."""
+    """A change of the real pods' requests by this share is relevant; smaller ones wait for the interval (a saving of
+    the model's, the operator heeds each)."""
     default_rate: Rate = DEFAULT_RATE
-    """--extra-capacity-min-rate."""
+    """The operator's --extra-capacity-min-rate: the rate of policies that name none."""
+
+
+def _no_number(value: object) -> object:
+    if isinstance(value, int | float):
+        raise ValueError(f"{value!r} is no time; write one such as 2026-01-05T00:00:00Z")
+    return value
 
 
 Autoscaler = Annotated[ClusterAutoscaler | Karpenter | NoAutoscaler, Field(discriminator="kind")]
 
 
 class Scenario(Model):
-    """One run: a cluster, its load, its slack. `model_copy(update={"slack": ...})` makes the next of a comparison."""
+    """One run: a cluster, its load, its slack."""
 
     api_version: Literal["resource-slack.io/v1alpha1"] = "resource-slack.io/v1alpha1"
-    """As in a SlackPolicy."""
+    """Always resource-slack.io/v1alpha1."""
     kind: Literal["Scenario"] = "Scenario"
     """Always Scenario."""
     name: str = "scenario"
     """For tables and pictures."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Everything random comes from it."""
-    starts_at: datetime = datetime(2026, 1, 5, tzinfo=UTC)
-    """What a policy's schedule takes for the start (a Monday)."""
-    duration: PositiveDuration = timedelta(hours=24)
-    """How long it runs, warm-up included."""
+    starts_at: Annotated[datetime, BeforeValidator(_no_number)] = datetime(2026, 1, 5, tzinfo=UTC)
+    """What a policy's schedule takes for the start (a Monday by default), with its offset."""
+    duration: RunTime = timedelta(hours=24)
+    """How long it runs, warm-up included; at most 366 days (8784h)."""
     warm_up: Duration = timedelta(0)
     """How long nothing is measured."""
     node_groups: tuple[NodeGroup, ...]
-    """What nodes there can be."""
+    """Which nodes there can be; at least one group."""
     workloads: tuple[Workload, ...]
-    """What runs."""
+    """What runs; at least one workload."""
     scheduler: Scheduler = Scheduler()
     """kube-scheduler's settings."""
     autoscaler: Autoscaler = ClusterAutoscaler()
@@ -127,78 +141,6 @@ class Scenario(Model):
     """At most so many rows of the timeline."""
     max_pods: Annotated[int, Field(ge=1)] = 5_000_000
     """A run that creates more pods than this is refused while it runs: a mistake of units, most likely."""
-
-
-def _path(error: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave the kinds of unions out of a problem's path: people write `arrivals.perMinute`."""
-    loc: list[Any] = []
-    union = False
-    for part in error["loc"]:
-        if union and isinstance(part, str) and part in _TAGS:
-            union = False
-            continue
-        union = part in _UNIONS
-        loc.append(part)
-    return {**error, "loc": tuple(loc)}
-
-
-def _why_nowhere(requests: Mapping[str, int], constraints: Constraints, groups: tuple[NodeGroup, ...]) -> str:
-    """Say why a pod fits no node group; '' when it fits one."""
-    reasons = []
-    for group in groups:
-        if group.max == 0:
-            reasons.append(f"{group.name}: max is 0")
-            continue
-        if not admits(constraints, group.node_class):
-            reasons.append(f"{group.name}: {reason_against(constraints, group.node_class)}")
-            continue
-        over = [
-            name
-            for name, amount in requests.items()
-            if amount > group.allocatable.get(name, 0) - group.daemon_requests.get(name, 0)
-        ]
-        if not over and group.allocatable.get("pods", 110) > group.daemon_pods:
-            return ""
-        reasons.append(f"{group.name}: {', '.join(over) or 'pods'} is more than a node has to give")
-    return "; ".join(reasons)
-
-
-def problems_of(scenario: Scenario) -> tuple[str, ...]:
-    """Find what no single field shows: names given twice, pods that fit no node group, a warm-up without an end."""
-    found = []
-    if not scenario.node_groups:
-        found.append("nodeGroups: is empty; name at least one")
-    if not scenario.workloads:
-        found.append("workloads: is empty; name at least one")
-    for field, names in (
-        ("nodeGroups", [g.name for g in scenario.node_groups]),
-        ("workloads", [f"{w.namespace}/{w.name}" for w in scenario.workloads]),
-    ):
-        found += [f"{field}[{i}].name: {n!r} is given twice" for i, n in enumerate(names) if n in names[:i]]
-    if scenario.warm_up >= scenario.duration:
-        found.append("warmUp: is not shorter than duration")
-    if scenario.starts_at.tzinfo is None:
-        found.append("startsAt: needs an offset, such as 2026-01-05T00:00:00Z")
-    for i, workload in enumerate(scenario.workloads):
-        why = _why_nowhere(workload.requests, workload.constraints, scenario.node_groups)
-        if why:
-            found.append(f"workloads[{i}].requests: its pods fit no node group ({why})")
-    slack = scenario.slack
-    if isinstance(slack, Static | Proportional):
-        constraints = Constraints(
-            node_selector=tuple(sorted(slack.node_selector.items())),
-            tolerations=tuple(sorted(t.toleration() for t in slack.tolerations)),
-        )
-        why = _why_nowhere(slack.requests, constraints, scenario.node_groups)
-        if why:
-            found.append(f"slack.requests: its pods fit no node group ({why})")
-    if isinstance(scenario.autoscaler, ClusterAutoscaler):
-        known = {g.name for g in scenario.node_groups}
-        strange = [n for n in scenario.autoscaler.expander_priorities if n not in known]
-        found += [f"autoscaler.expanderPriorities.{n}: there is no such node group" for n in strange]
-    if scenario.scheduler.pod_initial_backoff_seconds > scenario.scheduler.pod_max_backoff_seconds:
-        found.append("scheduler.podInitialBackoffSeconds: is above podMaxBackoffSeconds")
-    return tuple(found)
 
 
 def parse_scenario(document: object, *, source: str) -> Scenario:
@@ -216,8 +158,51 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(dict(document))
     except ValidationError as error:
-        raise BadScenario(source, tuple(problem_text(_path(dict(e)), "") for e in error.errors())) from None
+        raise BadScenario(source, wording.problems(error.errors(), Scenario)) from None
     problems = problems_of(scenario)
     if problems:
         raise BadScenario(source, problems)
     return scenario
+
+
+def problems_of(scenario: Scenario) -> tuple[str, ...]:
+    """Find what no single field shows: names given twice, pods that fit no node group, a warm-up without an end."""
+    found = [*_of_names(scenario), *_of_times(scenario)]
+    found += sizes.problems(scenario.node_groups, scenario.workloads, scenario.max_pods, scenario.duration)
+    found += places.problems(scenario.node_groups, scenario.workloads, scenario.slack)
+    found += beyond.problems(scenario.workloads, scenario.duration)
+    if isinstance(scenario.autoscaler, ClusterAutoscaler):
+        known = {g.name for g in scenario.node_groups}
+        strange = [n for n in scenario.autoscaler.expander_priorities if n not in known]
+        found += [f"autoscaler.expanderPriorities.{n}: there is no such node group" for n in strange]
+    if scenario.scheduler.pod_initial_backoff_seconds > scenario.scheduler.pod_max_backoff_seconds:
+        found.append("scheduler.podInitialBackoffSeconds: is above podMaxBackoffSeconds")
+    return tuple(found)
+
+
+def warnings_of(scenario: Scenario) -> tuple[str, ...]:
+    """Find what can be played and is hardly meant, each with its field: arrivals of which some come after the end."""
+    return tuple(beyond.warnings(scenario.workloads, scenario.duration))
+
+
+def _of_names(scenario: Scenario) -> Iterator[str]:
+    for field, names in (
+        ("nodeGroups", [g.name for g in scenario.node_groups]),
+        ("workloads", [f"{w.namespace}/{w.name}" for w in scenario.workloads]),
+    ):
+        if not names:
+            yield f"{field}: is empty; name at least one"
+        seen: set[str] = set()
+        for index, name in enumerate(names):
+            if name in seen:
+                yield f"{field}[{index}].name: {name!r} is given twice"
+            seen.add(name)
+
+
+def _of_times(scenario: Scenario) -> Iterator[str]:
+    if scenario.warm_up >= scenario.duration:
+        yield "warmUp: is not shorter than duration"
+    if scenario.starts_at.tzinfo is None:
+        yield "startsAt: needs an offset, such as 2026-01-05T00:00:00Z"
+    elif not FIRST_YEAR <= scenario.starts_at.year <= LAST_YEAR:
+        yield f"startsAt: is too far away; write a year from {FIRST_YEAR} to {LAST_YEAR}"

@@ -45,8 +45,8 @@ class Scheduler:
         self._around = around
         self._placer = Placer(cluster, settings.scoring)
         self._preemption = Preemption(cluster, np.random.default_rng(seed))
-        self._active: list[tuple[int, int, int]] = []
-        """(-priority, number, row)"""
+        self._active: list[tuple[int, float, int, int]] = []
+        """(-priority, second in which it was tried or came, number, row): PrioritySort"""
         self._backoff: list[tuple[float, int, int]] = []
         """(expiry, number, row)"""
         self.waiting: dict[int, dict[int, float]] = {}
@@ -88,7 +88,8 @@ class Scheduler:
                     self._requeue(row)
         if not self.waiting:
             return
-        kinds = sorted((k for k, pods in self.waiting.items() if pods), key=lambda k: (-cluster.kinds[k].priority, k))
+        longest = {k: next(iter(pods.values())) for k, pods in self.waiting.items() if pods}
+        kinds = sorted(longest, key=lambda k: (-cluster.kinds[k].priority, longest[k], k))
         for node in nodes:
             if cluster.state[node] == 0:
                 continue
@@ -109,11 +110,15 @@ class Scheduler:
     # -- queues ------------------------------------------------------------------------------------------------------
 
     def _activate(self, row: int) -> None:
+        self._push(row)
+        self._want_cycle(self._clock.now)
+
+    def _push(self, row: int) -> None:
         cluster = self._cluster
         self._place[row] = ACTIVE
         priority = cluster.kinds[cluster.kind_of[row]].priority
-        heapq.heappush(self._active, (-priority, cluster.number[row], row))
-        self._want_cycle(self._clock.now)
+        since = self._tried_at.get(row, cluster.created[row])
+        heapq.heappush(self._active, (-priority, since, cluster.number[row], row))
 
     def _requeue(self, row: int) -> None:
         """MoveAllToActiveOrBackoffQueue for one pod that an event could help."""
@@ -144,11 +149,9 @@ class Scheduler:
         while self._backoff and self._backoff[0][0] <= now:
             _, number, row = heapq.heappop(self._backoff)
             if numbers[row] == number and self._place.get(row) == BACKOFF:
-                self._place[row] = ACTIVE
-                priority = self._cluster.kinds[self._cluster.kind_of[row]].priority
-                heapq.heappush(self._active, (-priority, number, row))
+                self._push(row)
         while self._active:
-            _, number, row = heapq.heappop(self._active)
+            _, _, number, row = heapq.heappop(self._active)
             if numbers[row] == number and self._place.get(row) == ACTIVE:
                 return row
         while self._backoff and self._settings.pop_from_backoff_q:

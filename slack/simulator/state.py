@@ -88,6 +88,8 @@ class Cluster:
         self.life = array("d")
         self.number = array("q")
         """Order of creation; a row is used again, its number is not."""
+        self.recreated = array("b")
+        """Whether a pod took the place of an evicted or preempted one."""
         self.cost = array("i")
         self.nominated = array("i")
         self._spare_pods: list[int] = []
@@ -187,14 +189,14 @@ class Cluster:
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
-    def create_pod(self, kind: Kind, life: float, now: float) -> int:
+    def create_pod(self, kind: Kind, life: float, now: float, *, recreated: bool = False) -> int:
         """A pod is created; it is pending."""
         self._grow_kinds()
         if self._spare_pods:
             row = self._spare_pods.pop()
         else:
             row = len(self.kind_of)
-            for ints in (self.kind_of, self.node_of, self.cost, self.nominated, self.number):
+            for ints in (self.kind_of, self.node_of, self.cost, self.nominated, self.number, self.recreated):
                 ints.append(0)
             for floats in (self.created, self.bound_at, self.life):
                 floats.append(0.0)
@@ -202,7 +204,7 @@ class Cluster:
         self.created_total += 1
         self.kind_of[row], self.node_of[row], self.cost[row], self.nominated[row] = index, -1, 0, -1
         self.created[row], self.bound_at[row], self.life[row] = now, -1.0, life
-        self.number[row] = self.created_total
+        self.number[row], self.recreated[row] = self.created_total, recreated
         self.count[index] += 1
         if kind.controlled:
             self.pods_of.setdefault(index, {})[row] = None

@@ -3,11 +3,15 @@
 Needs pyarrow (the extra `traces`), which is imported when it is used.
 """
 
+import itertools
 import json
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from slack.simulator.traceformat import METADATA_KEY, VERSION, BadTrace, NodeRow, PodRow, RowKind, Source, Trace
+from slack.simulator.tracejson import COLUMNS as _JSON
+from slack.simulator.tracejson import json_problem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +38,9 @@ _COLUMNS: tuple[tuple[str, str, bool], ...] = (
 )
 """Name, Arrow type, whether it may be null."""
 _NOT_NEGATIVE = ("time_seconds", "cpu_millis", "memory_bytes", "bound_seconds", "life_seconds", "ready_seconds")
-_JSON = {"requests_json": dict, "constraints_json": dict, "labels_json": dict, "daemon_json": dict, "taints_json": list}
+_AT_MOST = {"cpu_millis": 1_000_000_000, "memory_bytes": 1 << 50}
+"""A million cores, a pebibyte: beyond any node, and sums over many nodes stay within int64."""
+_LONGEST = timedelta(days=365)
 _POD_ONLY = ("namespace", "workload")
 _RECORD_AGAIN = "record it again with `resource-slack record`"
 
@@ -54,7 +60,7 @@ def write_trace(trace: Trace) -> bytes:
     schema = _schema().with_metadata({METADATA_KEY: json.dumps(about).encode()})
     table = pa.table({name: [row.get(name) for row in rows] for name, _, _ in _COLUMNS}, schema=schema)
     out = pa.BufferOutputStream()
-    pq.write_table(table, out, compression="zstd")
+    pq.write_table(table, out, compression="zstd", write_page_checksum=True)
     return bytes(out.getvalue())
 
 
@@ -77,12 +83,13 @@ def read_trace(data: bytes, *, source: str) -> Trace:
         raise BadTrace(source, tuple(problems))
     pods: list[PodRow] = []
     nodes: list[NodeRow] = []
+    numbers = itertools.count(1)
     for batch in table.to_batches(10_000):
-        for row in batch.to_pylist():
+        for row, number in zip(batch.to_pylist(), numbers, strict=False):
             if row["kind"] == RowKind.NODE:
-                nodes.append(_node(row))
+                nodes.append(_node(row, number))
             else:
-                pods.append(_pod(row))
+                pods.append(_pod(row, number))
     return Trace(started, ended, origin, tuple(sorted(pods, key=_time)), tuple(sorted(nodes, key=_time)))
 
 
@@ -132,7 +139,7 @@ def _node_values(node: NodeRow) -> dict[str, Any]:
     }
 
 
-def _pod(row: dict[str, Any]) -> PodRow:
+def _pod(row: dict[str, Any], number: int) -> PodRow:
     return PodRow(
         time_seconds=row["time_seconds"],
         namespace=row["namespace"],
@@ -148,10 +155,11 @@ def _pod(row: dict[str, Any]) -> PodRow:
         bound_seconds=row["bound_seconds"],
         life_seconds=row["life_seconds"],
         node=row["node"] or "",
+        row=number,
     )
 
 
-def _node(row: dict[str, Any]) -> NodeRow:
+def _node(row: dict[str, Any], number: int) -> NodeRow:
     return NodeRow(
         name=row["node"],
         time_seconds=row["time_seconds"],
@@ -164,6 +172,7 @@ def _node(row: dict[str, Any]) -> NodeRow:
         initial=row["initial"],
         ready_seconds=row["ready_seconds"],
         life_seconds=row["life_seconds"],
+        row=number,
     )
 
 
@@ -178,10 +187,22 @@ def _table(data: bytes, source: str) -> "pa.Table":
     if data[-4:] != b"PAR1":
         raise BadTrace(source, (f"it is cut off: Parquet's end is missing; copy the whole file or {_RECORD_AGAIN}",))
     try:
-        return pq.read_table(pa.BufferReader(data), use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadTrace(source, (f"it is damaged: {first.rstrip('.')}; {_RECORD_AGAIN}",)) from None
+        with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+            table = file.read(use_threads=False)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        raise BadTrace(source, (f"it is damaged: {_first_words(error)}; {_RECORD_AGAIN}",)) from None
+    return table
+
+
+def _first_words(error: BaseException) -> str:
+    """Return what a reader of Parquet says, on one line; of damaged bytes it quotes whatever they hold."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return _printable(lines[0])[:200].rstrip(". ")
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _about(metadata: dict[bytes, bytes], source: str) -> tuple[datetime, datetime, Source]:
@@ -203,6 +224,8 @@ def _about(metadata: dict[bytes, bytes], source: str) -> tuple[datetime, datetim
             raise BadTrace(source, (f"metadata {name}: is not a time",)) from None
         if times[-1].tzinfo is None:
             raise BadTrace(source, (f"metadata {name}: has no offset",))
+    if times[1] - times[0] > _LONGEST:
+        raise BadTrace(source, (f"metadata ended_at: is more than {_LONGEST.days} days after started_at",))
     if times[1] <= times[0]:
         raise BadTrace(source, ("metadata ended_at: is not after started_at; nothing was recorded",))
     if about.get("source") not in ("watch", "prometheus"):
@@ -215,7 +238,7 @@ def _schema_problems(schema: "pa.Schema") -> list[str]:
 
     wanted = {name: pa.type_for_alias(kind) for name, kind, _ in _COLUMNS}
     problems = [f"column {name}: is missing" for name in wanted if name not in schema.names]
-    problems += [f"column {name}: unknown column" for name in schema.names if name not in wanted]
+    problems += [f"column {_printable(name)}: unknown column" for name in schema.names if name not in wanted]
     problems += [
         f"column {name}: is {schema.field(name).type}, not {kind}"
         for name, kind in wanted.items()
@@ -225,22 +248,22 @@ def _schema_problems(schema: "pa.Schema") -> list[str]:
 
 
 def _value_problems(table: "pa.Table", seconds: float) -> list[str]:
-    """Return at most one problem a column, with its first row (counted from 0, as data frames do)."""
+    """Return at most one problem a column, with its first row, counted from 1."""
     if table.num_rows == 0:
         return ["it has no rows: nothing was recorded"]
     columns = {name: table.column(name).to_pylist() for name, _, _ in _COLUMNS}
     kinds = columns["kind"]
     known = {str(kind) for kind in RowKind}
-    for row, kind in enumerate(kinds):
+    for row, kind in enumerate(kinds, 1):
         if kind not in known:
-            return [f"column kind, row {row}: {kind!r} is none of {', '.join(sorted(known))}"]
+            return [f"column kind, row {row} of {len(kinds)}: {kind!r} is none of {', '.join(sorted(known))}"]
     problems = []
     for name, _, may_be_null in _COLUMNS:
         check = _check_of(name, may_be_null, seconds)
-        for row, value in enumerate(columns[name]):
-            wrong = check(value, kinds[row])
+        for row, (value, kind) in enumerate(zip(columns[name], kinds, strict=True), 1):
+            wrong = check(value, kind)
             if wrong:
-                problems.append(f"column {name}, row {row}: {wrong}")
+                problems.append(f"column {name}, row {row} of {len(kinds)}: {wrong}")
                 break
     if str(RowKind.NODE) not in kinds:
         problems.append("column kind: there is no node in it; without nodes there is nothing to simulate")
@@ -249,7 +272,7 @@ def _value_problems(table: "pa.Table", seconds: float) -> list[str]:
     return problems
 
 
-def _check_of(name: str, may_be_null: bool, seconds: float) -> Any:
+def _check_of(name: str, may_be_null: bool, seconds: float) -> Callable[[Any, str], str]:
     texts: dict[str, str] = {}  # JSON columns hold few distinct texts: each is read once
 
     def check(value: Any, kind: str) -> str:
@@ -260,24 +283,20 @@ def _check_of(name: str, may_be_null: bool, seconds: float) -> Any:
                 or (name == "node" and kind == RowKind.NODE)
             )
             return "is null" if needed else ""
+        if value == "" and kind == RowKind.NODE and name == "node":
+            return "is empty; nodes have names"
+        if name == "workload" and kind != RowKind.NODE and not all(value.partition("/")):
+            return f"{value[:60]!r} is no kind and name such as deploy/api"
         if name in _NOT_NEGATIVE and not 0 <= value < float("inf"):
             return f"{value!r} is negative" if value < 0 else f"{value!r} is not a number"
         if name == "time_seconds" and value > seconds + 1:
             return f"{value!r} is after the recording's end ({seconds:g})"
-        if name in _JSON:
+        if name in _AT_MOST and value > _AT_MOST[name]:
+            return f"{value!r} is more than {_AT_MOST[name]}: no node has that"
+        if name in _JSON and value:
             if value not in texts:
-                texts[value] = _json_problem(value, _JSON[name])
+                texts[value] = json_problem(name, value)
             return texts[value]
         return ""
 
     return check
-
-
-def _json_problem(text: str, wanted: type) -> str:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return f"{text[:60]!r} is not JSON"
-    if not isinstance(value, wanted):
-        return f"{text[:60]!r} is not a JSON {'object' if wanted is dict else 'list'}"
-    return ""

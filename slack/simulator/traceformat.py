@@ -5,7 +5,7 @@ kind are null in its rows. Times of rows count from the recording's start; what 
 stands at 0. A new column makes a new version.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -18,7 +18,10 @@ Source = Literal["watch", "prometheus"]
 
 
 class BadTrace(ValueError):
-    """A trace that cannot be used; each problem names the column and the row, and what would be right."""
+    """A trace that cannot be used; each problem names the column and the row, and what would be right.
+
+    Rows are those of the file, counted from 1 as people count: data frames show one less.
+    """
 
     def __init__(self, source: str, problems: tuple[str, ...]) -> None:
         self.source = source
@@ -62,6 +65,8 @@ class PodRow:
     """From binding (of an initial pod: from the start) to its end; null when it outlived the recording."""
     node: str = ""
     """Where it was bound."""
+    row: int = field(default=0, compare=False)
+    """Its row in the file it was read from, counted from 1, for complaints; 0 when there is no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,8 @@ class NodeRow:
     """From creation to Ready; null for initial nodes and those that never were."""
     life_seconds: float | None = None
     """From creation (of an initial node: from the start) until it was gone; null when it outlived the recording."""
+    row: int = field(default=0, compare=False)
+    """As in PodRow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """The cheapest rate that reaches a wanted instant-start ratio, by runs of one scenario with several seeds.
 
-The same seeds are used for every rate, so that rates differ by their slack and not by their luck. A coarse curve is
-run first (people want to see it), then the interval in which the goal is crossed is halved down to `step`.
+A coarse curve is run first (people want to see it), then the interval in which the goal is crossed is halved down to
+`step`.
 """
 
-import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -14,86 +12,12 @@ from typing import Any
 
 from slack.cluster.quantity import format_quantity
 from slack.planner.policy import API_VERSION, KIND
-from slack.simulator.result import Result
+from slack.simulator.curve import Evaluate, Point, curve
 from slack.simulator.scenario import Policies, Scenario
 
 COARSE = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
-_T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""Student's t, 97.5 %, for 1 to 15 degrees of freedom; from then on the normal distribution's 1.96 is near enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One run to make."""
-
-    rate: float
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one run came to."""
-
-    rate: float
-    seed: int
-    instant_start_ratio: float
-    cost_per_month: float
-    waste: float
-    p99_seconds: float
-    """Time to bind."""
-    nodes: float
-    """Mean number of nodes paid."""
-
-    @classmethod
-    def of(cls, trial: Trial, result: Result) -> "Outcome":
-        """Return a run's outcome."""
-        hours = result.measured_seconds / 3600
-        return cls(
-            trial.rate,
-            trial.seed,
-            result.instant_start_ratio,
-            result.cost_per_month,
-            result.waste,
-            result.total.p99_seconds,
-            result.node_hours / hours if hours else 0.0,
-        )
-
-
-Evaluate = Callable[[Sequence[Trial]], Iterable[Outcome]]
-"""Makes runs, in any order, on any number of processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One rate of the curve: means over the seeds."""
-
-    rate: float
-    instant_start_ratio: float
-    low: float
-    """95 % confidence interval of the mean over seeds."""
-    high: float
-    cost_per_month: float
-    waste: float
-    p99_seconds: float
-    nodes: float
-    outcomes: tuple[Outcome, ...]
-
-    @classmethod
-    def of(cls, outcomes: Sequence[Outcome]) -> "Point":
-        """Return the point of one rate's runs."""
-        ordered = tuple(sorted(outcomes, key=lambda one: one.seed))
-        mean, low, high = interval([one.instant_start_ratio for one in ordered])
-        return cls(
-            ordered[0].rate,
-            mean,
-            max(low, 0.0),
-            min(high, 1.0),
-            statistics.fmean(one.cost_per_month for one in ordered),
-            statistics.fmean(one.waste for one in ordered),
-            statistics.fmean(one.p99_seconds for one in ordered),
-            statistics.fmean(one.nodes for one in ordered),
-            ordered,
-        )
+_NOTHING = 1e-12
+"""Two sums of the same shares differ by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +32,20 @@ class Tuned:
     """None when no rate that was tried reaches the goal."""
 
     @property
+    def unsure(self) -> bool:
+        """Whether the choice's mean reaches the goal, but its interval does not."""
+        several = len(self.seeds) > 1
+        return self.chosen is not None and several and self.chosen.low < self.goal - _NOTHING
+
+    @property
+    def surer(self) -> Point | None:
+        """The cheapest point whose whole interval reaches the goal; None when there is none, or one seed only."""
+        reaching = (point for point in self.curve if point.low >= self.goal - _NOTHING)
+        if len(self.seeds) < 2:
+            return None
+        return min(reaching, key=lambda one: (one.cost_per_month, one.rate), default=None)
+
+    @property
     def best(self) -> Point:
         """The point that starts the most pods at once, the cheapest of these."""
         return max(self.curve, key=lambda one: (one.instant_start_ratio, -one.cost_per_month, -one.rate))
@@ -117,34 +55,23 @@ class Tuned:
         return self.curve[0]
 
 
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return mean, and the 95 % confidence interval of the mean (Student's t); of one value, the value thrice."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, mean, mean
-    degrees = len(values) - 1
-    quantile = _T_975[degrees - 1] if degrees <= len(_T_975) else 1.96
-    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
-    return mean, mean - half, mean + half
-
-
 def tune(goal: float, seeds: Sequence[int], evaluate: Evaluate, *, step: float = 0.01, largest: float = 1.0) -> Tuned:
     """Find the cheapest rate, a multiple of `step` up to `largest`, whose mean instant-start ratio reaches the goal.
 
     More slack starts no fewer pods at once; where chance makes a curve dip, the lowest rate that reaches is refined.
+
+    Raises:
+        NothingMeasured: when the scenario has no pods to measure.
     """
     points: dict[int, Point] = {}
     last = max(1, round(largest / step))
 
     def run(numbers: Iterable[int]) -> None:
         new = sorted({number for number in numbers if number not in points})
-        outcomes: dict[int, list[Outcome]] = {number: [] for number in new}
-        for one in evaluate([Trial(_rate(number, step), seed) for number in new for seed in seeds]):
-            outcomes[round(one.rate / step)].append(one)
-        points.update({number: Point.of(found) for number, found in outcomes.items()})
+        points.update(zip(new, curve((_rate(number, step) for number in new), seeds, evaluate), strict=True))
 
     def reaches(number: int) -> bool:
-        return points[number].instant_start_ratio >= goal - 1e-12
+        return points[number].instant_start_ratio >= goal - _NOTHING
 
     run({round(rate / step) for rate in COARSE if rate <= largest} | {last})
     reaching = [number for number in sorted(points) if reaches(number)]

@@ -1,9 +1,11 @@
 """`record` against a fake API server and a fake Prometheus, both on the loopback interface."""
 
+import base64
 import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -242,6 +244,8 @@ def test_a_cluster_can_be_tuned_from_what_it_has_now(run: Run, api: FakeApi, kub
         (["--out", "a.parquet", "--prometheus", "here"], "--prometheus: 'here' is no address"),
         (["--out", "a.parquet", "--prometheus", "http://x", "--context", "y"], "not both"),
         (["--out", "a.parquet", "--prometheus", "http://127.0.0.1:1"], "http://127.0.0.1:1: no answer"),
+        (["--out", "a.parquet", "--prometheus", "http://me:secret@127.0.0.1:1"], "http://127.0.0.1:1: no answer"),
+        (["--out", "a.parquet", "--prometheus", "http://me:secret@h:99999"], "'http://h:99999' is no address"),
     ],
 )
 def test_bad_flags_are_told_and_nothing_is_written(run: Run, tmp_path: Path, args: list[str], said: str) -> None:
@@ -272,18 +276,25 @@ class Prometheus(BaseHTTPRequestHandler):
     vectors: ClassVar[dict[str, list[tuple[dict[str, str], float]]]]
     reply: ClassVar[tuple[int, bytes] | None]
     asked: ClassVar[list[str]]
+    authorization: ClassVar[set[str | None]]
+    most_seconds: ClassVar[int] = 100_000
+    cut_off_bytes: ClassVar[int] = 0
 
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)["query"][0]
         self.asked.append(query)
+        self.authorization.add(self.headers["Authorization"])
         name = max((one for one in self.vectors if one in query), key=len, default="")
         if query.startswith("max_over_time(timestamp("):
             name += " last"
         result = [{"metric": labels, "value": [0, str(value)]} for labels, value in self.vectors.get(name, [])]
         answer = {"status": "success", "data": {"resultType": "vector", "result": result}}
         code, body = self.reply or (200, json.dumps(answer).encode())
+        hours = re.search(r"\[(\d+)s", query)
+        if hours and int(hours[1]) > self.most_seconds:
+            code, body = 422, b'{"status":"error","error":"query processing would load too many samples into memory"}'
         self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) + self.cut_off_bytes))
         self.end_headers()
         self.wfile.write(body)
 
@@ -313,6 +324,7 @@ def prometheus() -> Iterator[tuple[type[Prometheus], str]]:
         }
         reply = None
         asked: ClassVar[list[str]] = []
+        authorization: ClassVar[set[str | None]] = set()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -334,8 +346,38 @@ def test_a_prometheus_history_becomes_a_trace(
     assert (pod.workload, pod.cpu_millis, round(pod.bound_seconds or 0)) == ("deploy/api", 500, 60)
     assert trace.source == "prometheus"
     assert trace.nodes[0].initial
+    assert "note: no node selectors: pods are taken to go everywhere" in found.stderr
+    assert "--metric-opt-in-list=kube_pod_nodeselectors" in found.stderr
     asked = [query for query in fake.asked if query.startswith("last_over_time(kube_pod_created")]
-    assert [query.split("[")[1] for query in asked] == ["3600s])", "3600s])", "1800s])"]
+    assert [query.split("[")[1] for query in asked] == ["3600s])", "3600s])", "1860s])"]
+
+
+def test_a_password_is_sent_and_not_shown(run: Run, prometheus: tuple[type[Prometheus], str]) -> None:
+    fake, url = prometheus
+    found = run("record", "--prometheus", url.replace("//", "//me:s%40cret@"), "--out", "t.parquet", "--duration", "1h")
+    assert found.code == 0, found.stderr
+    assert fake.authorization == {f"Basic {base64.b64encode(b'me:s@cret').decode()}"}
+    fake.cut_off_bytes = 5
+    found = run("record", "--prometheus", url.replace("//", "//me:s%40cret@"), "--out", "u.parquet", "--duration", "1h")
+    assert found.code == 2
+    assert f"--prometheus: {url}: no answer: " in found.stderr
+    assert "cret" not in found.stderr
+
+
+def test_a_window_that_is_too_much_for_the_server_is_halved(
+    run: Run, prometheus: tuple[type[Prometheus], str], tmp_path: Path
+) -> None:
+    fake, url = prometheus
+    fake.most_seconds = 1000
+    found = run("record", "--prometheus", url, "--out", "t.parquet", "--duration", "1h")
+    assert found.code == 0, found.stderr
+    asked = [query for query in fake.asked if query.startswith("last_over_time(kube_pod_created")]
+    assert [query.split("[")[1] for query in asked][:5] == ["3600s])", "1800s])", *["900s])"] * 3]
+    assert len(read_trace((tmp_path / "t.parquet").read_bytes(), source="t").pods) == 1
+    fake.most_seconds = 1
+    found = run("record", "--prometheus", url, "--out", "u.parquet", "--duration", "1h")
+    assert found.code == 2
+    assert "422 query processing would load too many samples" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,23 @@ def test_the_modules_name_no_place_on_a_machine() -> None:
     for path in build.MODULES.rglob("go.mod"):
         assert not re.search(r"=> [./]", path.read_text()), path
     assert not list(build.MODULES.rglob("*.go"))
+
+
+def test_what_only_watches_the_control_plane_may_be_missing(
+    modules: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tool in build.TOOLS.values():
+        if not tool.optional:
+            tool.cache_folder().mkdir(parents=True, exist_ok=True)
+            tool.binary().write_bytes(b"whole")
+            tool.stamp().write_text("{}")
+    monkeypatch.setenv("PATH", str(modules))
+    assert build.main([]) == 0
+    assert "going on without prometheus: prometheus is not built yet" in capsys.readouterr().err
+    assert build.main(["prometheus"]) == 1
+
+
+def test_tags_change_the_folder_and_their_absence_does_not() -> None:
+    plain, tagged = build.TOOLS["kwok"], build.TOOLS["prometheus"]
+    assert replace(plain, optional=True).cache_folder() == plain.cache_folder()
+    assert replace(tagged, tags="").cache_folder() != tagged.cache_folder()

@@ -111,6 +111,7 @@ WRONG: list[tuple[Json, str]] = [
     ),
     ({"stabilization": {"shrinkDelay": "ten"}}, "spec.stabilization.shrinkDelay: 'ten' is not a duration such as 30s"),
     ({"stabilization": {"shrinkDelay": 600}}, "600 is not a duration"),
+    ({"stabilization": {"shrinkDelay": "99999999999999999h"}}, "is longer than any clock counts"),
     ({"cover": {"exclude": [{}]}}, "spec.cover.exclude[0]: an empty selector would exclude every pod"),
     ({"cover": {"mode": "Most"}}, "spec.cover.mode: "),
     (

@@ -1,19 +1,23 @@
+from typing import Any
+
 import pytest
 
 from slack.planner.policy import CoverMode
 from slack.simulator.baselines import (
     CORE_HOURS,
     BadVariant,
+    Variant,
+    default_reference,
     described,
     equal_cost_static,
     priced,
+    reference_of,
     variant,
     variants,
     with_rate,
 )
-from slack.simulator.result import Result
-from slack.simulator.scenario import Policies, Proportional, Scenario, Static
-from tests.simulator.toys import result, scenario
+from slack.simulator.scenario import Policies, Proportional, Static
+from tests.simulator.toys import scenario
 
 
 def test_each_word_is_the_scenario_with_another_slack() -> None:
@@ -77,18 +81,78 @@ def test_without_prices_cost_is_in_core_hours() -> None:
     assert priced(changed) == (changed, "")
 
 
-@pytest.mark.parametrize(("cost", "count"), [(0.0, 0), (100.0, 0), (131.0, 10), (134.9, 12), (1e9, 100_000)])
-def test_the_static_overprovisioner_of_equal_cost_is_the_nearest_count(cost: float, count: int) -> None:
-    def run(changed: Scenario) -> Result:
-        assert isinstance(changed.slack, Static)
-        return result(cost=100.0 + 3.0 * changed.slack.count)
+@pytest.mark.parametrize(
+    ("cost", "count"), [(0.0, 1), (100.0, 1), (104.0, 1), (105.0, 2), (131.0, 10), (134.9, 12), (1e9, 100_000)]
+)
+def test_the_static_overprovisioner_of_equal_cost_is_the_nearest_count_and_never_none(cost: float, count: int) -> None:
+    asked: list[int] = []
 
-    made, _ = equal_cost_static(variant("static=auto", scenario()).scenario, cost, run)
-    assert isinstance(made.slack, Static)
-    assert made.slack.count == count
-    assert made.slack.requests == {"cpu": 1000, "memory": 1 << 30}
+    def cost_of(slack: Static) -> float:
+        asked.append(slack.count)
+        return 100.0 + 3.0 * slack.count
+
+    made = equal_cost_static(variant("static=auto", scenario()).scenario, cost, cost_of)
+    assert made.count == count
+    assert made.requests == {"cpu": 1000, "memory": 1 << 30}
+    assert len(set(asked)) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "costs_as_much_as"),
+    [
+        ("none,rate=0.1,static=auto", "rate=0.1"),
+        ("rate=0.1,rate=0.3,static=auto", "rate=0.3"),
+        ("static=auto,rate=0.3,own", "own"),
+        ("static=auto,rate=0.3,rate=0.1", "rate=0.3"),
+        ("none,static=auto", None),
+    ],
+)
+def test_static_auto_costs_as_much_as_the_operator_before_it(words: str, costs_as_much_as: str | None) -> None:
+    asked = variants(words, scenario())
+    row = next(i for i, one in enumerate(asked) if one.equal_cost)
+    found = reference_of(row, asked)
+    assert (asked[found].word if found is not None else None) == costs_as_much_as
+
+
+def test_static_auto_may_stand_behind_each_of_several_rates() -> None:
+    asked = variants("rate=0.1,static=auto,rate=0.3,static=auto", scenario())
+    assert [reference_of(row, asked) for row in (1, 3)] == [0, 2]
+    with pytest.raises(BadVariant, match="'static=auto' is given twice"):
+        variants("rate=0.1,static=auto,static=auto", scenario())
+
+
+def test_alone_static_auto_costs_as_much_as_the_scenarios_own_policies_or_the_built_in_one() -> None:
+    own = scenario(slack=policies({"extraCapacity": {"minRate": 0.6}}))
+    assert default_reference(own) == Variant("own", own)
+    none = scenario(slack={"kind": "none"}, operator={"defaultRate": 0.2})
+    assert default_reference(none).word == "rate=0.2"
+
+
+def policies(*specs: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "policies", "policies": [{"name": f"p{i}", "spec": spec} for i, spec in enumerate(specs)]}
+
+
+@pytest.mark.parametrize(
+    ("slack", "word", "label"),
+    [
+        (policies({"extraCapacity": {"minRate": 0.6}}), "own", "own (rate=0.6)"),
+        (policies({"extraCapacity": {"minRate": 0.6}}), "rate=0.1", "rate=0.1"),
+        (policies({}), "cover=Everything", "cover=Everything (rate=0.1)"),
+        (policies({}), "rate=0.2+cover=Largest", "rate=0.2+cover=Largest"),
+        (policies({"cover": {"mode": "Largest"}}), "own", "own (rate=0.1+cover=Largest)"),
+        (policies({"cover": {"mode": "Largest"}}), "rate=0.2", "rate=0.2 (cover=Largest)"),
+        (policies({"extraCapacity": {"replicas": 4}}), "own", "own (policy p0)"),
+        (policies({"extraCapacity": {"replicas": 4}}), "cover=Everything", "cover=Everything (policy p0)"),
+        (policies({}, {"extraCapacity": {"minRate": 0.2}}), "own", "own (policies p0, p1)"),
+        (policies({}, {"extraCapacity": {"minRate": 0.2}}, {}), "own", "own (policies p0, p1 and 1 more)"),
+        ({"kind": "none"}, "own", "own (none)"),
+        ({"kind": "none"}, "static=3x500m/1Gi", "static=3x500m/1Gi"),
+    ],
+)
+def test_a_label_tells_what_the_word_leaves_open(slack: dict[str, Any], word: str, label: str) -> None:
+    assert variant(word, scenario(slack=slack)).label == label
 
 
 def test_a_slack_is_described_by_the_word_that_makes_it() -> None:
-    for word in ("none", "rate=0.1", "static=10x500m/1Gi"):
-        assert described(variant(word, scenario()).scenario.slack) == word
+    for word in ("none", "rate=0.1", "rate=0.1+cover=Largest", "static=10x500m/1Gi", "proportional=1x500m/1Gi/4nodes"):
+        assert described(variant(word, scenario()).scenario) == word

@@ -76,7 +76,8 @@ def test_slack_makes_pods_of_a_burst_start_at_once() -> None:
 
 
 def test_what_is_waited_and_paid_by_hand() -> None:
-    # one node of 4 cpu at 2 an hour from the start; a pod of 3 at 0 s, one at 1000 s: scan at 1010 s, node at 1070 s
+    # one node of 4 cpu at 2 an hour from the start; a pod of 3 at 0 s, one at 1000.5 s, which is looked at at once, as
+    # too new, and 10 s later; the node is there 60 s after that
     sim = scenario(
         nodeGroups=[group(pricePerHour=2)],
         workloads=[workload(cpu="3", arrivals=at(0, 1000.5))],
@@ -85,16 +86,68 @@ def test_what_is_waited_and_paid_by_hand() -> None:
     result = simulate(sim)
     assert result.total.pods == result.total.bound == 2
     assert result.instant_start_ratio == 0.5
-    assert result.total.max_seconds == pytest.approx(1070 + 0.05 - 1000.5, abs=0.02)
+    assert result.total.max_seconds == pytest.approx(10 + 60 + 0.05, abs=0.02)
     assert result.total.p50_seconds < 1
-    assert result.total.pending_pod_seconds == pytest.approx(69.6, abs=0.1)
-    assert result.node_hours == pytest.approx(1 + (3600 - 1010) / 3600)
+    assert result.total.pending_pod_seconds == pytest.approx(70.1, abs=0.1)
+    assert result.node_hours == pytest.approx(1 + (3600 - 1010.5) / 3600)
     assert result.cost == pytest.approx(2 * result.node_hours)
     assert result.capacity_cpu_hours == pytest.approx(4 * result.node_hours)
-    assert result.requested_cpu_hours == pytest.approx(3 * (3600 + 3600 - 1070) / 3600, rel=1e-3)
+    assert result.requested_cpu_hours == pytest.approx(3 * (3600 + 3600 - 1070.5) / 3600, rel=1e-3)
     assert 0 < result.waste < 1
     assert (result.scale_ups, result.scale_downs) == (1, 0)
     assert result.cost_per_month == pytest.approx(result.cost * 730)
+
+
+def test_a_decision_may_request_several_nodes() -> None:
+    # the node of the start is full; four more pods of 3 cpu come at once and take a node each
+    load = [workload(cpu="3", arrivals=at(0)), workload("more", cpu="3", arrivals=at(1000, size=4))]
+    result = simulate(scenario(workloads=load, autoscaler=CA))
+    assert (result.scale_up_decisions, result.scale_ups) == (1, 4)
+    assert result.groups[0].scale_ups == 4
+
+
+def test_a_pod_that_takes_an_evicted_ones_place_is_no_first_start() -> None:
+    # 5 cpu hold two nodes until the 3 leave at 300 s; the second node is drained, its pod bound again at once
+    short = {"kind": "constant", "seconds": 300}
+    load = [workload("long", cpu="1", arrivals=at(0, size=2)), workload("short", cpu="3", arrivals=at(0), life=short)]
+    autoscaler = {**CA, "scaleDownUnneededTime": "1m", "scaleDownDelayAfterAdd": "1m"}
+    result = simulate(scenario(workloads=load, autoscaler=autoscaler, nodeGroups=[group(initial=2)]))
+    assert result.pods_drained == 1
+    assert (result.total.pods, result.total.instant, result.total.bound) == (3, 3, 3)
+    assert (result.total.recreated, result.total.recreated_instant) == (1, 1)
+    assert (result.workloads[0].pods, result.workloads[0].recreated) == (2, 1)
+    assert result.to_dict()["total"]["recreated_instant_start_ratio"] == 1.0
+
+
+def test_a_preempted_pod_that_waits_for_its_new_start_is_not_in_the_ratio() -> None:
+    low = workload("low", cpu="3", priority=-5, arrivals=replicas(1))
+    high = workload("high", cpu="3", arrivals=at(1000))
+    result = simulate(scenario(workloads=[low, high]))
+    assert (result.pods_preempted, result.total.pods, result.total.instant) == (1, 2, 2)
+    assert (result.total.recreated, result.total.recreated_instant) == (1, 0)
+    assert result.total.pending_pod_seconds == pytest.approx(2600, abs=3)
+
+
+def test_a_node_on_its_way_out_counts_as_capacity_until_it_is_gone() -> None:
+    # Karpenter replaces the large node by a small one: the pod runs on until that is ready
+    groups = [
+        group(initial=0, pricePerHour=1),
+        group("big", pricePerHour=4, allocatable={"cpu": "16", "memory": "64Gi"}),
+    ]
+    load = [workload(arrivals=replicas(1))]
+    result = simulate(scenario(workloads=load, nodeGroups=groups, autoscaler=KARPENTER, timelineRows=1000))
+    moving = [row for row in result.timeline if row.leaving_nodes]
+    assert len(moving) > 10
+    assert {(row.nodes, row.starting_nodes, row.capacity_cpu_millis) for row in moving} == {(0, 1, 16000)}
+    assert (result.timeline[-1].nodes, result.timeline[-1].capacity_cpu_millis) == (1, 4000)
+
+
+def test_of_no_pods_there_is_no_ratio_and_no_wait() -> None:
+    result = simulate(scenario(workloads=[workload(arrivals=at(0))], warmUp="30m"))
+    data = result.to_dict()
+    assert data["total"]["pods"] == 0
+    assert (data["instant_start_ratio"], data["total"]["p99_seconds"]) == (None, None)
+    assert data["workloads"][0]["instant_start_ratio"] is None
 
 
 def test_pods_that_are_never_bound_count_with_their_waiting() -> None:

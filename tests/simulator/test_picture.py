@@ -1,7 +1,9 @@
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
 
+from slack.simulator.curve import curve
 from slack.simulator.picture import format_of, rate_curve, timeline
 from slack.simulator.tune import tune
 from tests.simulator.test_tune import Model
@@ -19,8 +21,23 @@ def test_a_timeline_is_drawn_and_the_same_runs_give_the_same_bytes(picture_forma
 
 def test_a_rate_curve_is_drawn_also_where_nothing_was_chosen() -> None:
     for largest in (1.0, 0.1):
-        curve = tune(0.9, (1, 2), Model(0.5), largest=largest)
-        assert rate_curve(curve, "svg", currency="core hours") == rate_curve(curve, "svg", currency="core hours")
+        found = tune(0.9, (1, 2), Model(0.5), largest=largest)
+        drawn = [rate_curve(found.curve, "svg", currency="core hours", tuned=found) for _ in range(2)]
+        assert drawn[0] == drawn[1]
+        assert b"<!-- goal 90 % -->" in drawn[0]
+        assert (b"<!-- rate 0.45 -->" in drawn[0]) is (found.chosen is not None)
+
+
+def test_a_curve_without_a_goal_has_no_line_for_one() -> None:
+    drawn = rate_curve(curve((0.0, 0.1), (1, 2), Model(0.5)), "svg")
+    assert b"<!-- started at once -->" in drawn
+    assert b"goal" not in drawn
+
+
+def test_where_no_pod_came_the_picture_says_so() -> None:
+    empty = result()
+    total = replace(empty.total, pods=0, instant=0)
+    assert b"no pods, 2.0 node hours" in timeline([("none", replace(empty, total=total))], "svg")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a.png", "png"), ("a.SVG", "svg"), ("a.jpg", None), ("a", None)])

@@ -140,6 +140,16 @@ def test_daemons_belong_to_their_node_and_are_no_arrivals() -> None:
     assert '"pods":2' in one_node(recording).daemon_json
 
 
+def test_a_daemonsets_rollout_does_not_count_twice() -> None:
+    recording = Recording(START)
+    recording.node_seen(node("n", -99, -90), START)
+    owner = [{"kind": "DaemonSet", "name": "proxy", "controller": True}]
+    recording.pod_seen(pod("proxy-a", -80, on="n", ownerReferences=owner), START)
+    recording.pod_seen(pod("proxy-a", -80, on="n", ownerReferences=owner), START + 5, gone=True)
+    recording.pod_seen(pod("proxy-b", 6, on="n", ownerReferences=owner), START + 6)
+    assert '"pods":1' in one_node(recording).daemon_json
+
+
 def test_placeholders_are_marked_and_not_counted() -> None:
     recording = Recording(START)
     labels = {"resource-slack.io/placeholder": "true"}
@@ -156,3 +166,17 @@ def test_a_finished_pod_of_before_is_no_arrival() -> None:
     done.status.phase = "Succeeded"
     recording.pod_seen(done, START + 1)
     assert recording.trace(START + 2).pods == ()
+
+
+def test_what_was_so_at_first_sight_and_has_no_time_was_so_before() -> None:
+    """A pod that was given its node by its maker has no PodScheduled condition; some nodes' Ready has no time."""
+    recording = Recording(START)
+    seen = node("n", -99, -90)
+    assert seen.status is not None
+    assert seen.status.conditions is not None
+    seen.status.conditions[0].last_transition_time = None
+    recording.node_seen(seen, START + 0.5)
+    recording.pod_seen(pod("pinned", -50, on="n"), START + 0.5)
+    assert one_node(recording).initial
+    (row,) = recording.trace(START + 9).pods
+    assert (row.initial, row.bound_seconds) == (True, 0.0)

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from slack.cluster.classes import admits
 from slack.simulator.distributions import Constant, Lognormal
 from slack.simulator.engine import simulate
 from slack.simulator.load import Replay
@@ -120,10 +121,15 @@ def test_a_rollout_with_other_requests_is_a_second_workload() -> None:
 
 def test_a_started_pod_that_fits_no_node_is_refused_with_its_row() -> None:
     with pytest.raises(BadTrace) as caught:
-        scenario_of(trace(pod(), pod(cpu_millis=64_000), node()), source="day.parquet")
+        scenario_of(trace(pod(), pod(cpu_millis=64_000, row=2), node()), source="day.parquet")
     text = str(caught.value)
-    assert text.startswith("day.parquet: column cpu_millis, pod row 1 (shop/deploy/api): its pods fit no node group")
+    assert text.startswith("day.parquet: column cpu_millis, row 2 (shop/deploy/api): its pods fit no node group")
     assert "cpu is more than a node has to give" in text
+
+
+def test_a_pod_of_a_live_cluster_is_refused_with_its_column() -> None:
+    with pytest.raises(BadTrace, match=r"column memory_bytes \(shop/deploy/api\): its pods fit no node group"):
+        scenario_of(trace(pod(memory_bytes=1 << 45), node()), source="the cluster")
 
 
 def test_a_pod_that_never_started_and_fits_no_node_is_left_out_with_a_note() -> None:
@@ -131,6 +137,33 @@ def test_a_pod_that_never_started_and_fits_no_node_is_left_out_with_a_note() -> 
     found = scenario_of(trace(pod(), hopeless, node()), source="t")
     assert [one.name for one in found.scenario.workloads] == ["api"]
     assert found.notes == ("1 pod of single-jobs never started and fit no node seen: left out",)
+
+
+def test_a_workload_keeps_its_kind() -> None:
+    rows = [pod(at, workload=name) for at in (1.0, 2.0) for name in ("deploy/api", "sts/db", "cronjob/nightly")]
+    result = simulate(scenario_of(trace(*rows, node()), source="t").scenario)
+    assert sorted(one.workload for one in result.workloads) == [
+        "shop/cronjob/nightly",
+        "shop/deploy/api",
+        "shop/sts/db",
+    ]
+
+
+def test_a_prometheus_trace_is_played_with_its_selectors_taints_and_priorities() -> None:
+    tainted = node(
+        "n-1",
+        labels_json=json.dumps({"disk": "ssd"}),
+        taints_json=json.dumps([{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]),
+    )
+    constraints = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+    database = pod(5.0, workload="sts/db", constraints_json=json.dumps(constraints), priority=700)
+    groups = {
+        one.name: one for one in scenario_of(trace(pod(), database, node(), tainted), source="t").scenario.node_groups
+    }
+    api, db = scenario_of(trace(pod(), database, node(), tainted), source="t").scenario.workloads
+    assert db.priority == 700
+    assert sorted(name for name, group in groups.items() if admits(db.constraints, group.node_class)) == ["nodes"]
+    assert sorted(name for name, group in groups.items() if admits(api.constraints, group.node_class)) == ["m7i-xlarge"]
 
 
 def test_a_karpenter_cluster_is_one() -> None:

@@ -3,8 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from slack.simulator.autoscalers import ClusterAutoscaler, Karpenter
-from slack.simulator.scenario import BadScenario, Policies, Scheduler, parse_scenario
+from slack.simulator.scenario import BadScenario, Policies, parse_scenario, warnings_of
 from tests.simulator.build import Json, at, group, scenario, workload
 
 
@@ -28,14 +27,17 @@ def _problems(**changes: object) -> str:
         ({"nodeGroups": [group(allocatable={"cpu": "4"})]}, "nodeGroups[0]: allocatable needs memory"),
         (
             {"nodeGroups": [group(startUp={"kind": "constant", "seconds": -1})]},
-            "nodeGroups[0].startUp.seconds: input should be greater than or equal to 0, not -1",
+            "nodeGroups[0].startUp.seconds: must be at least 0, not -1",
         ),
-        ({"workloads": [workload(arrivals={"kind": "poisson", "perMinut": 1})]}, "arrivals.perMinut: unknown field"),
-        ({"workloads": [workload(arrivals=at(-1))]}, "workloads[0].arrivals.rows[0][0]: input should be greater"),
-        ({"workloads": [workload(cpu="5")]}, "workloads[0].requests: its pods fit no node group (a: cpu is more"),
+        (
+            {"workloads": [workload(arrivals={"kind": "poisson", "perMinut": 1})]},
+            "arrivals.perMinut: unknown field; did you mean perMinute?",
+        ),
+        ({"workloads": [workload(arrivals=at(-1))]}, "workloads[0].arrivals.rows[0][0]: must be at least 0, not -1"),
+        ({"workloads": [workload(cpu="5")]}, "workloads[0].requests.cpu: its pods fit no node group (a: cpu is more"),
         (
             {"workloads": [workload(nodeSelector={"pool": "x"})]},
-            "fit no node group (a: node selector pool=x is not met)",
+            "workloads[0].nodeSelector: its pods fit no node group (a: node selector pool=x is not met)",
         ),
         ({"workloads": [workload(reserve="2")]}, "workloads[0]: reserve needs arrivals of kind deployment"),
         ({"slack": {"kind": "policies", "policies": [{}, {}]}}, "slack: two policies have the same name"),
@@ -43,7 +45,7 @@ def _problems(**changes: object) -> str:
             {"slack": {"kind": "policies", "policies": [{"spec": {"extraCapacity": {"minRate": "5%"}}}]}},
             "slack.policies[0].spec.extraCapacity.minRate: '5%' is text; write a number, 0.05",
         ),
-        ({"slack": {"kind": "static", "count": 1, "requests": {"cpu": "9"}}}, "slack.requests: its pods fit no"),
+        ({"slack": {"kind": "static", "count": 1, "requests": {"cpu": "9"}}}, "slack.requests.cpu: its pods fit no"),
         ({"slack": {"kind": "proportional", "requests": {}}}, "slack: give coresPerReplica or nodesPerReplica"),
         (
             {"autoscaler": {"kind": "clusterAutoscaler", "expanderPriorities": {"b": 1}}},
@@ -61,21 +63,109 @@ def test_every_problem_is_named() -> None:
     assert "duration:" in text
 
 
-def test_constants_have_their_upstream_defaults() -> None:
-    autoscaler, karpenter, scheduler = ClusterAutoscaler(), Karpenter(kind="karpenter"), Scheduler()
-    assert autoscaler.scan_interval_seconds == 10
-    assert autoscaler.expendable_pods_priority_cutoff == -10
-    assert autoscaler.expander == "leastWaste"
-    assert autoscaler.scale_down_unneeded_time == autoscaler.scale_down_delay_after_add == timedelta(minutes=10)
-    assert autoscaler.scale_down_utilization_threshold == 0.5
-    assert (autoscaler.max_drain_parallelism, autoscaler.max_scale_down_parallelism) == (1, 10)
-    assert (karpenter.batch_idle_seconds, karpenter.batch_max_seconds) == (1, 10)
-    assert (scheduler.pod_initial_backoff_seconds, scheduler.pod_max_backoff_seconds) == (1, 10)
+def _arrivals(**arrivals: object) -> Json:
+    return {"duration": "1h", "workloads": [workload(arrivals=arrivals)]}
 
 
-def test_every_field_says_what_it_is() -> None:
-    for model in (ClusterAutoscaler, Karpenter, Scheduler):
-        assert all(field.description for name, field in model.model_fields.items() if name != "kind")
+def _load(*points: list[float]) -> Json:
+    hpa = {"targetPerPod": 1, "load": {"kind": "points", "points": points}}
+    return _arrivals(kind="deployment", hpa=hpa)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"workloads": None}, "workloads: is null; write a list"),
+        (
+            {"slack": None},
+            "slack: is null; write a mapping with its kind: none, policies, static, proportional, or leave",
+        ),
+        ({"scheduler": "fast"}, "scheduler: must be a mapping with fields such as scoring, podsPerSecond"),
+        ({"duration": "9000h"}, "duration: 9000h is longer than 366 days (8784h)"),
+        ({"duration": "99999999999999999h"}, "duration: '99999999999999999h' is longer than any clock counts"),
+        ({"startsAt": 5}, "startsAt: 5 is no time"),
+        ({"startsAt": "9999-12-31T00:00:00Z"}, "startsAt: is too far away; write a year from 1970 to 9996"),
+        ({"seed": True}, "seed: must be a number, not true"),
+        ({"instantSeconds": float("inf")}, "instantSeconds: must be a finite number, not inf"),
+        ({"instantSeconds": "2s"}, "instantSeconds: must be a number, not '2s'; write 2, in seconds"),
+        ({"nodeGroups": [group(name="A")]}, "nodeGroups[0].name: 'A' is not a name of lowercase letters"),
+        ({"nodeGroups": [group(zone=1)]}, "nodeGroups[0].zone: must be text, not 1; put it in quotes"),
+        (
+            {"nodeGroups": [group(allocatable={"cpu": "4", "memory": "x"})]},
+            "nodeGroups[0].allocatable.memory: 'x' is not a",
+        ),
+        (
+            {"nodeGroups": [group(allocatable={"cpu": "4", "memory": "4Ei"})]},
+            "allocatable.memory: 4Ei times max (1000) is too",
+        ),
+        (
+            {"nodeGroups": [group(startUp={"seconds": 1})]},
+            "startUp.kind: is missing; write one of constant, uniform, lognormal",
+        ),
+        ({"nodeGroups": [{**group(), "start_up": {}}]}, "nodeGroups[0].start_up: is given twice, as startUp too"),
+        ({"autoscaler": {"kind": "karpenter", "budgetShare": "10%"}}, "must be a number, not '10%'; write 0.1"),
+        ({"autoscaler": {"kind": "keda"}}, "autoscaler.kind: 'keda' is none of clusterAutoscaler, karpenter, none"),
+        (
+            {"autoscaler": {"kind": "clusterAutoscaler", "expander": "price"}},
+            "'price' is none of leastWaste, random, priority",
+        ),
+        (
+            {"autoscaler": {"kind": "clusterAutoscaler", "scanInterval": 1}},
+            "unknown field; did you mean scanIntervalSeconds?",
+        ),
+        (_arrivals(kind="replay", rows=[]), "workloads[0].arrivals.rows: is empty"),
+        (_arrivals(kind="replay", rows=[[1]]), "workloads[0].arrivals.rows[0][1]: is missing"),
+        (
+            _arrivals(kind="bursts", size=1, at=["1h", "2h"]),
+            "arrivals.at: none of the bursts comes within the duration, 1h",
+        ),
+        (_arrivals(kind="jobs", parallelism=1, every="1m", firstAt="90m"), "arrivals.firstAt: 1h30m is not within"),
+        (_arrivals(kind="replay", rows=[[3600, None]]), "arrivals.rows: none of them is within the duration, 1h"),
+        (_load([3600, 1], [7200, 2]), "hpa.load.points: none of them is within the duration, 1h; the load would never"),
+        (
+            _arrivals(kind="jobs", parallelism=100_000, every="1s"),
+            "workloads[0].arrivals: some 360,000,000 pods would come within the duration, and some 360,000,000 with",
+        ),
+        (
+            {"nodeGroups": [group(taints=[{"key": "k"}])]},
+            "workloads[0].tolerations: its pods fit no node group (a: taint k:NoSchedule is not tolerated)",
+        ),
+        (
+            {"nodeGroups": [group(), group("b", taints=[{"key": "k"}])], "workloads": [workload(cpu="9")]},
+            "workloads[0].requests.cpu: its pods fit no node group (a: cpu is more than a node has to give; b: taint",
+        ),
+    ],
+)
+def test_a_refusal_says_what_would_be_right(changes: Json, text: str) -> None:
+    assert text in _problems(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            _arrivals(kind="bursts", size=1, at=["10m", "60m", "2h"]),
+            "workloads[0].arrivals.at[1]: 2 of 3 come after the duration, 1h, and are not played",
+        ),
+        (_arrivals(kind="replay", rows=[[9000, None], [1, None]]), "workloads[0].arrivals.rows[0]: 1 of 2 come after"),
+        (_load([0, 1], [7200, 5], [9000, 9]), "arrivals.hpa.load.points[2]: 1 of 3 lie after the duration, 1h"),
+    ],
+)
+def test_arrivals_that_partly_lie_beyond_the_end_are_told(changes: Json, text: str) -> None:
+    (warning,) = warnings_of(parse_scenario({"nodeGroups": [group()], **changes}, source="x"))
+    assert text in warning
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        _arrivals(kind="bursts", size=1, at=["2h"], every="10m"),
+        _load([0, 1], [7200, 5]),
+        _arrivals(kind="diurnal", meanPerMinute=1, peakAt="14h"),
+    ],
+)
+def test_what_still_comes_within_the_run_is_accepted(changes: Json) -> None:
+    assert parse_scenario({"nodeGroups": [group()], **changes}, source="x").duration == timedelta(hours=1)
 
 
 def test_the_built_in_policy_is_the_default_and_a_scenario_survives_json() -> None:

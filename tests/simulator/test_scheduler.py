@@ -193,3 +193,19 @@ def test_what_a_preemptor_was_promised_is_not_taken_by_an_equal_pod() -> None:
     placer = Placer(cluster, "leastAllocated")
     assert placer.choose(kind, other) == -1
     assert placer.choose(kind, preemptor) == 0
+
+
+def test_among_equals_who_was_tried_longest_ago_comes_first() -> None:
+    # PrioritySort goes by when a pod came into the queue: the older one was tried in vain after waiting five minutes,
+    # so the younger one, tried at 300 s, gets the room of 400 s
+    sim = simulation(
+        workloads=[
+            workload("full", cpu="4", arrivals=at(0), life={"kind": "constant", "seconds": 400}),
+            workload("older", cpu="3", arrivals=at(10)),
+            workload("younger", cpu="3", arrivals=at(300)),
+        ],
+    )
+    advance(sim, 399)
+    assert places(sim, "older") == places(sim, "younger") == [-1]
+    advance(sim, 402)
+    assert (places(sim, "older"), places(sim, "younger")) == ([-1], [0])

@@ -89,15 +89,24 @@ _TIMES = '"started_at": "2026-01-12T08:00:00+00:00", "ended_at": "2026-01-12T09:
         ),
         (
             with_column("time_seconds", lambda old: [*old[:3], -5.0, *old[4:]]),
-            "column time_seconds, row 3: -5.0 is neg",
+            "column time_seconds, row 4 of 16: -5.0 is neg",
         ),
-        (with_column("memory_bytes", lambda old: [-1, *old[1:]]), "column memory_bytes, row 0: -1 is negative"),
-        (with_column("life_seconds", lambda old: [float("nan"), *old[1:]]), "column life_seconds, row 0: nan is not"),
+        (with_column("memory_bytes", lambda old: [-1, *old[1:]]), "column memory_bytes, row 1 of 16: -1 is negative"),
+        (
+            with_column("life_seconds", lambda old: [float("nan"), *old[1:]]),
+            "column life_seconds, row 1 of 16: nan is not",
+        ),
         (with_column("time_seconds", lambda old: [*old[:-1], 1e9]), "is after the recording's end"),
-        (with_column("kind", lambda old: ["pot", *old[1:]]), "column kind, row 0: 'pot' is none of node, placeholder"),
-        (with_column("workload", lambda old: [old[0], None, *old[2:]]), "column workload, row 1: is null"),
-        (with_column("constraints_json", lambda old: ["{nodeS", *old[1:]]), "column constraints_json, row 0: '{nodeS'"),
-        (with_column("labels_json", lambda old: [*old[:-1], "[]"]), "row 15: '[]' is not a JSON object"),
+        (
+            with_column("kind", lambda old: ["pot", *old[1:]]),
+            "column kind, row 1 of 16: 'pot' is none of node, placeholder",
+        ),
+        (with_column("workload", lambda old: [old[0], None, *old[2:]]), "column workload, row 2 of 16: is null"),
+        (
+            with_column("constraints_json", lambda old: ["{nodeS", *old[1:]]),
+            "column constraints_json, row 1 of 16: '{nodeS'",
+        ),
+        (with_column("labels_json", lambda old: [*old[:-1], "[]"]), "row 16 of 16: '[]' is not a JSON object"),
         (lambda table: table.slice(0, 0), "it has no rows"),
         (lambda table: table.slice(0, 14), "there is no node in it"),
         (lambda table: table.slice(14), "there is no pod in it"),
@@ -107,6 +116,38 @@ def test_what_cannot_be_is_refused_with_column_and_row(change: Any, said: str) -
     with pytest.raises(BadTrace) as caught:
         read_trace(changed(write_trace(burst_trace()), change), source="day.parquet")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "said"),
+    [
+        ("requests_json", '{"nvidia.com/gpu":1.5}', "nvidia.com/gpu: 1.5 is not a whole number"),
+        ("labels_json", '{"pool":1}', "labels.pool: 1 is not text"),
+        ("taints_json", '[{"key":"k"}]', "[0]: a taint has a key and one of the effects NoSchedule"),
+        ("taints_json", "[1]", "[0] is not an object"),
+        ("constraints_json", '{"nodeSelector":{"pool":1}}', "nodeSelector.pool: 1 is not text"),
+        ("constraints_json", '{"tolerations":[{"key":3}]}', "tolerations: key 3 is not text"),
+        ("constraints_json", '{"affinity":[]}', "affinity is not an object"),
+        (
+            "constraints_json",
+            '{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":'
+            '[{"matchExpressions":[{"key":"zone","operator":"In","values":"a"}]}]}}}}',
+            "matchExpressions: the values of zone are no list of texts",
+        ),
+    ],
+)
+def test_json_of_another_form_is_refused_with_its_column_and_row(column: str, text: str, said: str) -> None:
+    changed_rows = changed(write_trace(burst_trace()), with_column(column, lambda old: [*old[:-1], text]))
+    with pytest.raises(BadTrace) as caught:
+        read_trace(changed_rows, source="t")
+    assert f"column {column}, row 16 of 16: {said}" in str(caught.value)
+
+
+def test_rows_keep_their_number_in_the_file() -> None:
+    mixed = replace(burst_trace(), pods=burst_trace().pods[::-1])
+    found = read_trace(write_trace(mixed), source="t")
+    assert [one.row for one in found.pods if one.time_seconds > 2000] == [4, 3, 2, 1]
+    assert [one.row for one in found.nodes] == [15, 16]
 
 
 def test_all_bad_columns_are_told_at_once() -> None:

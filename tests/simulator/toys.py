@@ -38,8 +38,8 @@ def scenario(**fields: Any) -> Scenario:
 
 def result(*, ratio: float = 0.5, cost: float = 10.0, slack: str = "none") -> Result:
     total = WorkloadResult("*", 100, 100, round(100 * ratio), 0.1, 30.0, 60.0, 61.0, 600.0)
-    row = TimelineRow(0.0, 5000, 1 << 33, 1000, 1 << 30, 0, 0, 8000, 1 << 34, 2, 0, 0, 2, 0)
-    later = TimelineRow(600.0, 7000, 1 << 33, 0, 0, 1000, 1 << 30, 8000, 1 << 34, 2, 1, 3, 2, 1)
+    row = TimelineRow(0.0, 5000, 1 << 33, 1000, 1 << 30, 0, 0, 8000, 1 << 34, 2, 0, 0, 0, 2, 0)
+    later = TimelineRow(600.0, 7000, 1 << 33, 0, 0, 1000, 1 << 30, 8000, 1 << 34, 2, 1, 0, 3, 2, 1)
     return Result(
         scenario="toy",
         slack=slack,
@@ -53,6 +53,7 @@ def result(*, ratio: float = 0.5, cost: float = 10.0, slack: str = "none") -> Re
         capacity_cpu_hours=8.0,
         capacity_memory_gib_hours=32.0,
         scale_ups=1,
+        scale_up_decisions=1,
         scale_downs=0,
         placeholders_created=2,
         placeholders_displaced=1,
