@@ -1,18 +1,20 @@
 """`make fidelity`: the same scenario simulated and on the real control plane, side by side, and how far they differ.
 
-    python -m e2e.fidelity [-o json] [--rate 0.25] [--autoscaler karpenter] [--slack policies] [--keep FOLDER]
+    python -m e2e.fidelity [-o json] [--runs 3] [--rate 0.25] [--autoscaler karpenter] [--slack policies] [--keep DIR]
 
 Karpenter's kwok build always; the stock Cluster Autoscaler when CLUSTER_AUTOSCALER names its binary. Each with and
-without slack, in the scenario's own time: about two and a half minutes a run.
+without slack, in the scenario's own time: about two and a half minutes a run. Real runs differ among themselves:
+with `--runs` the spread is printed beside the difference.
 """
 
 import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,7 +25,7 @@ from rich.table import Table
 from e2e.harness.cleanup import cleaned
 from e2e.harness.controlplane import ControlPlane
 from e2e.harness.errors import HarnessError
-from e2e.replaying import PREFERENCES, Observed, replay, simulated
+from e2e.replaying import Observed, replay, simulated
 from e2e.scenes import NO_SLACK, autoscalers, keep, scene
 from slack.simulator.engine import simulate
 from slack.simulator.scenario import Scenario
@@ -32,21 +34,44 @@ BOOT_SECONDS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One figure: simulated, and measured in every run."""
+
+    what: str
+    simulated: float
+    measured: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Of the real runs."""
+        return fmean(self.measured)
+
+    @property
+    def difference(self) -> float:
+        """Measured less simulated."""
+        return self.mean - self.simulated
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """One scenario, simulated and measured."""
+    """One scenario, simulated and measured once or several times."""
 
     autoscaler: str
     slack: str
     simulated: Observed
-    measured: Observed
+    measured: tuple[Observed, ...]
 
     def node_difference(self) -> float:
-        """Return the mean absolute difference of the numbers of nodes, second by second."""
-        end = int(min(self.simulated.nodes[-1][0], self.measured.nodes[-1][0]))
-        return fmean(abs(self.simulated.nodes_at(t) - self.measured.nodes_at(t)) for t in range(end + 1))
+        """Return the mean absolute difference of the numbers of nodes, second by second, over the real runs."""
+        return fmean(apart(self.simulated, one) for one in self.measured)
 
-    def rows(self) -> list[tuple[str, float, float, float]]:
-        """Return (what, simulated, measured, measured less simulated)."""
+    def node_noise(self) -> float | None:
+        """Return the same between the real runs themselves."""
+        pairs = [apart(one, other) for one, other in combinations(self.measured, 2)]
+        return fmean(pairs) if pairs else None
+
+    def rows(self) -> list[Row]:
+        """Return what is compared."""
         figures: list[tuple[str, Callable[[Observed], float]]] = [
             ("pods", lambda one: one.pods),
             ("instant-start ratio", lambda one: one.instant_start_ratio),
@@ -58,31 +83,42 @@ class Comparison:
             ("nodes, mean", _mean_nodes),
             ("nodes at the end", lambda one: one.nodes[-1][1]),
         ]
-        return [
-            (what, of(self.simulated), of(self.measured), of(self.measured) - of(self.simulated))
-            for what, of in figures
-        ]
+        return [Row(what, of(self.simulated), tuple(map(of, self.measured))) for what, of in figures]
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON has it."""
+        noise = self.node_noise()
         return {
             "autoscaler": self.autoscaler,
             "slack": self.slack,
             "figures": {
-                what: {"simulated": round(ours, 4), "measured": round(theirs, 4), "difference": round(apart, 4)}
-                for what, ours, theirs, apart in self.rows()
+                row.what: {
+                    "simulated": round(row.simulated, 4),
+                    "measured": [round(value, 4) for value in row.measured],
+                    "difference": round(row.difference, 4),
+                }
+                for row in self.rows()
             },
             "node_count_mean_absolute_difference": round(self.node_difference(), 3),
-            "nodes": {"simulated": changes(self.simulated), "measured": changes(self.measured)},
-            "seconds_to_bind_measured": [round(wait, 3) for wait in self.measured.waits],
+            "node_count_mean_absolute_difference_between_runs": None if noise is None else round(noise, 3),
+            "nodes": {"simulated": changes(self.simulated), "measured": [changes(one) for one in self.measured]},
+            "seconds_to_bind_measured": [[round(wait, 3) for wait in one.waits] for one in self.measured],
         }
 
 
-def compare(cluster: ControlPlane, name: str, scenario: Scenario, preferences: str = PREFERENCES) -> Comparison:
+def apart(one: Observed, other: Observed) -> float:
+    """Return the mean absolute difference of two runs' numbers of nodes, second by second."""
+    end = int(min(one.nodes[-1][0], other.nodes[-1][0]))
+    return fmean(abs(one.nodes_at(t) - other.nodes_at(t)) for t in range(end + 1))
+
+
+def compare(cluster: ControlPlane, name: str, scenario: Scenario, runs: int) -> Comparison:
     """Simulate and play one scenario; the cluster is clean again afterwards."""
-    with cleaned(cluster.api):
-        measured = replay(cluster, scenario, BOOT_SECONDS, preferences=preferences)
-    return Comparison(name, scenario.slack.kind, simulated(simulate(scenario), scenario), measured)
+    measured = []
+    for _ in range(runs):
+        with cleaned(cluster.api):
+            measured.append(replay(cluster, scenario, BOOT_SECONDS))
+    return Comparison(name, scenario.slack.kind, simulated(simulate(scenario), scenario), tuple(measured))
 
 
 def changes(seen: Observed) -> list[tuple[float, int]]:
@@ -98,15 +134,23 @@ def _mean_nodes(seen: Observed) -> float:
     return fmean(seen.nodes_at(t) for t in range(int(seen.nodes[-1][0]) + 1))
 
 
+def _spread(values: Sequence[float]) -> str:
+    lowest, highest = f"{min(values):.3g}", f"{max(values):.3g}"
+    return lowest if lowest == highest else f"{lowest} .. {highest}"
+
+
 def _print(console: Console, found: Comparison) -> None:
     table = Table(title=f"{found.autoscaler}, slack: {found.slack}", title_justify="left")
     for name in ("", "simulated", "measured", "difference"):
         table.add_column(name, justify="left" if not name else "right")
-    for what, ours, theirs, apart in found.rows():
-        table.add_row(what, f"{ours:.3g}", f"{theirs:.3g}", f"{apart:+.3g}")
+    for row in found.rows():
+        table.add_row(row.what, f"{row.simulated:.3g}", _spread(row.measured), f"{row.difference:+.3g}")
     table.add_row("nodes, mean absolute difference", "", "", f"{found.node_difference():.2f}")
+    noise = found.node_noise()
+    if noise is not None:
+        table.add_row("  the same between the real runs", "", "", f"{noise:.2f}")
     console.print(table)
-    for what, seen in (("simulated", found.simulated), ("measured", found.measured)):
+    for what, seen in [("simulated", found.simulated), *(("measured", one) for one in found.measured)]:
         steps = "  ".join(f"{at:g}s:{count}" for at, count in changes(seen))
         console.print(f"  nodes {what:<9}  {steps}")
 
@@ -118,6 +162,13 @@ def _cluster(keep_in: Path | None) -> Iterator[ControlPlane]:
         yield cluster
 
 
+def _at_least_one(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return value
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison; 1 when a real component failed."""
     here = autoscalers()
@@ -125,7 +176,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("--rate", type=float, default=0.25, help="the policy's minRate (default 0.25)")
     parser.add_argument("--autoscaler", choices=sorted(here), action="append", help="only this one")
-    parser.add_argument("--preferences", choices=("Ignore", "Respect"), default=PREFERENCES, help="Karpenter's policy")
+    parser.add_argument("--runs", type=_at_least_one, default=1, help="real runs of each scenario (default 1)")
     parser.add_argument("--slack", choices=("both", "none", "policies"), default="both", help="which runs to make")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")
     given = parser.parse_args(arguments)
@@ -139,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
                         continue
                     console.print(f"{name}, slack: {slack['kind']} ...")
                     played = scene(here[name], slack, boot_seconds=BOOT_SECONDS)
-                    found.append(compare(cluster, name, played, given.preferences))
+                    found.append(compare(cluster, name, played, given.runs))
                     if given.output == "table":
                         _print(console, found[-1])
     except HarnessError as error:

@@ -35,9 +35,6 @@ from slack.simulator.result import Result
 from slack.simulator.scenario import Policies, Scenario, Workload
 
 LEAVING_TAINTS = frozenset({"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"})
-PREFERENCES = "Ignore"
-"""Upstream's default is Respect: Karpenter then holds the placeholders' soft spread over hosts for a must and launches
-one node for each of them (four for four of 700m, seen with 1.14). The model has no soft constraints."""
 SAMPLE_SECONDS = 0.5
 SETTLE_SECONDS = 3.0
 
@@ -83,7 +80,6 @@ def replay(
     scenario: Scenario,
     boot_seconds: int,
     record: "Recorder | None" = None,
-    preferences: str = PREFERENCES,
 ) -> Observed:
     """Play a scenario on an empty cluster and tell what was seen; what it made is left to the caller to clean.
 
@@ -92,11 +88,10 @@ def replay(
         scenario: one node group, deployments and replayed workloads.
         boot_seconds: of the real nodes.
         record: started when time zero comes, stopped at the end.
-        preferences: Karpenter's --preference-policy, which is no part of a scenario.
     """
     api = cluster.api
     with ExitStack() as stack:
-        stack.enter_context(_autoscaler(cluster, scenario, boot_seconds, preferences))
+        stack.enter_context(_autoscaler(cluster, scenario, boot_seconds))
         for workload in scenario.workloads:
             if isinstance(workload.arrivals, Deployment):
                 replicas = workload.arrivals.replicas
@@ -224,7 +219,7 @@ def _spec(spec: PolicySpec) -> dict[str, Any]:
 
 
 @contextmanager
-def _autoscaler(cluster: Backend, scenario: Scenario, boot_seconds: int, preferences: str) -> Iterator[None]:
+def _autoscaler(cluster: Backend, scenario: Scenario, boot_seconds: int) -> Iterator[None]:
     """Run the real one with the flags that the scenario's constants are."""
     group = scenario.node_groups[0]
     settings = scenario.autoscaler
@@ -235,7 +230,6 @@ def _autoscaler(cluster: Backend, scenario: Scenario, boot_seconds: int, prefere
         flags = [
             f"--batch-idle-duration={settings.batch_idle_seconds}s",
             f"--batch-max-duration={settings.batch_max_seconds}s",
-            f"--preference-policy={preferences}",
         ]
         with Karpenter(cluster, [kind], flags) as karpenter:
             after = f"{settings.consolidate_after_seconds:g}s"
@@ -263,6 +257,7 @@ def _autoscaler(cluster: Backend, scenario: Scenario, boot_seconds: int, prefere
             f"--scale-down-delay-after-add={settings.scale_down_delay_after_add.total_seconds()}s",
             f"--scale-down-delay-after-delete={settings.scale_down_delay_after_delete_seconds}s",
             f"--unremovable-node-recheck-timeout={settings.unremovable_node_recheck_timeout.total_seconds()}s",
+            f"--frequent-loops-enabled={str(settings.frequent_loops_enabled).lower()}",
             f"--scale-down-utilization-threshold={settings.scale_down_utilization_threshold}",
         ]
         with ClusterAutoscaler(cluster, [template], flags):

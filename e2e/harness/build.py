@@ -1,9 +1,11 @@
 """Builds the control plane's programs through the Go module proxy: `python -m e2e.harness.build [NAME ...]`.
 
-The programs are `tool` dependencies of the go.mod files under `e2e/controlplane`. Each is built once into
+The programs are `tool` dependencies of the go.mod files under `e2e/controlplane`, a folder for each project, so that a
+new version of one leaves the others as they are. Each is built once into
 `$RESOURCE_SLACK_CACHE/controlplane` (by default `${XDG_CACHE_HOME:-~/.cache}/resource-slack`), in a folder named by a
 hash of what decides the result: go.mod, go.sum and the flags. So clones on one machine share the binaries, a change of
 version builds anew, and a build that was broken off goes on with the next program (Go keeps its own cache below that).
+What only watches the control plane is optional: where it cannot be built, the suites that use it are skipped.
 """
 
 import fcntl
@@ -25,6 +27,8 @@ from e2e.harness.errors import HarnessError, UnavailableError
 MODULES = Path(__file__).resolve().parent.parent / "controlplane"
 KUBERNETES_VERSION = "v1.36.3"
 _STRIP = "-s -w"
+_NO_DISCOVERY = "remove_all_sd"
+"""Prometheus without the clients of all clouds: targets are named one by one, and those need not be built."""
 
 
 def _kubernetes_flags() -> str:
@@ -43,13 +47,16 @@ class Tool:
     linker_flags: str = _STRIP
     assets_of: str = ""
     assets: Sequence[str] = field(default=())
+    tags: str = ""
+    optional: bool = False
+    """Where it cannot be built, the suites that need it are skipped; the others run."""
 
     def cache_folder(self) -> Path:
         """Return the folder that this program's present version is built into."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((MODULES / self.module / name).read_bytes())
-        digest.update(f"{self.linker_flags} {platform.system()} {platform.machine()}".encode())
+        digest.update(f"{self.linker_flags} {platform.system()} {platform.machine()}{self.tags}".encode())
         return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}"
 
     def binary(self) -> Path:
@@ -85,6 +92,17 @@ TOOLS = {
             "sigs.k8s.io/karpenter/kwok",
             assets_of="sigs.k8s.io/karpenter",
             assets=("pkg/apis/crds/karpenter.sh_*.yaml", "kwok/apis/crds/*.yaml"),
+        ),
+        Tool("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2", optional=True),
+        Tool(
+            "prometheus",
+            "prometheus",
+            "github.com/prometheus/prometheus/cmd/prometheus",
+            tags=_NO_DISCOVERY,
+            optional=True,
+        ),
+        Tool(
+            "promtool", "prometheus", "github.com/prometheus/prometheus/cmd/promtool", tags=_NO_DISCOVERY, optional=True
         ),
     )
 }
@@ -125,6 +143,8 @@ def _build(tool: Tool, place: str) -> None:
     part, log_path = folder / f"{tool.name}.part", folder / f"{tool.name}.log"
     # -v writes a line for each package that is compiled: what the progress counts.
     flags = ["-v", "-trimpath", "-buildvcs=false", f"-ldflags={tool.linker_flags}"]
+    if tool.tags:
+        flags.append(f"-tags={tool.tags}")
     began = time.monotonic()
     with (
         log_path.open("wb") as log,
@@ -187,16 +207,22 @@ def _say(text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the named programs, or all of them."""
+    """Build the named programs, or all of them; without those that are optional the rest is of use."""
     unknown = [name for name in arguments if name not in TOOLS]
     if unknown:
         _say(f"unknown: {', '.join(unknown)}. Known: {', '.join(TOOLS)}")
         return 2
+    needed = arguments or [name for name, tool in TOOLS.items() if not tool.optional]
     try:
-        paths = ensure(arguments or TOOLS)
+        paths = ensure(needed)
     except HarnessError as error:
         _say(str(error))
         return 1
+    for name in () if arguments else [name for name, tool in TOOLS.items() if tool.optional]:
+        try:
+            paths |= ensure([name])
+        except HarnessError as error:
+            _say(f"going on without {name}: {error}")
     for name, path in paths.items():
         print(f"{name}\t{path}")
     return 0
