@@ -31,6 +31,7 @@ PRIORITY = -10
 """The lowest that the Cluster Autoscaler still scales for (--expendable-pods-priority-cutoff)."""
 _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
+_LOST_NODE_SECONDS = 10
 
 
 def replica_set_name(policy: str, shape: Shape) -> str:
@@ -122,8 +123,15 @@ def pod_labels(policy: str, shape: Shape) -> dict[str, str]:
 
 def pod_spec(policy: str, shape: Shape, image: str) -> dict[str, Any]:
     """Return the spec of a placeholder pod. It passes Pod Security `restricted`."""
+    # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
+    # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
     lost_node = [
-        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": _LOST_NODE_SECONDS,
+        }
         for state in ("not-ready", "unreachable")
     ]
     spec: dict[str, Any] = {

@@ -60,10 +60,6 @@ class ClusterAutoscaler(Model):
     """After adding a node nothing is taken away for so long, in the whole cluster."""
     scale_down_delay_after_delete_seconds: Annotated[Seconds, Upstream("--scale-down-delay-after-delete", "0s")] = 0.0
     """After taking a node away nothing is taken away for so long."""
-    scale_down_non_empty_candidates_count: Annotated[
-        Whole, Upstream("--scale-down-non-empty-candidates-count", "30")
-    ] = 30
-    """Of the nodes that still run pods, at most so many are looked at in one loop."""
     unremovable_node_recheck_timeout: Annotated[Duration, Upstream("--unremovable-node-recheck-timeout", "5m")] = (
         timedelta(minutes=5)
     )

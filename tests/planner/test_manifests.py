@@ -85,7 +85,7 @@ def test_it_has_nothing_that_holds_a_node_or_costs_something() -> None:
 
 def test_it_leaves_lost_nodes_at_once_and_tolerates_nothing_else() -> None:
     assert the_spec()["tolerations"] == [
-        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
         for state in ("not-ready", "unreachable")
     ]
     own = Shape((("cpu", 1),), tolerations=(Toleration("dedicated", "Equal", "db", ""),))
