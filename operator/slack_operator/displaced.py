@@ -77,11 +77,16 @@ class Displaced:
         """A placeholder whose ReplicaSet is gone: the garbage collector took it after its policy."""
         self._bound.pop(uid, None)
 
-    def vanished(self, still_there: Iterable[str], now: float) -> None:
-        """A new list is complete: what it does not have (uids) went unseen."""
-        there = set(still_there)
-        for uid in [uid for uid in self._bound if uid not in there]:
-            self._count(self._bound.pop(uid), UNSEEN, now)
+    @property
+    def bound(self) -> Iterable[str]:
+        """The uids of the placeholders that are on a node."""
+        return self._bound.keys()
+
+    def vanished(self, uid: str, now: float) -> None:
+        """A pod went unseen: a new list does not have it."""
+        known = self._bound.pop(uid, None)
+        if known is not None:
+            self._count(known, UNSEEN, now)
 
     def _count(self, pod: Pod, cause: str, now: float) -> str | None:
         uid = pod.metadata.uid or ""

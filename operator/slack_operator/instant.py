@@ -7,7 +7,7 @@ lock; `InstantRatio` by the loop.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slack.cluster.wire import Pod
@@ -85,12 +85,13 @@ class InstantStarts:
             waiting.nominated = pod.status.nominated_node_name
 
     def gone(self, uid: str) -> None:
-        """A pod that was deleted; one that never started counts nowhere."""
+        """A pod that was deleted, seen or unseen; one that never started counts nowhere."""
         self._waiting.pop(uid, None)
 
-    def keep_only(self, uids: set[str]) -> None:
-        """A new list is complete: whoever is not in it waits no more."""
-        self._waiting = {uid: one for uid, one in self._waiting.items() if uid in uids}
+    @property
+    def waiting(self) -> Iterable[str]:
+        """The uids of the pods that wait."""
+        return self._waiting.keys()
 
     def take(self) -> list[Start]:
         """Hand over the starts since the last call."""

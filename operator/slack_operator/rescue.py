@@ -66,12 +66,13 @@ class Nominations:
             self._waiting[uid] = Nomination(pod.metadata.namespace or "", pod.metadata.name, uid, node, now)
 
     def gone(self, uid: str) -> None:
-        """A pod that was deleted."""
+        """A pod that was deleted, seen or unseen."""
         self._waiting.pop(uid, None)
 
-    def keep_only(self, uids: set[str]) -> None:
-        """A new list is complete."""
-        self._waiting = {uid: one for uid, one in self._waiting.items() if uid in uids}
+    @property
+    def waiting(self) -> Iterable[str]:
+        """The uids of the pods that wait."""
+        return self._waiting.keys()
 
     def stuck(self, now: float, terminating_on: Callable[[str], bool]) -> list[Nomination]:
         """Return, once each, those that have waited long enough while no pod on their node is on its way out.

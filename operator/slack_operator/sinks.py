@@ -5,7 +5,7 @@ the others of its chunk are not its fault.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -30,12 +30,13 @@ class PodSink:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._listed: set[str] | None = set()
+        self._unseen: set[str] | None = set()
+        """While a list is read: which of the pods that we follow (uids) it has not shown yet."""
 
     def begin(self) -> None:
         """A new list begins."""
         with self._view.lock:
-            self._listed = set()
+            self._unseen = self._view.followed()
             self._view.columns.begin_pods()
 
     def apply(self, events: Events[wire.Pod]) -> None:
@@ -44,9 +45,12 @@ class PodSink:
         with view.lock:
             before = view.columns.changed
             now = view.clock()
-            for event in events:
-                _tolerantly(view.columns.apply_pods, event)
-                self._note(event[0], event[1], now)
+            view.columns.apply_pods(events, _left_out)
+            for event, pod in events:
+                try:
+                    self._note(event, pod, now)
+                except ValueError as error:  # conditions are read only here, and only by those who need them
+                    _left_out(BadObject("Pod", pod.metadata, error))
             changed = view.columns.changed != before
         if changed:
             view.changed()
@@ -55,21 +59,16 @@ class PodSink:
         """The list is whole: pods that it does not have went unseen."""
         view = self._view
         with view.lock:
-            listed, self._listed = self._listed or set(), None
+            vanished, self._unseen = self._unseen or set(), None
             view.columns.end_pods()
-            view.displaced.vanished(listed, view.clock())
-            view.instant.keep_only(listed)
-            view.nominations.keep_only(listed)
-            for name in [name for name, pod in view.placeholders.items() if (pod.metadata.uid or "") not in listed]:
-                del view.placeholders[name]
-            view.terminating = {uid: node for uid, node in view.terminating.items() if uid in listed}
+            view.vanished(vanished, view.clock())
         view.changed()
 
     def _note(self, event: EventType, pod: wire.Pod, now: float) -> None:
         view, metadata = self._view, pod.metadata
         uid, deleted = metadata.uid or "", event is EventType.DELETED
-        if self._listed is not None and not deleted:
-            self._listed.add(uid)
+        if self._unseen and not deleted:
+            self._unseen.discard(uid)
         node = pod.spec.node_name if pod.spec else None
         if metadata.deletion_timestamp is not None and node and not deleted:
             view.terminating[uid] = node
@@ -90,7 +89,7 @@ class PodSink:
         view, name = self._view, pod.metadata.name
         known = view.placeholders.get(name)
         if not deleted:
-            view.placeholders[name] = pod
+            view.placeholders[name] = pod.detach()
         elif known is not None and known.metadata.uid == pod.metadata.uid:
             del view.placeholders[name]
         if (
@@ -106,7 +105,7 @@ class PodSink:
     def _waited_before(self, pod: wire.Pod, node: str | None) -> float:
         """How long a pod in a list has surely been waiting; what a watch brings has only just come."""
         created = pod.metadata.creation_timestamp
-        if self._listed is None or node or created is None:
+        if self._unseen is None or node or created is None:
             return 0.0
         return max(0.0, self._view.wall() - created.timestamp() - 1.0)  # creationTimestamp is cut to whole seconds
 
@@ -127,8 +126,7 @@ class NodeSink:
         view = self._view
         with view.lock:
             before = view.columns.changed
-            for event in events:
-                _tolerantly(view.columns.apply_nodes, event)
+            view.columns.apply_nodes(events, _left_out)
             changed = view.columns.changed != before
         if changed:
             view.changed()
@@ -155,14 +153,9 @@ class WorkloadSink(Generic[W]):
     def apply(self, events: Events[W]) -> None:
         """Some events, in order."""
         view = self._view
-
-        def apply(one: Events[W]) -> None:
-            view.columns.apply_workloads(self._kind, one)
-
         with view.lock:
             before = view.columns.changed
-            for event in events:
-                _tolerantly(apply, event)
+            view.columns.apply_workloads(self._kind, events, _left_out)
             changed = view.columns.changed != before
         if changed:
             view.changed()
@@ -230,7 +223,7 @@ class OwnSetSink:
                 if event is EventType.DELETED:
                     view.sets.pop(name, None)
                 else:
-                    view.sets[name] = item
+                    view.sets[name] = item.detach()
                     self._listed.add(name)
         view.changed()
 
@@ -268,12 +261,5 @@ class EventSink:
         """The list is whole."""
 
 
-def _tolerantly(
-    apply: Callable[[Sequence[tuple[EventType, T]]], None],
-    event: tuple[EventType, T],
-) -> None:
-    """Apply one event; an object that cannot be read is said so and left out, the others are not its fault."""
-    try:
-        apply((event,))
-    except BadObject as error:
-        log.warning("left out: %s", error)
+def _left_out(error: BadObject) -> None:
+    log.warning("left out: %s", error)

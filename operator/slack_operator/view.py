@@ -75,6 +75,23 @@ class View:
                 displaced=self.displaced.counts,
             )
 
+    def followed(self) -> set[str]:
+        """Return the uids of all pods that are kept one by one."""
+        placeholders = {pod.metadata.uid or "" for pod in self.placeholders.values()}
+        return placeholders.union(
+            self.terminating, self.displaced.bound, self.instant.waiting, self.nominations.waiting
+        )
+
+    def vanished(self, uids: set[str], now: float) -> None:
+        """Pods that a new list does not have went unseen; `now` is monotonic."""
+        for uid in uids:
+            self.displaced.vanished(uid, now)
+            self.instant.gone(uid)
+            self.nominations.gone(uid)
+            self.terminating.pop(uid, None)
+        for name in [name for name, pod in self.placeholders.items() if (pod.metadata.uid or "") in uids]:
+            del self.placeholders[name]
+
     def stuck(self, now: float) -> list[Nomination]:
         """Return nominated pods that hang; `now` is monotonic."""
         with self.lock:

@@ -5,7 +5,8 @@ state is that of columns which saw the final objects only; `check` recomputes ev
 The class is not thread-safe: reflectors and the planning loop share it under one lock, which is the callers' business.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
@@ -15,7 +16,6 @@ from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable
 from slack.cluster.node_table import NodeFacts, NodeTable
 from slack.cluster.noted import NominatedPod, NotedPods
 from slack.cluster.pod_table import GONE, PodState, PodTable
-from slack.cluster.requests import effective_requests
 from slack.cluster.reserved import ReservedTable
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.verify import verify
@@ -34,6 +34,13 @@ class BadObject(ValueError):
         self.path = str(problem)
         name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
         super().__init__(f"{kind} {name}: {problem}")
+
+
+Refuse = Callable[[BadObject], None]
+
+
+def _refuse(error: BadObject) -> None:
+    raise error from None
 
 
 class ClusterColumns:
@@ -73,11 +80,15 @@ class ClusterColumns:
         self._node_tombstones = Tombstones()
         self._view = View(self)
 
-    def apply_pods(self, events: Iterable[tuple[str, wire.Pod]]) -> None:
+    def apply_pods(self, events: Iterable[tuple[str, wire.Pod]], leave_out: Refuse = _refuse) -> None:
         """Apply watch events of pods, in order.
 
+        Args:
+            events: what happened, and to which pod.
+            leave_out: is told of a pod that cannot be read, which has changed nothing; the others are not its fault.
+
         Raises:
-            BadObject: when a pod cannot be read; the events before it have been applied, it has changed nothing.
+            BadObject: of such a pod, where nobody is told; the events before it have been applied.
         """
         for event, pod in events:
             metadata = pod.metadata
@@ -87,24 +98,20 @@ class ClusterColumns:
             row = self.pods.rows.get(key)
             if event == "DELETED":
                 self._pod_tombstones.add(uid, version)
-                if row is not None and self.pods.uid[row] == uid:
+                if row is not None and self.pods.cells.uid[row] == uid:
                     self._remove_pod(row)
                 continue
             if self._pod_is_old(row, uid, version):
-                if row is not None and self.pods.uid[row] == uid:
-                    self.pods.generation[row] = self._pod_generation
+                if row is not None and self.pods.cells.uid[row] == uid:
+                    self.pods.cells.generation[row] = self._pod_generation
                 continue
             try:
                 self._put_pod(key, uid, version, pod)
             except ValueError as error:
-                raise BadObject("Pod", metadata, error) from None
+                leave_out(BadObject("Pod", metadata, error))
 
-    def apply_nodes(self, events: Iterable[tuple[str, wire.Node]]) -> None:
-        """Apply watch events of nodes, in order.
-
-        Raises:
-            BadObject: when a node cannot be read.
-        """
+    def apply_nodes(self, events: Iterable[tuple[str, wire.Node]], leave_out: Refuse = _refuse) -> None:
+        """Apply watch events of nodes, in order; see `apply_pods`."""
         nodes = self.nodes
         for event, node in events:
             name = node.metadata.name
@@ -127,24 +134,26 @@ class ClusterColumns:
             try:
                 facts = NodeFacts(node)
             except ValueError as error:
-                raise BadObject("Node", node.metadata, error) from None
+                leave_out(BadObject("Node", node.metadata, error))
+                continue
             row = nodes.row_of(name)
             self.changed += nodes.put(row, facts)
             nodes.uid[row] = uid
             nodes.resource_version[row] = version
             nodes.generation[row] = self._node_generation
 
-    def apply_workloads(self, kind: str, events: Iterable[tuple[str, wire.Workload]]) -> None:
-        """Apply watch events of Deployments, ReplicaSets, StatefulSets, Jobs or CronJobs; only annotated ones are kept.
+    def apply_workloads(
+        self, kind: str, events: Iterable[tuple[str, wire.Workload]], leave_out: Refuse = _refuse
+    ) -> None:
+        """Apply watch events of Deployments, ReplicaSets, StatefulSets, Jobs or CronJobs; see `apply_pods`.
 
-        Raises:
-            BadObject: when an annotated workload's template cannot be read.
+        Only annotated ones are kept, so only their templates are read.
         """
         for event, item in events:
             try:
                 self.changed += self.reserved.apply(event, kind, item)
             except ValueError as error:
-                raise BadObject(kind, item.metadata, error) from None
+                leave_out(BadObject(kind, item.metadata, error))
 
     def apply_priority_classes(self, events: Iterable[tuple[str, wire.PriorityClass]]) -> None:
         """Apply watch events of priority classes."""
@@ -238,78 +247,97 @@ class ClusterColumns:
         verify(self)
 
     def _pod_is_old(self, row: int | None, uid: int, version: int) -> bool:
-        pods = self.pods
         if row is None:
             return not self._pods_listing and self._pod_tombstones.buries(uid, version)
-        if self._pods_listing and pods.generation[row] != self._pod_generation:
+        cells = self.pods.cells
+        if self._pods_listing and cells.generation[row] != self._pod_generation:
             return False
-        return version != NO_VERSION and version < pods.version[row]
+        return version != NO_VERSION and version < cells.version[row]
 
     def _put_pod(self, key: str, uid: int, version: int, pod: wire.Pod) -> None:
         metadata, spec, status = pod.metadata, pod.spec or _NO_SPEC, pod.status or _NO_STATUS
+        pods, cells = self.pods, self.pods.cells
         role = role_of(metadata, self.placeholder_namespace)
-        amounts = tuple(sorted(effective_requests(spec, status).items()))
         bound, deleting = bool(spec.node_name), metadata.deletion_timestamp is not None
         using = status.phase not in _FINISHED and (bound or not deleting)
         created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
-        row = self.pods.rows.get(key)
-        new = row is None or self.pods.uid[row] != uid
+        row = pods.rows.get(key)
+        new = row is None or cells.uid[row] != uid
         bucket = self.arrivals.bucket_of(created) if new and role == REAL and created > 0 else -1
-        counted = bucket >= 0 or (row is not None and not new and self.pods.arrival_kind[row] >= 0)
-        # What can fail comes before what changes anything.
-        constraints = self.constraints.intern_spec(spec) if role == REAL and (using or counted) else -1
-        requests = self.requests.intern(amounts) if using or constraints >= 0 else -1
-        kind = self._kind_of(metadata, spec, requests, constraints) if constraints >= 0 else -1
-        # Held until the end: the pod that is replaced may be the last that holds the very same values.
-        if kind >= 0:
-            self.kinds.retain(kind)
-        if requests >= 0:
-            self.requests.retain(requests)
+        counted = bucket >= 0 or (row is not None and not new and cells.arrival_kind[row] >= 0)
+        # What can fail comes before what changes anything, and what is held here is held until the end: the pod that
+        # is replaced may be the last that holds the very same values.
+        kind, requests = self._hold_kind(pod, role, using=using, counted=counted)
         if row is not None and new:
             self._remove_pod(row)
-        row = self.pods.add(key, uid) if row is None or new else row
+        row = pods.add(key, uid) if row is None or new else row
         if counted:
             self._count_arrival(row, kind, bucket)
         node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
-        state = PodState(role, kind if role == REAL else -1, requests, node) if using else GONE
+        state = (role, kind, requests, node) if using else GONE
         self._set_state(row, state, new)
         self.changed += self.noted.note(row, pod, role if using else 0, node)
-        self.pods.version[row] = version
-        self.pods.generation[row] = self._pod_generation
+        cells = pods.cells
+        cells.version[row] = version
+        cells.generation[row] = self._pod_generation
         if kind >= 0:
             self.kinds.release(kind)
         if requests >= 0:
             self.requests.release(requests)
 
+    def _hold_kind(self, pod: wire.Pod, role: int, *, using: bool, counted: bool) -> tuple[int, int]:
+        """Return the ids of a pod's kind (real pods) and requests, each held once; -1 for what nobody asks for.
+
+        Raises:
+            ValueError: when the pod cannot be read; then nothing is held.
+        """
+        spec = pod.spec or _NO_SPEC
+        real = role == REAL and (using or counted)
+        if not (using or real):
+            return -1, -1
+        requests = self.requests.intern_pod(spec, pod.status or _NO_STATUS)
+        self.requests.retain(requests)
+        if not real:
+            return -1, requests
+        try:
+            constraints = self.constraints.intern_spec(spec)
+        except ValueError:
+            self.requests.release(requests)
+            raise
+        kind = self._kind_of(pod.metadata, spec, requests, constraints)
+        self.kinds.retain(kind)
+        return kind, requests
+
     def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
         """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1: it has none now)."""
-        pods = self.pods
+        cells = self.pods.cells
         if bucket >= 0:
             self.arrivals.add(kind, bucket)
-            pods.arrival_bucket[row] = bucket
-        elif pods.arrival_kind[row] == kind:
+            cells.arrival_bucket[row] = bucket
+        elif cells.arrival_kind[row] == kind:
             return
         else:
-            self.arrivals.move(int(pods.arrival_kind[row]), kind, int(pods.arrival_bucket[row]))
+            self.arrivals.move(cells.arrival_kind[row], kind, cells.arrival_bucket[row])
         if kind >= 0:
-            self.kinds.suggest(kind, pods.keys[row])
-        pods.arrival_kind[row] = kind
+            self.kinds.suggest(kind, self.pods.keys[row])
+        cells.arrival_kind[row] = kind
 
     def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
         # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
         by_class = spec.priority_class_name and (spec.priority is None or spec.preemption_policy is None)
-        return self.kinds.intern(
-            KindKey(
-                *workload_of(metadata),
-                requests,
-                constraints,
-                (BY_CLASS if by_class else 0) if spec.priority is None else spec.priority,
-                (spec.priority_class_name or "") if by_class else "",
-                spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
-                is_excluded(metadata),
-                metadata.annotation(RESERVE),
-            )
+        values = (
+            *workload_of(metadata),
+            requests,
+            constraints,
+            (BY_CLASS if by_class else 0) if spec.priority is None else spec.priority,
+            (spec.priority_class_name or "") if by_class else "",
+            spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
+            is_excluded(metadata),
+            metadata.annotation(RESERVE),
         )
+        # a KindKey is equal to the tuple of its values, and costs more to make than all the rest here
+        found = self.kinds.find(cast("KindKey", values))
+        return self.kinds.intern(KindKey(*values)) if found is None else found
 
     def _set_state(self, row: int, state: PodState, new: bool) -> None:
         before = self.pods.state(row)
@@ -318,19 +346,21 @@ class ClusterColumns:
             return
         self.changed += 1
         key = self.pods.keys[row]
-        if state.role:
-            self.requests.retain(state.requests)
-        if state.kind >= 0 and state.kind != before.kind:
-            self.kinds.joined(state.kind, key)
-        if state.node >= 0:
-            self.nodes.add_pod(state.node, state.role, self.requests.matrix[state.requests])
+        role, kind, requests, node = state
+        old_role, old_kind, old_requests, old_node = before
+        if role:
+            self.requests.retain(requests)
+        if kind >= 0 and kind != old_kind:
+            self.kinds.joined(kind, key)
+        if node >= 0:
+            self.nodes.add_pod(node, role, self.requests.cells[requests])
         self.pods.set_state(row, state)
-        if before.node >= 0:
-            self.nodes.take_pod(before.node, before.role, self.requests.matrix[before.requests])
-        if before.kind >= 0 and before.kind != state.kind:
-            self.kinds.left(before.kind, key)
-        if before.role:
-            self.requests.release(before.requests)
+        if old_node >= 0:
+            self.nodes.take_pod(old_node, old_role, self.requests.cells[old_requests])
+        if old_kind >= 0 and old_kind != kind:
+            self.kinds.left(old_kind, key)
+        if old_role:
+            self.requests.release(old_requests)
 
     def _remove_pod(self, row: int) -> None:
         self.changed += 1

@@ -14,10 +14,12 @@ import numpy as np
 
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import label_needs, parse_constraints
+from slack.cluster.requests import effective_requests, request_text
 from slack.cluster.snapshot import IntArray
-from slack.cluster.wire import PodSpec
+from slack.cluster.wire import PodSpec, PodStatus
 
 V = TypeVar("V", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
 
 Requests = tuple[tuple[str, int], ...]
 """Effective requests as a value: (resource, amount) sorted by resource, none of them 0."""
@@ -32,6 +34,8 @@ class Interner(Generic[V]):
         self._holders: list[int] = []
         self._free: list[int] = []
         self._on_release = on_release
+        self.find = self._ids.get
+        """The id of a value, None when it has none."""
         self.version = 0
         """Grows when a value comes or goes."""
 
@@ -93,6 +97,37 @@ class Interner(Generic[V]):
         return len(self._values)
 
 
+_TEXTS = 20_000
+
+
+class Texts(Generic[K]):
+    """Which id a text led to, so that each is parsed once; forgotten with the id."""
+
+    def __init__(self) -> None:
+        self._ids: dict[K, int] = {}
+        self._texts: dict[int, list[K]] = {}
+        self.get = self._ids.get
+        """The id of a text, None for one that is not known."""
+
+    def __len__(self) -> int:
+        """Return how many texts are known."""
+        return len(self._ids)
+
+    def put(self, text: K, index: int) -> None:
+        """Remember where a text led."""
+        if len(self._ids) >= _TEXTS:
+            # Texts can differ where nobody looks (preferred affinity, limits), and their ids may live for ever.
+            self._ids.clear()
+            self._texts.clear()
+        self._ids[text] = index
+        self._texts.setdefault(index, []).append(text)
+
+    def forget(self, index: int) -> None:
+        """Forget the texts of an id that is no more."""
+        for text in self._texts.pop(index, ()):
+            self._ids.pop(text, None)
+
+
 class Resources:
     """Columns of the requests matrices: cpu, memory, then others as they are met; never fewer again."""
 
@@ -132,10 +167,26 @@ class RequestTable(Interner[Requests]):
     """Distinct request vectors as rows of one matrix."""
 
     def __init__(self, resources: Resources) -> None:
-        super().__init__()
+        super().__init__(self._forget)
         self._resources = resources
+        self._texts: Texts[bytes] = Texts()
         self.matrix = np.zeros((64, 2), dtype=np.int64)
         """[id, resource]; rows of ids that are not live hold what was there before."""
+        self.cells: list[tuple[tuple[int, int], ...]] = []
+        """[id] the amounts that are not 0, as (column, amount); adding these is quicker than adding short rows."""
+
+    def intern_pod(self, spec: PodSpec, status: PodStatus) -> int:
+        """Return the id of what a pod requests in effect.
+
+        Raises:
+            RequestError: when a quantity cannot be read.
+        """
+        text = request_text(spec, status)
+        found = self._texts.get(text)
+        if found is None:
+            found = self.intern(tuple(sorted(effective_requests(spec, status).items())))
+            self._texts.put(text, found)
+        return found
 
     def intern(self, value: Requests) -> int:
         """Return the vector's id; a new vector gets its row written."""
@@ -146,10 +197,15 @@ class RequestTable(Interner[Requests]):
             self.matrix = grown(self.matrix, index + 1, row.size)
             self.matrix[index] = 0
             self.matrix[index, : row.size] = row
+            if index == len(self.cells):
+                self.cells.append(())
+            self.cells[index] = tuple((column, amount) for column, amount in enumerate(row.tolist()) if amount)
         return index
 
+    def _forget(self, index: int, _: Requests) -> None:
+        self._texts.forget(index)
 
-_RAW_TEXTS = 20_000
+
 _RawKey = tuple[bytes, bytes, bytes, bytes, str | None, str | None]
 
 
@@ -158,8 +214,7 @@ class ConstraintTable(Interner[Constraints]):
 
     def __init__(self) -> None:
         super().__init__(self._forget)
-        self._by_raw: dict[_RawKey, int] = {}
-        self._raw_of: dict[int, list[_RawKey]] = {}
+        self._raws: Texts[_RawKey] = Texts()
         self._text: dict[int, str] = {}
         self._needs: dict[int, frozenset[tuple[str, str | None]]] = {}
         self._need_count: dict[tuple[str, str | None], int] = {}
@@ -176,7 +231,7 @@ class ConstraintTable(Interner[Constraints]):
             spec.scheduler_name,
             spec.runtime_class_name,
         )
-        found = self._by_raw.get(key)
+        found = self._raws.get(key)
         if found is not None:
             return found
         try:
@@ -184,12 +239,7 @@ class ConstraintTable(Interner[Constraints]):
         except msgspec.DecodeError as error:
             raise ValueError(f"scheduling constraints: {error}") from None
         index = self.intern(value)
-        if len(self._by_raw) >= _RAW_TEXTS:
-            # Texts can differ where we do not look (preferred affinity), and their constraints may live for ever.
-            self._by_raw.clear()
-            self._raw_of.clear()
-        self._by_raw[key] = index
-        self._raw_of.setdefault(index, []).append(key)
+        self._raws.put(key, index)
         return index
 
     def intern(self, value: Constraints) -> int:
@@ -215,8 +265,7 @@ class ConstraintTable(Interner[Constraints]):
         return self._need_count
 
     def _forget(self, index: int, value: Constraints) -> None:
-        for key in self._raw_of.pop(index, ()):
-            self._by_raw.pop(key, None)
+        self._raws.forget(index)
         del self._text[index]
         for need in self._needs.pop(index):
             self._need_count[need] -= 1

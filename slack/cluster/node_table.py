@@ -112,6 +112,7 @@ class NodeTable:
         """By role: [row, resource] effective requests of the pods there."""
         self.pod_count: IntArray = np.zeros(64, dtype=np.int64)
         self.daemon_count: IntArray = np.zeros(64, dtype=np.int64)
+        self._look()
         self.classes: Interner[NodeClass] = Interner()
         self._unclassified: set[int] = set()
         self._needs: frozenset[tuple[str, str | None]] = frozenset()
@@ -163,25 +164,26 @@ class NodeTable:
             self.class_id[row] = -1
         self._free_if_unused(row)
 
-    def add_pod(self, row: int, role: int, requests: IntArray) -> None:
-        """Count a pod's requests on a node."""
-        matrix = self.requested[role]
-        if requests.size > matrix.shape[1] or row >= matrix.shape[0]:
-            matrix = self.requested[role] = grown(matrix, self.known.size, requests.size)
-        matrix[row, : requests.size] += requests
-        self.pod_count[row] += 1
+    def add_pod(self, row: int, role: int, requests: tuple[tuple[int, int], ...]) -> None:
+        """Count a pod's requests on a node: (column, amount) each."""
+        if requests and requests[-1][0] >= self.requested[role].shape[1]:
+            self.requested[role] = grown(self.requested[role], self.known.size, requests[-1][0] + 1)
+            self._look()
+        cells = self._requested[role]
+        for column, amount in requests:
+            cells[row, column] += amount
+        self._pod_count[row] += 1
         if role == DAEMON:
-            self.daemon_count[row] += 1
+            self._daemon_count[row] += 1
 
-    def take_pod(self, row: int, role: int, requests: IntArray) -> None:
+    def take_pod(self, row: int, role: int, requests: tuple[tuple[int, int], ...]) -> None:
         """Take a pod's requests off a node."""
-        # The request matrix may have become wider since this pod was counted; what it has there is 0.
-        row_of_role = self.requested[role][row]
-        width = min(row_of_role.size, requests.size)
-        row_of_role[:width] -= requests[:width]
-        self.pod_count[row] -= 1
+        cells = self._requested[role]
+        for column, amount in requests:
+            cells[row, column] -= amount
+        self._pod_count[row] -= 1
         if role == DAEMON:
-            self.daemon_count[row] -= 1
+            self._daemon_count[row] -= 1
         self._free_if_unused(row)
 
     def classify(self, needs: Iterable[tuple[str, str | None]], required: Set[str]) -> None:
@@ -227,7 +229,7 @@ class NodeTable:
         return float(np.median(seen)) if seen else None
 
     def _free_if_unused(self, row: int) -> None:
-        if not self.known[row] and not self.pod_count[row]:
+        if not self._pod_count[row] and not self.known[row]:
             del self.rows[self.names[row]]
             self.names[row] = ""
             self._free.append(row)
@@ -240,6 +242,12 @@ class NodeTable:
         self.class_id = np.concatenate([self.class_id, np.full(size, -1, dtype=np.int32)])
         self.allocatable = grown(self.allocatable, 2 * size, 2)
         self.requested = {role: grown(matrix, 2 * size, 2) for role, matrix in self.requested.items()}
+        self._look()
+
+    def _look(self) -> None:
+        """Look at the columns that pods change cell by cell, as `pod_table` does; after they have grown, anew."""
+        self._requested = {role: matrix.data for role, matrix in self.requested.items()}
+        self._pod_count, self._daemon_count = self.pod_count.data, self.daemon_count.data
 
 
 def _ready_since(conditions: list[wire.Condition] | None) -> float | None:

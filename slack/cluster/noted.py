@@ -50,6 +50,8 @@ class NotedPods:
 
     def note(self, row: int, pod: wire.Pod, role: int, node: int) -> bool:
         """Keep what is to be kept of a pod, which has no role when it uses nothing; return whether that is news."""
+        if role != PLACEHOLDER and node >= 0 and not self._has(row):
+            return False  # nearly every pod there is
         deleting = pod.metadata.deletion_timestamp is not None
         if role == PLACEHOLDER:
             facts = None if deleting else _placeholder(pod, node)
@@ -68,6 +70,9 @@ class NotedPods:
     def forget(self, row: int) -> None:
         """Drop what was kept of a pod that has gone."""
         self._keep(row, None, None, None)
+
+    def _has(self, row: int) -> bool:
+        return row in self.placeholders or row in self.nominated or row in self.terminating
 
     def _keep(
         self, row: int, placeholder: PlaceholderFacts | None, nominee: NominatedPod | None, leaving: int | None

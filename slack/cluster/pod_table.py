@@ -1,10 +1,9 @@
 """One row a pod: what it contributes, and to what. 40 bytes of columns and one name a pod.
 
 Rows hold ids only; `role` is 0 for pods that use nothing (finished, or deleted before they were bound). Rows are
-recycled. Owned by `ClusterColumns`.
+recycled. Plans read the columns as arrays; events read and write single cells through memoryviews of the same
+memory, which is twice to three times as quick as numpy's own scalars. Owned by `ClusterColumns`.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,17 +13,30 @@ from slack.cluster.snapshot import IndexArray, IntArray
 _INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation")
 _WIDE_COLUMNS = ("uid", "version")
 
+PodState = tuple[int, int, int, int]
+"""What of a pod is relevant: role, and the ids of kind, requests and node; -1 stands for none."""
 
-class PodState(NamedTuple):
-    """What of a pod is relevant, as ids; -1 stands for none."""
-
-    role: int
-    kind: int
-    requests: int
-    node: int
+GONE: PodState = (0, -1, -1, -1)
 
 
-GONE = PodState(0, -1, -1, -1)
+class Cells:
+    """The columns of a `PodTable`, cell by cell."""
+
+    __slots__ = (*_INDEX_COLUMNS, *_WIDE_COLUMNS)
+
+    role: memoryview
+    kind: memoryview
+    requests: memoryview
+    node: memoryview
+    arrival_kind: memoryview
+    arrival_bucket: memoryview
+    generation: memoryview
+    uid: memoryview
+    version: memoryview
+
+    def __init__(self, table: "PodTable") -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(table, name).data)
 
 
 class PodTable:
@@ -43,6 +55,7 @@ class PodTable:
         self.generation = _index(256)
         self.uid = _wide(256)
         self.version = _wide(256)
+        self.cells = Cells(self)
 
     @property
     def size(self) -> int:
@@ -60,9 +73,10 @@ class PodTable:
             if row >= self.role.size:
                 self._grow()
         self.rows[key] = row
-        self.uid[row] = uid
-        self.version[row] = NO_VERSION
-        self.arrival_kind[row] = -1
+        cells = self.cells
+        cells.uid[row] = uid
+        cells.version[row] = NO_VERSION
+        cells.arrival_kind[row] = -1
         self.set_state(row, GONE)
         return row
 
@@ -75,11 +89,13 @@ class PodTable:
 
     def state(self, row: int) -> PodState:
         """Return what a row contributes."""
-        return PodState(int(self.role[row]), int(self.kind[row]), int(self.requests[row]), int(self.node[row]))
+        cells = self.cells
+        return cells.role[row], cells.kind[row], cells.requests[row], cells.node[row]
 
     def set_state(self, row: int, state: PodState) -> None:
         """Write what a row contributes."""
-        self.role[row], self.kind[row], self.requests[row], self.node[row] = state
+        cells = self.cells
+        cells.role[row], cells.kind[row], cells.requests[row], cells.node[row] = state
 
     def unseen(self, generation: int) -> list[str]:
         """Return the keys of pods that were last seen in another generation."""
@@ -91,6 +107,7 @@ class PodTable:
             setattr(self, name, np.concatenate([getattr(self, name), _index(getattr(self, name).size)]))
         for name in _WIDE_COLUMNS:
             setattr(self, name, np.concatenate([getattr(self, name), _wide(getattr(self, name).size)]))
+        self.cells = Cells(self)
 
 
 def _index(size: int) -> IndexArray:

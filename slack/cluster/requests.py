@@ -10,8 +10,10 @@ made in thousandths, as the API server stores them, and rounded up once at the e
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from slack.cluster.quantity import QuantityError, rounded, thousandths
-from slack.cluster.wire import Container, ContainerStatus, PodSpec, PodStatus, Quantities, Resources
+from slack.cluster.wire import ABSENT, Container, ContainerStatus, PodSpec, PodStatus, Quantities
 
 _Amounts = dict[str, int]
 """Thousandths of a base unit by resource name."""
@@ -19,6 +21,21 @@ _Amounts = dict[str, int]
 LARGEST_REQUEST = 1 << 53
 """Nothing real is larger (9 PB); capped there, a thousand such pods still add up within an int64 column."""
 _NOTHING: _Amounts = {}
+_ABSENT = (ABSENT, msgspec.Raw(b"null"))
+_PENDING_RESIZE = b"PodResizePending"
+"""A condition's type; looked for in the raw text first, as nearly no pod has it."""
+
+
+class _Resources(msgspec.Struct, gc=False):
+    """ResourceRequirements."""
+
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+_NO_RESOURCES = _Resources()
+_resources_decoder = msgspec.json.Decoder(_Resources | None)
+_quantities_decoder = msgspec.json.Decoder(Quantities | None)
 
 
 class RequestError(ValueError):
@@ -48,21 +65,48 @@ def effective_requests(
     granted = _statuses(status)
 
     def of(container: Container, path: str, resizable: bool) -> _Amounts:
-        wanted = _requested(container.resources, path)
-        held = granted.get(container.name) if resizable and granted else None
-        if held is not None and held.resources is not None and not _granted_as_asked(held, container):
-            wanted = _resized(wanted, held.resources.requests, held.allocated_resources, infeasible, path)
+        asked = _resources(container.resources, path)
+        wanted = _requested(asked, path)
+        held = granted.get(bytes(container.name)) if resizable and granted else None
+        if held is not None:
+            actuated = _resources(held.resources, path)
+            allocated = _quantities(held.allocated_resources, path)
+            # nothing is being resized, as for nearly all pods: then the request is the request
+            as_asked = actuated.requests == asked.requests and allocated in (asked.requests, None)
+            if held.resources not in _ABSENT and not as_asked:
+                wanted = _resized(wanted, actuated.requests, allocated, infeasible, path)
         return {**defaults, **wanted} if defaults else wanted
 
     total = _containers(spec, of)
     _apply_pod_level(total, spec, status, infeasible)
-    if spec.overhead:
-        _add(total, _amounts("spec.overhead", spec.overhead))
+    _add(total, _amounts("spec.overhead", _quantities(spec.overhead, "spec.overhead")))
     return {
         name: min(rounded(name, value), LARGEST_REQUEST)
         for name, value in total.items()
         if value > 0 and name != "pods"
     }
+
+
+def request_text(spec: PodSpec, status: PodStatus) -> bytes:
+    """Return all that `effective_requests` reads of a pod, as one text: from equal texts follow equal requests.
+
+    The pods of a workload have few such texts, so parsing once per text is parsing once per workload.
+    """
+    # NUL is in no JSON text, so the parts cannot run into each other; the empty ones tell the lists apart.
+    parts: list[msgspec.Raw | bytes] = []
+    for container in spec.containers or ():
+        parts += (container.name, container.resources)
+    parts.append(b"")
+    for container in spec.init_containers or ():
+        parts += (container.name, container.resources, (container.restart_policy or "").encode())
+    parts += (b"", spec.overhead, spec.resources, status.allocated_resources, status.resources)
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        parts.append(b"")
+        for one in statuses or ():
+            parts += (one.name, one.allocated_resources, one.resources)
+    if _resize_infeasible(status):
+        parts.append(b"infeasible")
+    return b"\0".join(parts)
 
 
 def allocatable_amounts(quantities: Quantities | None) -> dict[str, int]:
@@ -103,8 +147,8 @@ def _containers(spec: PodSpec, of: Callable[[Container, str, bool], _Amounts]) -
 
 def _apply_pod_level(total: _Amounts, spec: PodSpec, status: PodStatus | None, infeasible: bool) -> None:
     """Put pod-level requests (KEP-2837) in the place of the containers' sum, for the resources that support it."""
-    level = spec.resources
-    if level is None or not (level.requests or level.limits):
+    level = _resources(spec.resources, "spec.resources")
+    if not (level.requests or level.limits):
         return
     requests = _amounts("spec.resources.requests", level.requests)
     for name, limit in _amounts("spec.resources.limits", level.limits).items():
@@ -112,18 +156,30 @@ def _apply_pod_level(total: _Amounts, spec: PodSpec, status: PodStatus | None, i
         if name not in requests and (name not in total or name.startswith("hugepages-")):
             requests[name] = limit
     effective = requests
-    if requests and status is not None and status.resources is not None:
-        effective = _resized(
-            requests, status.resources.requests, status.allocated_resources, infeasible, "spec.resources"
-        )
+    if requests and status is not None and status.resources not in _ABSENT:
+        actuated = _resources(status.resources, "status.resources").requests
+        allocated = _quantities(status.allocated_resources, "status.allocatedResources")
+        effective = _resized(requests, actuated, allocated, infeasible, "spec.resources")
     for name in requests:
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             total[name] = effective.get(name, 0)
 
 
-def _requested(resources: Resources | None, path: str) -> _Amounts:
-    if resources is None:
-        return _NOTHING
+def _resources(raw: msgspec.Raw, path: str) -> _Resources:
+    try:
+        return _resources_decoder.decode(raw) or _NO_RESOURCES if raw != ABSENT else _NO_RESOURCES
+    except msgspec.DecodeError as error:
+        raise RequestError(f"{path}: resources: {error}") from None
+
+
+def _quantities(raw: msgspec.Raw, path: str) -> Quantities | None:
+    try:
+        return _quantities_decoder.decode(raw) if raw != ABSENT else None
+    except msgspec.DecodeError as error:
+        raise RequestError(f"{path}: {error}") from None
+
+
+def _requested(resources: _Resources, path: str) -> _Amounts:
     if not resources.limits:
         return _amounts(path, resources.requests) if resources.requests else _NOTHING
     if not resources.requests:
@@ -141,27 +197,20 @@ def _resized(
     return most
 
 
-def _granted_as_asked(held: ContainerStatus, container: Container) -> bool:
-    """Say whether nothing is being resized, as for nearly all pods: then the request is the request."""
-    asked = container.resources.requests if container.resources else None
-    granted = held.resources.requests if held.resources else None
-    return granted == asked and held.allocated_resources in (asked, None)
-
-
-def _statuses(status: PodStatus | None) -> dict[str, ContainerStatus]:
+def _statuses(status: PodStatus | None) -> dict[bytes, ContainerStatus]:
     if status is None:
         return {}
-    found = {one.name: one for one in status.container_statuses or ()}
+    found = {bytes(one.name): one for one in status.container_statuses or ()}
     for one in status.init_container_statuses or ():
-        found[one.name] = one
+        found[bytes(one.name)] = one
     return found
 
 
 def _resize_infeasible(status: PodStatus) -> bool:
-    for condition in status.conditions or ():
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
+    if _PENDING_RESIZE not in bytes(status.conditions_json):
+        return False
+    pending = (one.reason for one in status.conditions if one.type == _PENDING_RESIZE.decode())
+    return next(pending, None) == "Infeasible"
 
 
 def _amounts(path: str, quantities: Mapping[str, str | int | float] | None) -> _Amounts:

@@ -5,6 +5,7 @@ are read-only, so snapshots may share them. Running, pending and presence are co
 that is one pass of numpy and cannot drift. Owned by `ClusterColumns`.
 """
 
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -58,6 +59,8 @@ class _Nodes(NamedTuple):
     rows: npt.NDArray[np.int64]
     position: IndexArray
     """[node row] row in the snapshot, -1 for nodes that are not known."""
+    across: IntArray
+    """[node row] row of the node's class; behind the last class: nodes that are not known, and at the end no node."""
     names: tuple[str, ...]
     classes: tuple[NodeClass, ...]
     class_ids: tuple[int, ...]
@@ -110,17 +113,17 @@ class View:
             constraints=tuple(columns.constraints[index] for index in constraint_ids),
             reach=_frozen(self._reach.of(columns, constraint_ids, nodes.class_ids)),
             kinds=PodKinds(
-                workloads=tuple(one for one, show in zip(kinds.workloads, shown.tolist(), strict=True) if show),
+                workloads=tuple(compress(kinds.workloads, shown.tolist())),
                 requests=_frozen(kind_requests[:, used]),
                 constraint_id=_frozen(_index([constraint_row[index] for index in kinds.constraints[shown].tolist()])),
                 priority=_frozen(kinds.priority[shown]),
                 preempts=_frozen(kinds.preempts[shown]),
                 excluded=_frozen(kinds.excluded[shown]),
-                reserve=tuple(one for one, show in zip(kinds.reserve, shown.tolist(), strict=True) if show),
+                reserve=tuple(compress(kinds.reserve, shown.tolist())),
                 running=_frozen(running[shown]),
                 pending=_frozen(pending[shown]),
                 arrivals=_frozen(arrivals[shown]),
-                example=tuple(columns.kinds.examples[index] for index in kinds.ids[shown].tolist()),
+                example=tuple(map(columns.kinds.examples.__getitem__, kinds.ids[shown].tolist())),
             ),
             presence=Presence(
                 kind=_frozen(position[presence.kind[kept]].astype(np.int32)),
@@ -217,13 +220,18 @@ class View:
         class_row = np.full(max(table.classes.capacity, 1), -1, dtype=np.int32)
         class_row[ids] = np.arange(len(ids))
         facts = [one for one in (table.facts[row] for _, row in listed) if one is not None]
+        class_id = class_row[table.class_id[rows]]
+        across = np.full(table.known.size + 1, len(ids), dtype=np.int64)
+        across[rows] = class_id
+        across[-1] = len(ids) + 1
         part = _Nodes(
             rows=rows,
             position=position,
+            across=across,
             names=tuple(name for name, _ in listed),
             classes=tuple(table.classes[index] for index in ids),
             class_ids=tuple(ids),
-            class_id=_frozen(class_row[table.class_id[rows]]),
+            class_id=_frozen(class_id),
             ready=_frozen(np.array([one.ready for one in facts], dtype=np.bool_)),
             schedulable=_frozen(np.array([one.schedulable for one in facts], dtype=np.bool_)),
             candidate=_frozen(np.array([one.candidate for one in facts], dtype=np.bool_)),
@@ -265,34 +273,30 @@ class View:
     def _count(self, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, IntArray, Presence]:
         """Count pods by kind, and by kind and node class; pods on nodes that are not known are counted nowhere."""
         pods = self._columns.pods
-        kind_column, node_column = pods.kind[: pods.size], pods.node[: pods.size]
-        real = kind_column >= 0
-        kind = kinds.position[kind_column[real]]
-        node = node_column[real]
-        count = kinds.ids.size
-        pending = np.bincount(kind[node < 0], minlength=count).astype(np.int64)
-        bound = node >= 0
-        place = nodes.position[node[bound]]
-        here = place >= 0
-        kind, node_class = kind[bound][here], nodes.class_id[place[here]]
-        running = np.bincount(kind, minlength=count).astype(np.int64)
-        columns = max(len(nodes.classes), 1)
-        cell = kind.astype(np.int64) * columns + node_class
-        if count * columns <= _DENSE:
-            dense = np.bincount(cell, minlength=1)
-            cells = np.flatnonzero(dense)
-            counts = dense[cells]
+        count, classes = kinds.ids.size, len(nodes.classes)
+        # Every pod has a cell: kinds down, node classes across, and behind them a row for what is no real pod, a column
+        # for nodes that are not known and one for pending pods. An id of -1 finds the last entry of either table.
+        down = np.append(kinds.position, count).astype(np.int64)
+        width = classes + 2
+        cell = down[pods.kind[: pods.size]] * width + nodes.across[pods.node[: pods.size]]
+        if (count + 1) * width <= _DENSE:
+            table = np.bincount(cell, minlength=(count + 1) * width)
+            cells = np.flatnonzero(table)
+            counts = table[cells]
         else:
             cells, counts = np.unique(cell, return_counts=True)
-        return (
-            running,
-            pending,
-            Presence(
-                kind=(cells // columns).astype(np.int32),
-                node_class=(cells % columns).astype(np.int32),
-                count=counts.astype(np.int64),
-            ),
-        )
+        kind, place = np.divmod(cells, width)
+        pending, bound = place == classes + 1, place < classes
+        real = kind < count
+
+        def per_kind(of: BoolArray) -> IntArray:
+            total = np.zeros(count, dtype=np.int64)
+            np.add.at(total, kind[of & real], counts[of & real])
+            return total
+
+        kept = bound & real
+        presence = Presence(kind[kept].astype(np.int32), place[kept].astype(np.int32), counts[kept].astype(np.int64))
+        return per_kind(bound), per_kind(pending), presence
 
     def _placeholder_part(self, nodes: _Nodes) -> tuple[Placeholder, ...]:
         columns = self._columns

@@ -1,15 +1,18 @@
 """What the API server sends, as slim structs: only the fields that somebody here reads.
 
 Unknown fields are skipped by msgspec without being built, which is what makes 150,000 pods decode in a second
-(design/architecture.md). Whatever Go can write as `null` is accepted as `None`. Scheduling constraints stay raw
-JSON: pods of one workload send the same bytes, so they are parsed once per distinct text (`slack.cluster.interning`).
-A `Raw` points into the message that it came from; nobody keeps one, `bytes(raw)` is what may be kept.
+(design/architecture.md). Whatever Go can write as `null` is accepted as `None`. Scheduling constraints and resources
+stay raw JSON: pods of one workload send the same bytes, so they are parsed once per distinct text
+(`slack.cluster.interning`). Conditions stay raw, too, until somebody asks for them, which for most pods nobody does.
+A `Raw` points into the message that it came from, which may be a page of 500 pods; what may be kept is `bytes(raw)`,
+or a whole object after `detach`.
 
 Structs are built by decoding (`msgspec.json.decode(data, type=Pod)`) or by `msgspec.convert`; they are values and
 owned by whoever decoded them. gc=False is safe: none of them can be part of a reference cycle.
 """
 
 from datetime import datetime
+from typing import Self
 
 import msgspec
 
@@ -21,6 +24,18 @@ ABSENT = msgspec.Raw(b"")
 
 class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
     """Base of all wire structs: camelCase on the wire, snake_case here."""
+
+    def detach(self) -> Self:
+        """Copy what points into the message that it came from, in place; for objects that are kept as they are."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, msgspec.Raw):
+                setattr(self, name, value.copy())
+            else:
+                for one in value if isinstance(value, list) else (value,):
+                    if isinstance(one, _Wire):
+                        one.detach()
+        return self
 
 
 class OwnerReference(_Wire):
@@ -65,18 +80,12 @@ class Metadata(_Wire):
         return self.labels.get(key, "") if self.labels else ""
 
 
-class Resources(_Wire):
-    """ResourceRequirements."""
-
-    requests: Quantities | None = None
-    limits: Quantities | None = None
-
-
 class Container(_Wire):
     """A container or init container."""
 
-    name: str = ""
-    resources: Resources | None = None
+    name: msgspec.Raw = ABSENT
+    """Only ever compared with that of its status, so it stays as it came, quotes and all."""
+    resources: msgspec.Raw = ABSENT
     restart_policy: str | None = None
     """`Always` on an init container makes it a native sidecar."""
 
@@ -87,8 +96,8 @@ class PodSpec(_Wire):
     node_name: str | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
-    overhead: Quantities | None = None
-    resources: Resources | None = None
+    overhead: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
     """Pod-level resources (1.34+)."""
     priority: int | None = None
     priority_class_name: str | None = None
@@ -113,9 +122,12 @@ class Condition(_Wire):
 class ContainerStatus(_Wire):
     """What the kubelet has granted to a container (in-place resize)."""
 
-    name: str = ""
-    allocated_resources: Quantities | None = None
-    resources: Resources | None = None
+    name: msgspec.Raw = ABSENT
+    allocated_resources: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+
+
+_conditions_decoder = msgspec.json.Decoder(list[Condition] | None)
 
 
 class PodStatus(_Wire):
@@ -123,11 +135,26 @@ class PodStatus(_Wire):
 
     phase: str | None = None
     nominated_node_name: str | None = None
-    conditions: list[Condition] | None = None
+    conditions_json: msgspec.Raw = msgspec.field(default=ABSENT, name="conditions")
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
-    allocated_resources: Quantities | None = None
-    resources: Resources | None = None
+    allocated_resources: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The pod's conditions, decoded anew each time.
+
+        Raises:
+            ValueError: when they have another form than the API's.
+        """
+        raw = self.conditions_json
+        if raw == ABSENT:
+            return []
+        try:
+            return _conditions_decoder.decode(raw) or []
+        except msgspec.DecodeError as error:
+            raise ValueError(f"status.conditions: {error}") from None
 
 
 class Pod(_Wire):

@@ -73,7 +73,7 @@ def base_of(snapshot: Snapshot, domain: Domain, pending_kinds: IntArray) -> IntA
     if domain.policy.spec.extra_capacity.base is Base.ALLOCATABLE:
         allocatable: IntArray = nodes.allocatable[domain.eligible].sum(axis=0, dtype=np.int64)
         return allocatable
-    real: IntArray = nodes.real[domain.members].sum(axis=0, dtype=np.int64)
+    real: IntArray = domain.members.astype(np.int64) @ nodes.real
     return real + pending_requests(snapshot, pending_kinds)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from slack.cluster.classes import Constraints, tolerates
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
@@ -95,11 +96,17 @@ def shape_of(policy: Policy, vector: IntArray, constraints: Constraints, resourc
     )
 
 
-def _workloads(snapshot: Snapshot, kinds: IntArray) -> tuple[str, ...]:
+def _heaviest_first(snapshot: Snapshot) -> npt.NDArray[np.intp]:
+    """[K] all kinds, the heaviest first; sorted once for all shapes."""
+    return np.argsort(-np.maximum(snapshot.kinds.arrivals, snapshot.kinds.running), kind="stable")
+
+
+def _workloads(snapshot: Snapshot, kinds: IntArray, heaviest_first: npt.NDArray[np.intp]) -> tuple[str, ...]:
     """Return the workloads of these kinds, those with the heaviest kind first; not all are even looked at."""
-    weight = np.maximum(snapshot.kinds.arrivals[kinds], snapshot.kinds.running[kinds])
+    of_these = np.zeros(len(snapshot.kinds), dtype=bool)
+    of_these[kinds] = True
     names: dict[str, None] = {}
-    for k in kinds[np.argsort(-weight, kind="stable")]:
+    for k in heaviest_first[of_these[heaviest_first]]:
         names[str(snapshot.kinds.workloads[k])] = None
         if len(names) == _LISTED:
             break
@@ -245,9 +252,12 @@ def cover_domain(
         there = _Incumbents(existing, domain, items, ground, resources)
         chosen, due = _settle(domain.policy, items, terms, cover, fresh, there, elapsed)
     wanted, covered = [], np.zeros(len(items), dtype=bool)
+    heaviest_first = _heaviest_first(snapshot)
     for shape, vector in chosen:
         covers = _covered_by(items, ground.footing(shape.constraints).reach, vector)
         kinds = items.kinds_of(covers)
         covered |= covers
-        wanted.append(Wanted(shape, Role.COVER, 1, vector, _workloads(snapshot, kinds), tuple(kinds.tolist())))
+        wanted.append(
+            Wanted(shape, Role.COVER, 1, vector, _workloads(snapshot, kinds, heaviest_first), tuple(kinds.tolist()))
+        )
     return Covering(tuple(wanted), replace(cover, covered=covered), constraints, feasible, due, infeasible)

@@ -192,13 +192,21 @@ def _plan_policy(
         pushed_out=() if blocked else tuple(p.name for p in pushed_out(snapshot, vectors) if p.policy == policy.name),
         uncovered=uncovered,
         conditions=found,
-        covered_by={k: w.shape.name for part in parts for w in part.wanted for k in w.kinds} | mirrors.covers,
+        covered_by=_covered_by(parts) | mirrors.covers,
         dry_run=spec.dry_run,
         act=not blocked and not spec.dry_run,
         burst_chunks=chunks,
         sustained_chunks_per_minute=60 * chunks / (SCAN_SECONDS + snapshot.node_start_seconds),
     )
     return plan, PolicyMemory(counts=counts, cheaper_since=due, holds=patience.holds)
+
+
+def _covered_by(parts: Iterable[PartPlan]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for part in parts:
+        for one in part.wanted:
+            found.update(dict.fromkeys(one.kinds, one.shape.name))
+    return found
 
 
 def _rate(policy: Policy, default_rate: float) -> float:

@@ -56,7 +56,9 @@ def distinct(table: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.
     order = np.lexsort(table.T[::-1])
     ordered = table[order]
     new = np.ones(len(table), dtype=bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    new[1:] = False
+    for column in ordered.T:  # a reduction over the few columns costs several times as much
+        new[1:] |= column[1:] != column[:-1]
     which = np.empty(len(table), dtype=np.intp)
     which[order] = np.cumsum(new) - 1
     return ordered[new], which

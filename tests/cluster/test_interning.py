@@ -1,9 +1,12 @@
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slack.cluster import interning, view, wire
 from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
-from slack.cluster.interning import ConstraintTable, Interner
+from slack.cluster.interning import ConstraintTable, Interner, RequestTable, Resources
+from slack.cluster.requests import effective_requests
 from tests.cluster.build import NOW, columns_of, node, pod
 
 
@@ -38,7 +41,7 @@ def test_the_same_constraints_in_other_words_have_one_id_until_the_last_holder_g
 
 
 def test_texts_of_constraints_that_live_for_ever_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interning, "_RAW_TEXTS", 3)
+    monkeypatch.setattr(interning, "_TEXTS", 3)
     table = ConstraintTable()
     for weight in range(10):
         soft = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight}]}}
@@ -47,6 +50,72 @@ def test_texts_of_constraints_that_live_for_ever_are_forgotten_in_time(monkeypat
         assert index == 0
     table.release(0, 10)
     assert len(table) == 0
+
+
+BOXES = st.sampled_from(["", '{"requests":{"cpu":"1"}}', '{"requests":{"cpu":"2"}}', '{"limits":{"cpu":"3"}}', "null"])
+QUANTITIES = st.sampled_from(["", '{"cpu":"1"}', '{"cpu":"4"}', "null"])
+CONDITIONS = st.sampled_from(
+    ["", "[]", "null"]
+    + [f'[{{"type":"PodResizePending","reason":"{reason}"}}]' for reason in ("Infeasible", "Deferred")]
+)
+
+
+@st.composite
+def pod_texts(draw: st.DrawFn) -> tuple[wire.PodSpec, wire.PodStatus]:
+    """A pod whose few values come in many places, so that texts which must differ are nearly alike."""
+    names = draw(st.permutations(["a", "b"]))[: draw(st.integers(1, 2))]
+
+    def fields(**values: str) -> str:
+        return ",".join(f'"{name}":{value}' for name, value in values.items() if value)
+
+    def container(name: str) -> str:
+        return f"{{{fields(name=chr(34) + name + chr(34), resources=draw(BOXES))}}}"
+
+    def status_of(name: str) -> str:
+        values = {"name": f'"{name}"', "resources": draw(BOXES), "allocatedResources": draw(QUANTITIES)}
+        return f"{{{fields(**values)}}}"
+
+    lists = [f"[{','.join(map(container, names))}]", f"[{container('i')[:-1]},{draw(RESTART)}}}]"]
+    spec = {"containers": lists[0], "resources": draw(BOXES), "overhead": draw(QUANTITIES)}
+    if draw(st.booleans()):
+        spec["initContainers"] = lists[1]
+    status = {
+        "conditions": draw(CONDITIONS),
+        "containerStatuses": f"[{','.join(map(status_of, sorted(names)))}]",
+        "resources": draw(BOXES),
+        "allocatedResources": draw(QUANTITIES),
+    }
+    return (
+        msgspec.json.decode(f"{{{fields(**spec)}}}", type=wire.PodSpec),
+        msgspec.json.decode(f"{{{fields(**status)}}}", type=wire.PodStatus),
+    )
+
+
+RESTART = st.sampled_from(['"restartPolicy":"Always"', '"restartPolicy":null'])
+
+
+@given(st.lists(pod_texts(), min_size=1, max_size=8))
+def test_requests_that_are_known_by_their_text_are_those_that_would_be_read(
+    pods: list[tuple[wire.PodSpec, wire.PodStatus]],
+) -> None:
+    table = RequestTable(Resources())
+    for spec, status in pods * 2:
+        index = table.intern_pod(spec, status)
+        table.retain(index)
+        assert dict(table[index]) == effective_requests(spec, status)
+
+
+def test_the_text_of_requests_goes_with_their_last_holder() -> None:
+    table = RequestTable(Resources())
+    spec = msgspec.json.decode('{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}', type=wire.PodSpec)
+    other = msgspec.json.decode('{"containers":[{"resources":{"requests":{"cpu":"2"}}}]}', type=wire.PodSpec)
+    first = table.intern_pod(spec, wire.PodStatus())
+    table.retain(first)
+    table.release(first)
+    second = table.intern_pod(other, wire.PodStatus())
+    table.retain(second)
+    assert first == second
+    assert table[table.intern_pod(spec, wire.PodStatus())] == (("cpu", 1000),)
 
 
 def test_presence_is_the_same_counted_densely_or_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,8 @@ DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 
 def requests(spec: Json, status: Json | None = None, **options: Any) -> dict[str, int]:
     return effective_requests(
-        msgspec.convert(spec, PodSpec),
-        msgspec.convert(status, PodStatus) if status is not None else None,
+        msgspec.json.decode(msgspec.json.encode(spec), type=PodSpec),
+        msgspec.json.decode(msgspec.json.encode(status), type=PodStatus) if status is not None else None,
         **options,
     )
 

@@ -158,7 +158,7 @@ def drifted(replicas: int, cpu: str | None = "10m", priority_class: str = "resou
     requests: wire.Quantities = {"memory": "1Gi"}
     if cpu is not None:
         requests["cpu"] = cpu
-    container = wire.Container(name="placeholder", resources=wire.Resources(requests=requests))
+    container = wire.Container(resources=msgspec.Raw(msgspec.json.encode({"requests": requests})))
     spec = wire.PodSpec(containers=[container], priority_class_name=priority_class)
     found.spec.template = wire.PodTemplate(spec=spec)
     return found

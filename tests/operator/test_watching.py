@@ -1,5 +1,6 @@
 """What is read from pods and Events as they pass: words, displacements, starts, nominations."""
 
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_the_latest_word_counts_whatever_the_order_and_old_ones_are_forgotten() 
 
 
 def placeholder(name: str, node: str | None = "n1", reason: str = "", *, deleting: bool = False) -> wire.Pod:
-    conditions = [wire.Condition(type="DisruptionTarget", status="True", reason=reason)] if reason else []
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": reason}] if reason else None
     return wire.Pod(
         metadata=wire.Metadata(
             name=name,
@@ -81,7 +82,7 @@ def placeholder(name: str, node: str | None = "n1", reason: str = "", *, deletin
             deletion_timestamp=datetime.now(UTC) if deleting else None,
         ),
         spec=wire.PodSpec(node_name=node),
-        status=wire.PodStatus(conditions=conditions),
+        status=wire.PodStatus(conditions_json=msgspec.Raw(msgspec.json.encode(conditions))),
     )
 
 
@@ -135,7 +136,7 @@ def test_what_we_push_out_has_its_own_cause() -> None:
 def real(name: str, node: str = "", **status: Any) -> wire.Pod:
     document = pod(name, node, **status)
     document["metadata"]["uid"] = f"uid-{name}"
-    return msgspec.convert(document, type=wire.Pod)
+    return msgspec.json.decode(msgspec.json.encode(document), type=wire.Pod)
 
 
 def test_a_start_is_timed_from_when_the_pod_was_seen() -> None:
@@ -234,11 +235,47 @@ def test_the_view_survives_a_pod_that_cannot_be_read() -> None:
     bad = real("bad")
     assert bad.spec is not None
     assert bad.spec.containers is not None
-    bad.spec.containers[0].resources = wire.Resources(requests={"cpu": "much"})
+    bad.spec.containers[0].resources = msgspec.Raw(b'{"requests":{"cpu":"much"}}')
     sink.apply([(EventType.ADDED, bad), (EventType.ADDED, real("good"))])
     sink.end()
     assert view.look(NOW).snapshot.kinds.pending.tolist() == [1]
     assert woken
+
+
+def test_conditions_of_another_form_cost_their_pod_only() -> None:
+    view = View(NAMESPACE, lambda: None, clock=Clock(), wall=Clock(NOW))
+    sink = PodSink(view)
+    sink.begin()
+    bad = placeholder("bad")
+    assert bad.status is not None
+    bad.status.conditions_json = msgspec.Raw(b'{"type": 5}')
+    bad.metadata.deletion_timestamp = datetime.now(UTC)
+    sink.apply([(EventType.ADDED, placeholder("bad")), (EventType.MODIFIED, bad), (EventType.ADDED, real("good"))])
+    sink.end()
+    assert view.look(NOW).snapshot.kinds.pending.tolist() == [1]
+
+
+def test_what_is_kept_of_a_page_is_not_the_page() -> None:
+    view = View(NAMESPACE, lambda: None, clock=Clock(), wall=Clock(NOW))
+    sink = PodSink(view)
+    document = {
+        "metadata": {"name": "a", "namespace": NAMESPACE, "labels": {"resource-slack.io/placeholder": "true"}},
+        "spec": {
+            "nodeSelector": {"pool": "web"},
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        },
+        "status": {"conditions": []},
+    }
+    page = msgspec.json.encode(document) + b" " * 1_000_000
+    pod = msgspec.json.decode(page, type=wire.Pod)
+    held = sys.getrefcount(page)
+    sink.begin()
+    sink.apply([(EventType.ADDED, pod)])
+    sink.end()
+    assert sys.getrefcount(page) < held
+    kept = view.placeholders["a"]
+    assert kept.spec is not None
+    assert bytes(kept.spec.node_selector) == b'{"pool":"web"}'
 
 
 def test_a_pod_found_in_a_list_has_been_waiting_since_its_creation() -> None:
