@@ -67,7 +67,8 @@ class Stream:
             Unreachable: The connection broke, or nothing came for the read timeout.
         """
         try:
-            yield from self._response.stream(size)
+            # said here, because urllib3 leaves a body that is both chunked and gzipped as it is when it is not told
+            yield from self._response.stream(size, decode_content=True)
         except _TRANSPORT_ERRORS as error:
             raise _unreachable(self._request, error) from error
 
