@@ -1,51 +1,181 @@
-"""A list of pods into the columns, against the official client's objects."""
+"""Pages of a list of pods: into the columns, into the official client's objects, into lightkube's. CPU time.
 
-import json
+Usage:
+    python -m benchmarks.decoding                  # at 1/25, 1/5 and the whole of 150,000 pods
+    python -m benchmarks.decoding --share 0.04 --profile
+
+Ours decodes every page, into several columns side by side, of which the median counts; the others, which are slower by
+far, decode a sample of the same pages and are scaled by pods.
+"""
+
+import argparse
+import cProfile
+import importlib
+import io
+import pstats
+import sys
 import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from statistics import median
 
-import msgspec
 from kubernetes import client
 
-from benchmarks.generator import nodes, pods, scaled
+from benchmarks.generator import Size, node_pages, pod_pages, scaled
+from benchmarks.report import Report, Row, parser, say, show
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.wire import Node, Pod
+from slack.kube.watch import EventType, PageDecoder
 
-PODS = 2_000
+SHARES = (1 / 25, 1 / 5, 1.0)
+SAMPLE_PAGES = 4
+RUNS = 3
+PROFILE_LINES = 12
 
-
-class PodList(msgspec.Struct):
-    """A page of a list."""
-
-    items: list[Pod]
-
-
-class _Answer:
-    """What the official client's deserializer wants of an HTTP answer."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data.decode()
+Decode = Callable[[bytes], int]
+"""From a page's body to how many pods it held."""
 
 
-def main() -> None:
-    """Print microseconds a pod for both sides, and their ratio."""
-    size = scaled(PODS / 150_000)
-    page = json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": list(pods(size))}).encode()
-    columns = ClusterColumns("resource-slack")
-    columns.apply_nodes([("ADDED", msgspec.convert(node, Node)) for node in nodes(size)])
-    decoder = msgspec.json.Decoder(PodList)
-    began = time.process_time()
-    columns.apply_pods([("ADDED", pod) for pod in decoder.decode(page).items])
-    ours = (time.process_time() - began) / size.pods
+class IntoColumns:
+    """What the reflector does with a page and its pods."""
+
+    def __init__(self, size: Size) -> None:
+        self.columns = ClusterColumns("resource-slack")
+        self._pages = PageDecoder(Pod)
+        nodes = PageDecoder(Node)
+        for page in node_pages(size):
+            items, _, _, _ = nodes.decode(page)
+            self.columns.apply_nodes([(EventType.ADDED, node) for node in items])
+        self.columns.begin_pods()
+
+    def __call__(self, page: bytes) -> int:
+        """Apply a page; returns how many pods it held."""
+        items, bad, _, _ = self._pages.decode(page)
+        if bad:
+            raise ValueError(f"cannot read {bad[0].name}: {bad[0].why}")
+        self.columns.apply_pods([(EventType.ADDED, item) for item in items])
+        return len(items)
+
+
+def official() -> Decode:
+    """Return the official client's way: its deserializer, as `list_pod_for_all_namespaces` calls it."""
     api = client.ApiClient(client.Configuration())
+
+    def decode(page: bytes) -> int:
+        return len(api.deserialize(page.decode(), "V1PodList", "application/json").items)
+
+    return decode
+
+
+def lightkube() -> Decode | None:
+    """Return lightkube's way, as `client.list(Pod)` decodes a page; None where it is not installed."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            decoders = importlib.import_module("lightkube.core.decoders")
+            pod = importlib.import_module("lightkube.resources.core_v1").Pod
+    except ImportError:
+        return None
+
+    def decode(page: bytes) -> int:
+        _, _, items = decoders.decode_list(page, pod)
+        return len(list(items))
+
+    return decode
+
+
+def cpu_seconds(action: Callable[[], object]) -> float:
+    """Return the CPU time of an action."""
     began = time.process_time()
-    found = api.deserialize(_Answer(page).data, "V1PodList", "application/json")
-    theirs = (time.process_time() - began) / size.pods
-    assert len(found.items) == size.pods
-    print(f"list of {size.pods} pods of {len(page) / size.pods / 1024:.1f} KB, CPU time")
-    print(f"{'into the columns':<28} {ours * 1e6:>8.1f} us a pod")
-    print(f"{'official client objects':<28} {theirs * 1e6:>8.1f} us a pod")
-    print(f"{'ratio':<28} {theirs / ours:>8.1f}x")
+    action()
+    return time.process_time() - began
+
+
+def sampled(decode: Decode, pages: Sequence[bytes]) -> float:
+    """Return seconds a pod: the median of some runs over the sample."""
+    decode(pages[0])  # what is imported or compiled at first use
+    pods = sum(decode(page) for page in pages)
+    return median(cpu_seconds(lambda: [decode(page) for page in pages]) for _ in range(RUNS)) / pods
+
+
+def measure(size: Size, others: dict[str, Decode], profile: cProfile.Profile | None = None) -> Row:
+    """Measure one size."""
+    ours = [IntoColumns(size) for _ in range(RUNS)]
+    taken = [0.0] * RUNS
+    pages_in_all = -(-size.pods // 500)
+    wanted = {place * pages_in_all // SAMPLE_PAGES for place in range(SAMPLE_PAGES)}
+    sample: list[bytes] = []
+    data = 0
+    for number, page in enumerate(pod_pages(size)):
+        data += len(page)
+        for place, apply in enumerate(ours):
+            with profile if profile is not None and place == 0 else nullcontext():
+                taken[place] += cpu_seconds(partial(apply, page))
+        if number in wanted:
+            sample.append(page)
+    for one in ours:
+        one.columns.end_pods()
+    if len(ours[0].columns.pods.rows) != size.pods:
+        raise RuntimeError(f"{len(ours[0].columns.pods.rows)} of {size.pods} pods are in the columns")
+    mine = median(taken[1:] if profile else taken) / size.pods
+    row: dict[str, str | int | float | None] = {
+        "pods": size.pods,
+        "a pod KiB": data / size.pods / 1024,
+        "ours us": mine * 1e6,
+        "ours s": mine * size.pods,
+    }
+    for name, decode in others.items():
+        say(f"{size.pods} pods: {name}, {len(sample)} pages")
+        theirs = sampled(decode, sample)
+        row |= {f"{name} us": theirs * 1e6, f"{name} s": theirs * size.pods, f"{name} / ours x": theirs / mine}
+    return row
+
+
+def top_lines(profile: cProfile.Profile) -> list[str]:
+    """Return where the time went: functions by their own time."""
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(PROFILE_LINES)
+    lines = [line for line in text.getvalue().splitlines() if line.strip()]
+    return lines[next(place for place, line in enumerate(lines) if "ncalls" in line) :]
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Print one line a size."""
+    asked = _arguments(arguments)
+    others: dict[str, Decode] = {"official": official()}
+    light = lightkube()
+    if light is None:
+        say("lightkube is not installed: it is left out")
+    else:
+        others["lightkube"] = light
+    report = Report("pages of 500 pods: into the columns, and into the objects of other clients; CPU time a pod")
+    profile = cProfile.Profile() if asked.profile else None
+    for share in asked.share or SHARES:
+        size = scaled(share)
+        say(f"{size.pods} pods: {RUNS} columns")
+        report.rows.append(measure(size, others, profile))
+    report.notes.append(
+        f"(us: a pod, s: all pods; ours: every pod, the median of {RUNS} columns; others: {SAMPLE_PAGES * 500} pods,"
+        f" the median of {RUNS} runs, scaled to all)"
+    )
+    if light is None:
+        report.notes.append("(lightkube is not installed)")
+    if profile is not None:
+        report.notes += ["", *top_lines(profile)]
+    show([report], asked.output)
+    return 0
+
+
+def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    options = parser("Decode pages of pods with three clients.")
+    options.add_argument("--share", type=float, action="append", help="of 150,000 pods; may be given several times")
+    options.add_argument("--profile", action="store_true", help="say where our time goes (and is slower meanwhile)")
+    found = options.parse_args(arguments)
+    if any(not 0 < share <= 1 for share in found.share or ()):
+        options.error("--share: must be above 0 and at most 1")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

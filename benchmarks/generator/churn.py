@@ -72,8 +72,8 @@ class Churn:
             yield self._writer.event(kind, state)
 
     def pages(self, limit: int = LIMIT) -> Iterator[bytes]:
-        """Yield the list as of the last event, as `pod_pages` yields it as of the beginning."""
-        return pages_of(self._layout, self._states(), self.pods, self.version, limit)
+        """Yield the list as of now, whatever happens while it is read; `pod_pages` yields it as of the beginning."""
+        return pages_of(self._layout, list(self._states()), self.pods, self.version, limit)
 
     def _states(self) -> Iterator[PodState]:
         for workload in self._layout.workloads:

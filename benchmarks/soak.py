@@ -1,0 +1,251 @@
+"""`python -m benchmarks.soak` (`make soak`): ten minutes of churn, broken watches and edited policies.
+
+A real operator process beside a local server. Every few seconds something goes wrong or is changed: streams end, are
+reset, are cut in the middle of a line, expire; history is compacted; syncs are broken off; WatchList is refused; nodes
+are cordoned, placeholders deleted, policies created, edited and deleted. At the end the operator's columns must equal a
+fresh list, byte for byte, and its memory must be what it was.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.controllers import Controllers
+from benchmarks.generator import scaled
+from benchmarks.operating import NAMESPACE, Operating
+from benchmarks.server import Break, Server
+from benchmarks.stored import PODS, Key
+from benchmarks.storm import FLAT, SETTLE_SECONDS, Sender, slope
+
+TURN_SECONDS = 5.0
+QUIET_SECONDS = 20.0
+"""After the last fault, for back-offs to end."""
+_POLICIES = ("resource-slack.io/v1alpha1", "slackpolicies")
+_SPECS = (
+    {"nodeSelector": {"pool": "memory"}},
+    {"nodeSelector": {"pool": "memory"}, "extraCapacity": {"minRate": 0.2}},
+    {"nodeSelector": {"topology.kubernetes.io/zone": "eu-1a"}},
+    {"perDomain": "Zone"},
+)
+
+
+class Troubles:
+    """What is done to the server, in shuffled rounds: every trouble once before any comes again."""
+
+    def __init__(self, server: Server, seed: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self._server = server
+        self._store = server.store
+        self._rng = random.Random(f"troubles of {seed}")
+        self._round: list[tuple[str, Callable[[], None]]] = []
+        self._cordoned: list[int] = []
+
+    def next(self, *, refuse_watch_lists: bool) -> None:
+        """Make one more trouble. Once WatchLists are refused, the operator lists in pages for good."""
+        self._server.watch_list = not refuse_watch_lists
+        if not self._round:
+            self._round = self._all()
+            self._rng.shuffle(self._round)
+        name, trouble = self._round.pop()
+        trouble()
+        self.counts[name] += 1
+
+    def _all(self) -> list[tuple[str, Callable[[], None]]]:
+        def breaking(how: Break) -> Callable[[], None]:
+            return lambda: self._server.break_watches(how)
+
+        return [
+            *((f"watches: {how}", breaking(how)) for how in Break),
+            ("history compacted, watches reset", self._compact),
+            ("history compacted, sync broken off", self._break_sync),
+            ("nodes cordoned or not", self._cordon),
+            ("placeholders deleted", self._delete_placeholders),
+            *[("policy written or deleted", self._edit)] * 3,
+        ]
+
+    def _compact(self) -> None:
+        self._server.compact()
+        self._server.break_watches(Break.RESET)
+
+    def _break_sync(self) -> None:
+        self._compact()
+        time.sleep(0.3)
+        self._server.break_watches(Break.CUT)
+
+    def _cordon(self) -> None:
+        with self._store.changed:
+            for number in self._cordoned:
+                self._store.touch_node(number, cordoned=False)
+            self._cordoned = self._rng.sample(range(self._store.size.nodes), min(5, self._store.size.nodes))
+            for number in self._cordoned:
+                self._store.touch_node(number, cordoned=True)
+
+    def _delete_placeholders(self) -> None:
+        with self._store.changed:
+            there = [key for key in self._store.objects if key.collection == PODS and key.namespace == NAMESPACE]
+            for key in self._rng.sample(there, min(5, len(there))):
+                self._store.remove(key)
+
+    def _edit(self) -> None:
+        name = self._rng.choice(("one", "two"))
+        key = Key(*_POLICIES, name=name)
+        with self._store.changed:
+            if key in self._store.objects and self._rng.random() < 0.4:
+                self._store.remove(key)
+                return
+            old = self._store.objects.get(key, {"metadata": {}})
+            head = {"apiVersion": _POLICIES[0], "kind": "SlackPolicy"}
+            self._store.put(key, {**old, **head, "spec": self._rng.choice(_SPECS)})
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """What was measured."""
+
+    nodes: int
+    pods: int
+    seconds: float
+    events: int
+    troubles: dict[str, int]
+    opened: dict[str, int]
+    plans: int
+    writes: int
+    drift: list[str]
+    errors: list[str]
+    rss_mib: list[float]
+    """Median of each sixth of the time: three with WatchLists, three with paged lists, whose pages take room."""
+    rss_max_mib: float
+    rss_slopes_mib_per_minute: tuple[float, float]
+    """Of both halves, by least squares, without the first sixth of each."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing drifted, nothing failed and memory was flat."""
+        flat = all(self.rss_mib[place] <= FLAT * self.rss_mib[place - 1] for place in (2, 5))
+        return flat and not self.drift and not self.errors
+
+    def __str__(self) -> str:
+        pods = {name: count for name, count in self.opened.items() if name.endswith(" pods")}
+        rows = [
+            ("cluster", f"{self.nodes:,} nodes, {self.pods:,} pods"),
+            ("pod events", f"{self.events:,} in {self.seconds:.0f} s"),
+            *sorted((name, str(count)) for name, count in self.troubles.items()),
+            ("syncs and watches of pods", ", ".join(f"{count} {name}" for name, count in sorted(pods.items()))),
+            ("plans", str(self.plans)),
+            ("writes, leases left out", str(self.writes)),
+            ("errors in the log", str(len(self.errors))),
+            ("columns differ from a fresh list", ", ".join(self.drift) or "in nothing"),
+            ("memory with WatchLists, by sixths", " / ".join(f"{one:.0f}" for one in self.rss_mib[:3]) + " MiB"),
+            ("  slope", f"{self.rss_slopes_mib_per_minute[0]:+.2f} MiB a minute"),
+            ("memory with paged lists, by sixths", " / ".join(f"{one:.0f}" for one in self.rss_mib[3:]) + " MiB"),
+            ("  slope", f"{self.rss_slopes_mib_per_minute[1]:+.2f} MiB a minute"),
+            ("memory, highest", f"{self.rss_max_mib:.0f} MiB"),
+        ]
+        return "\n".join(f"{name:<42}{value}" for name, value in rows)
+
+
+def measure(share: float, rate: float, seconds: float, seed: int, log: Path | None = None) -> Soak:
+    """Run one soak; the operator's log is copied to `log`."""
+    size = scaled(share)
+    with tempfile.TemporaryDirectory(prefix="resource-slack-soak-") as name:
+        folder = Path(name)
+        with Server(folder, size, seed) as server, Operating(folder, server) as operator:
+            Controllers(server.store, seed)
+            _say(f"the operator reads {size.nodes:,} nodes and {size.pods:,} pods")
+            operator.wait_until_ready(60 + 300 * share)
+            time.sleep(SETTLE_SECONDS)
+            troubles, sender = Troubles(server, seed), Sender(server.store, rate)
+            resident = [operator.resident_kib()]
+            plans, shown = operator.metric("slack_plan_duration_seconds_count"), server.store.shown
+            began = time.monotonic()
+            due = began + TURN_SECONDS
+            sender.start()
+            while (past := time.monotonic() - began) < seconds:
+                time.sleep(1.0)
+                resident.append(operator.resident_kib())
+                if due < time.monotonic() < began + seconds - QUIET_SECONDS:
+                    due += TURN_SECONDS
+                    troubles.next(refuse_watch_lists=past > seconds / 2)
+                if len(resident) % 30 == 0:
+                    _say(f"{past:.0f} s: {troubles.counts.total()} troubles, {resident[-1] / 1024:.0f} MiB")
+            sender.stop()
+            lasted = time.monotonic() - began
+            server.read_only = True
+            _wait_until_quiet(operator)
+            resident.append(operator.resident_kib())
+            count = len(resident)
+            sixths = [resident[count * part // 6 : count * (part + 1) // 6] for part in range(6)]
+            plans = operator.metric("slack_plan_duration_seconds_count") - plans
+            _say("compare the columns with a fresh list")
+            drift = operator.drift()
+            if log is not None:
+                shutil.copy(folder / "operator.log", log)
+            return Soak(
+                nodes=size.nodes,
+                pods=size.pods,
+                seconds=lasted,
+                events=server.store.shown - shown,
+                troubles=dict(troubles.counts),
+                opened=dict(server.opened),
+                plans=int(plans),
+                writes=sum(count for (_, what), count in server.store.writes.items() if what != "leases"),
+                drift=drift,
+                errors=operator.errors(),
+                rss_mib=[median(part) / 1024 for part in sixths],
+                rss_max_mib=max(resident) / 1024,
+                rss_slopes_mib_per_minute=(
+                    slope(sixths[1] + sixths[2], lasted / 3),
+                    slope(sixths[4] + sixths[5], lasted / 3),
+                ),
+            )
+
+
+def _wait_until_quiet(operator: Operating) -> None:
+    """Wait until its columns have got nothing new for some seconds."""
+    since, before = time.monotonic(), -1
+
+    def quiet() -> bool:
+        nonlocal since, before
+        now = len(operator.applied())
+        if now != before:
+            since, before = time.monotonic(), now
+        return time.monotonic() - since > 5.0
+
+    operator.wait(quiet, 60, "all events seen")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Run the soak and print what was measured."""
+    parser = argparse.ArgumentParser(description="Churn, broken watches and edited policies; no drift, flat memory.")
+    parser.add_argument("--share", type=float, default=0.2, help="of 5,000 nodes and 150,000 pods")
+    parser.add_argument("--rate", type=float, default=200.0, help="pod events a second")
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long")
+    parser.add_argument("--seed", type=int, default=1, help="of the generator and the troubles")
+    parser.add_argument("--log", type=Path, help="where to keep the operator's log")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    arguments = parser.parse_args()
+    for name, least in (("share", 0.0), ("rate", 0.0), ("seconds", 2 * QUIET_SECONDS)):
+        if getattr(arguments, name) <= least:
+            parser.error(f"--{name}: must be above {least:g}")
+    soak = measure(arguments.share, arguments.rate, arguments.seconds, arguments.seed, arguments.log)
+    print(json.dumps(asdict(soak)) if arguments.output == "json" else soak)
+    for line in soak.errors[:20]:
+        print(line, file=sys.stderr)
+    return 0 if soak.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
