@@ -1,47 +1,17 @@
-"""`resource-slack`, installed as `kubectl-slack` too: gathers the commands, nothing else."""
+"""`resource-slack`, installed as `kubectl-slack` too: Ctrl-C first, then the commands, whose imports take a while."""
 
-import sys
-from pathlib import Path
-
-import typer
-
-from slack.cli import crd, explain, operator, plan, record, reference, simulate, tune, uninstall, version
-from slack.cli.problems import Command, output_checked
-
-app = typer.Typer(
-    name="resource-slack",
-    help="Pods that start at once on autoscaled Kubernetes clusters, at the least cost.",
-    epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _command in (
-    plan.plan,
-    explain.explain,
-    simulate.simulate,
-    tune.tune,
-    record.record,
-    operator.operator,
-    uninstall.uninstall,
-    crd.crd,
-    reference.reference,
-    version.version,
-):
-    app.command(cls=Command)(_command)
-
-
-def program(argv0: str) -> str:
-    """Return how the program is called in help texts: `kubectl slack` when kubectl runs it as its plugin."""
-    return "kubectl slack" if Path(argv0).name.startswith("kubectl-slack") else "resource-slack"
+try:
+    from slack.cli.interrupts import guarded
+except KeyboardInterrupt:  # what `guarded` itself needs takes some milliseconds
+    raise SystemExit(130) from None
 
 
 def main() -> None:
-    """Run the command line."""
-    with output_checked():
-        app(prog_name=program(sys.argv[0]))
+    """Run the program."""
+    with guarded():
+        from slack.cli.commands import run
+
+        run()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
+from slack.cli.interrupts import interrupted
+
 BAD_INPUT = 2
 INFEASIBLE = 3
 OUR_MISTAKE = 1
@@ -72,6 +74,8 @@ def _shielded(run: Callable[[], Any]) -> Any:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
+        if interrupted():
+            raise KeyboardInterrupt from None  # a library has told it as an error of its own
         if _is_unwritable(error):
             raise  # to `output_checked`, which sees what the command line library prints too
         if isinstance(error, _domain_errors()):

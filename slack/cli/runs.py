@@ -8,10 +8,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from slack.cli.interrupts import end_workers, held
 from slack.cli.progress import Steps
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class Runs:
     ) -> None:
         self._steps.__exit__(kind, error, trace)
         if self._pool is not None:
-            self._pool.shutdown(wait=error is None, cancel_futures=True)
+            if error is not None:
+                end_workers()
+            self._pool.shutdown(cancel_futures=True)
 
     def __call__(self, name: str, wanted: "Sequence[Wanted]") -> "list[Result]":
         """Return the results of these runs, the first one's first."""
@@ -85,7 +88,9 @@ class Runs:
             self._pool = ProcessPoolExecutor(
                 self._processes, mp_context=get_context("spawn"), initializer=_prepare, initargs=(self._scenario,)
             )
-        numbers: dict[Future[Any], int] = {self._pool.submit(_work, make, one): n for n, one in enumerate(wanted)}
+        resource_tracker.ensure_running()  # starting it lets Ctrl-C through again
+        with held():  # workers start with their first tasks
+            numbers: dict[Future[Any], int] = {self._pool.submit(_work, make, one): n for n, one in enumerate(wanted)}
         for done, future in enumerate(as_completed(numbers), 1):
             tell(done / many)
             made = future.result()

@@ -93,11 +93,18 @@ def from_trace(path: Path, prices: Mapping[str, float]) -> "Replayed":
     """Return the scenario that plays a trace file again.
 
     Raises:
-        UserError, BadTrace: as `read_trace_file`, and where its pods fit no node group.
+        UserError, BadTrace: as `read_trace_file`, where its pods fit no node group, and for a price of nothing there.
     """
-    from slack.simulator.replay import scenario_of
+    return _replayed(read_trace_file(path), name_of(path), prices)
 
-    return scenario_of(read_trace_file(path), source=name_of(path), prices=prices)
+
+def _replayed(trace: "Trace", source: str, prices: Mapping[str, float]) -> "Replayed":
+    from slack.simulator.replay import UnknownPrice, scenario_of
+
+    try:
+        return scenario_of(trace, source=source, prices=prices)
+    except UnknownPrice as error:
+        raise UserError(f"--price: {error}") from None
 
 
 def from_cluster(
@@ -121,7 +128,6 @@ def from_cluster(
     from slack.cluster import wire
     from slack.kube.kubeconfig import connect
     from slack.simulator.recording import Recording
-    from slack.simulator.replay import scenario_of
 
     now = time.time()
     recording = Recording(now - window.total_seconds(), placeholder_namespace)
@@ -139,7 +145,7 @@ def from_cluster(
             f"--window: no pod that still runs came in the last {window}; take a longer window, or record for a while: "
             f"resource-slack record --out trace.parquet"
         )
-    return scenario_of(trace, source="the cluster", prices=prices)
+    return _replayed(trace, "the cluster", prices)
 
 
 def need(module: str, extra: str, why: str) -> None:
@@ -160,14 +166,18 @@ def prices_of(texts: list[str] | None) -> dict[str, float]:
     Raises:
         UserError: for anything else.
     """
-    prices = {}
+    from slack.simulator.inventory import HIGHEST_PRICE
+
+    prices: dict[str, float] = {}
     for text in texts or []:
         name, _, value = text.rpartition("=")
         try:
             price = float(value)
         except ValueError:
             price = -1.0
-        if not name or not 0 <= price < float("inf"):
+        if not name or not 0 <= price <= HIGHEST_PRICE:
             raise UserError(f"--price: {text!r}; write an instance type or node group and its price: m7i.large=0.1")
+        if name in prices:
+            raise UserError(f"--price: {name!r} is given twice")
         prices[name] = price
     return prices

@@ -43,7 +43,10 @@ def simulate(
         int, typer.Option("--seeds", help="Runs of each, with the seeds that follow the first.", min=1, max=100)
     ] = 1,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="The first seed, instead of the scenario's.", min=0, show_default=False)
+        int | None,
+        typer.Option(
+            "--seed", help="The first seed, instead of the scenario's.", min=0, max=2**63 - 1, show_default=False
+        ),
     ] = None,
     processes: Processes = 2,
     picture: PictureFile = None,
@@ -74,6 +77,8 @@ def simulate(
         raise UserError("--curve: not together with --compare; run them one after the other")
     if curve is not None and timeline:
         raise UserError("--timeline: a curve has none; use --compare, such as rate=0.1,rate=0.2")
+    if timeline and output != "json":
+        raise UserError("--timeline: only JSON has it; add -o json, or let --picture FILE draw it")
     rates = _rates(curve) if curve is not None else ()
     picture_format = check_picture(picture)
     loaded = from_file(scenario)

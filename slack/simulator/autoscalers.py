@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from slack.simulator.distributions import Model
-from slack.simulator.times import Duration, PositiveSeconds, Seconds
+from slack.simulator.times import Duration, PeriodSeconds, Seconds
 from slack.simulator.upstream import Upstream, also
 
 Whole = Annotated[int, Field(ge=0)]
@@ -22,7 +22,7 @@ class ClusterAutoscaler(Model):
 
     kind: Literal["clusterAutoscaler"] = "clusterAutoscaler"
     """Always clusterAutoscaler."""
-    scan_interval_seconds: Annotated[PositiveSeconds, Upstream("--scan-interval", "10s")] = 10.0
+    scan_interval_seconds: Annotated[PeriodSeconds, Upstream("--scan-interval", "10s")] = 10.0
     """How often it looks."""
     frequent_loops_enabled: Annotated[bool, Upstream("--frequent-loops-enabled", "true")] = True
     """Whether it looks at once when a pod becomes unschedulable, and again when a look has changed something."""
@@ -79,9 +79,9 @@ class Karpenter(Model):
 
     kind: Literal["karpenter"]
     """Always karpenter."""
-    batch_idle_seconds: Annotated[PositiveSeconds, Upstream("--batch-idle-duration", "1s")] = 1.0
+    batch_idle_seconds: Annotated[PeriodSeconds, Upstream("--batch-idle-duration", "1s")] = 1.0
     """A batch of pending pods ends when none has come for so long."""
-    batch_max_seconds: Annotated[PositiveSeconds, Upstream("--batch-max-duration", "10s")] = 10.0
+    batch_max_seconds: Annotated[PeriodSeconds, Upstream("--batch-max-duration", "10s")] = 10.0
     """A batch ends after this time at the latest."""
     consolidation_policy: Annotated[
         Literal["WhenEmpty", "WhenEmptyOrUnderutilized"],
@@ -90,7 +90,7 @@ class Karpenter(Model):
     """Which nodes it takes away or replaces by cheaper ones."""
     consolidate_after_seconds: Annotated[Seconds, Upstream("spec.disruption.consolidateAfter", "0s")] = 0.0
     """So long since the last pod came to or left a node, it may be consolidated."""
-    poll_seconds: Annotated[PositiveSeconds, Upstream("pollingPeriod (disruption/controller.go)", "10s")] = 10.0
+    poll_seconds: Annotated[PeriodSeconds, Upstream("pollingPeriod (disruption/controller.go)", "10s")] = 10.0
     """How often it looks for nodes to consolidate."""
     consolidation_ttl_seconds: Annotated[Seconds, Upstream("consolidationTTL (disruption/consolidation.go)", "15s")] = (
         15.0
@@ -101,7 +101,7 @@ class Karpenter(Model):
     max_nodes_total: Annotated[
         Whole, Upstream("spec.limits", differs="upstream counts cpu and memory, none by default")
     ] = 0
-    """It makes no more nodes than this; 0: no limit."""
+    """It makes no more nodes than this, those on their way out not counted; 0: no limit."""
 
 
 class NoAutoscaler(Model):

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from slack.cluster.quantity import QuantityError, amount, format_cpu, format_memory
 from slack.planner.policy import CoverMode
+from slack.simulator import wording
 from slack.simulator.scenario import NoSlack, Policies, Proportional, Scenario, Slack, Static, Workload, problems_of
 
 CORE_HOURS = "core hours"
@@ -268,7 +269,7 @@ def _proportional(word: str, text: str) -> Proportional:
     count, every = int(match["count"]), float(match["every"])
     if not count or not every:
         raise BadVariant(f"{word!r}: both numbers must be more than 0")
-    field = "cores_per_replica" if match["of"] == "cores" else "nodes_per_replica"
+    field = "coresPerReplica" if match["of"] == "cores" else "nodesPerReplica"
     values = {"kind": "proportional", "requests": _requests(word, match), field: every / count}
     return _checked(word, Proportional, **values)
 
@@ -286,7 +287,7 @@ def _checked(word: str, model: type[Filler], **values: Any) -> Filler:
     try:
         return model(**values)
     except ValidationError as error:
-        raise BadVariant(f"{word!r}: {error.errors()[0]['msg']}") from None
+        raise BadVariant(f"{word!r}: {wording.problems(error.errors(), model)[0]}") from None
 
 
 def _like_largest(scenario: Scenario) -> Static:

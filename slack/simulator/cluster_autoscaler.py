@@ -22,7 +22,7 @@ from slack.simulator.kinds import Kind
 from slack.simulator.packing import Space, headroom
 from slack.simulator.scale_down import ScaleDown
 from slack.simulator.scheduler import Scheduler
-from slack.simulator.state import Cluster
+from slack.simulator.state import LEAVING, Cluster
 
 Hear = Callable[[Kind, Answer, str], None]
 """What the autoscaler says about pods of a kind, as its Events would."""
@@ -186,8 +186,9 @@ class ClusterAutoscaler:
         cluster, settings = self._cluster, self._settings
         options: list[Option] = []
         full: list[int] = []
+        counted = sum(cluster.group_counts) + len(cluster.rows(LEAVING))  # what is registered counts until it is gone
         for group in range(len(cluster.groups)):
-            room, total_short = headroom(cluster, group, settings.max_nodes_total)
+            room, total_short = headroom(cluster, group, settings.max_nodes_total, counted=counted)
             if room:
                 wanted = min(room, settings.max_nodes_per_scale_up, sum(count for _, count in pods))
                 option = estimate(cluster, group, pods, wanted)

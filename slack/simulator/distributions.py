@@ -10,9 +10,12 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from slack.simulator.times import PositiveSeconds, Seconds
+from slack.simulator.times import PeriodSeconds, PositiveSeconds, Seconds
 
 FloatArray = npt.NDArray[np.float64]
+LARGEST_LOAD = 1e15
+"""Beyond what any metric counts; the replicas that it asks for are still a number."""
+Load = Annotated[float, Field(ge=0, le=LARGEST_LOAD)]
 
 
 class Model(BaseModel):
@@ -122,7 +125,7 @@ class Points(Model):
     """Straight lines between points; constant before the first and after the last."""
 
     kind: Literal["points"]
-    points: Annotated[tuple[tuple[Seconds, Annotated[float, Field(ge=0)]], ...], Field(min_length=1)]
+    points: Annotated[tuple[tuple[Seconds, Load], ...], Field(min_length=1)]
     """[seconds from the start, load], in order of time."""
 
     @model_validator(mode="after")
@@ -141,11 +144,11 @@ class Sine(Model):
     """A daily curve: mean x (1 + amplitude x cos), highest at `peakAtSeconds`."""
 
     kind: Literal["sine"]
-    mean: Annotated[float, Field(ge=0)]
+    mean: Load
     """The mean load."""
     amplitude: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the mean by which it swings."""
-    period_seconds: PositiveSeconds = 86_400.0
+    period_seconds: PeriodSeconds = 86_400.0
     """Length of one wave."""
     peak_at_seconds: Seconds = 43_200.0
     """When it is highest."""

@@ -62,5 +62,7 @@ class Scaler:
         if wanted < current:
             wanted = min(max(count for _, count in self._seen), current)
         elif wanted > current:
-            wanted = min(wanted, max(current + spec.scale_up_pods, current + current * spec.scale_up_percent // 100))
+            # the percentage is rounded up, or a few pods could never become more
+            more = max(spec.scale_up_pods, -(-current * spec.scale_up_percent // 100))
+            wanted = min(wanted, current + more)
         return max(spec.min_replicas, min(spec.max_replicas, wanted))

@@ -2,15 +2,27 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from slack.cluster.classes import Constraints, NodeClass, Taint
+from slack.cluster.identity import SHORT_KINDS
 from slack.planner.domain import ZONE
 from slack.planner.fields import Amount, Labels
 from slack.planner.policy import TolerationSpec
 from slack.simulator.distributions import Constant, Forever, Life, Model, StartUp
-from slack.simulator.keeping import Count, Name
+from slack.simulator.keeping import Count, Name, Requests
 from slack.simulator.load import Arrivals
+
+HIGHEST_PRICE = 1e9
+"""Of a node for an hour, in the smallest currency there is."""
+OWNER_KINDS = (*SHORT_KINDS.values(), "pod")
+_LONG_KINDS = {kind.lower(): short for kind, short in SHORT_KINDS.items() if kind.lower() != short}
+
+
+def _owner_kind(kind: str) -> str:
+    if kind in _LONG_KINDS:
+        raise ValueError(f"{kind!r} is written {_LONG_KINDS[kind]} here")
+    return kind
 
 
 class TaintSpec(Model):
@@ -43,7 +55,7 @@ class NodeGroup(Model):
     """The autoscaler adds none beyond; Karpenter: a limit on this instance type."""
     initial: Count | None = None
     """Nodes that are there, and ready, at the start; `min` when absent."""
-    price_per_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    price_per_hour: Annotated[float, Field(ge=0, le=HIGHEST_PRICE, allow_inf_nan=False)] = 0.0
     """What a node costs, in any currency."""
     start_up: StartUp = Constant(seconds=90.0)
     """Time from the request for a node until it is ready."""
@@ -61,6 +73,8 @@ class NodeGroup(Model):
             raise ValueError(f"min ({self.min}) is above max ({self.max})")
         if not self.min <= self.first <= self.max:
             raise ValueError(f"initial ({self.first}) is not from min ({self.min}) to max ({self.max})")
+        if "pods" in self.daemon_requests:
+            raise ValueError("daemonRequests.pods is no request; write daemonPods")
         for name, amount in self.daemon_requests.items():
             if amount > self.allocatable.get(name, 0):
                 raise ValueError(f"daemonRequests.{name} is more than allocatable.{name}")
@@ -88,9 +102,10 @@ class Workload(Model):
     """Its name."""
     namespace: Name = "default"
     """Its namespace."""
-    owner_kind: Annotated[str, Field(pattern=r"^[a-z0-9-]*$")] = ""
-    """What its pods belong to, as in deploy/api: deploy, sts, job, cronjob, pod; when empty, what the arrivals are."""
-    requests: Amount
+    owner_kind: Annotated[str, Field(pattern=r"^[a-z0-9-]*$"), AfterValidator(_owner_kind)] = ""
+    """What its pods belong to, as in deploy/api: deploy, sts, job, cronjob, pod, or the
+    lower-case kind of a custom resource; when empty, what the arrivals are."""
+    requests: Requests
     """Effective requests of one pod."""
     node_selector: Labels = Field(default_factory=dict)
     """Node selector of its pods."""

@@ -1,9 +1,10 @@
 """Karpenter, provisioning: pending pods are batched, packed largest first, each new node the cheapest that fits.
 
 As pkg/controllers/provisioning: a batch closes 1 s after its last pod and 10 s after its first; pods are sorted by
-size, not by priority (scheduling/queue.go); existing and upcoming nodes come first, then new nodes that grow while some
-instance type still holds all of their pods; at last each becomes the cheapest type that does. One NodePool; node groups
-are its instance types. There is no priority cut-off.
+size, not by priority (scheduling/queue.go), those of nodes that are on their way out among them; existing and upcoming
+nodes come first, then new nodes that grow while some instance type still holds all of their pods; at last each becomes
+the cheapest type that does. One NodePool; node groups are its instance types. There is no priority cut-off. Nodes that
+are on their way out do not count against limits (state/cluster.go, updateNodePoolResources).
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from slack.simulator.autoscalers import Karpenter as Settings
 from slack.simulator.clock import Clock
 from slack.simulator.cluster_autoscaler import Hear
 from slack.simulator.kinds import Kind
-from slack.simulator.packing import Space, headroom
+from slack.simulator.packing import Space, by_size, headroom, moving
 from slack.simulator.scheduler import Scheduler
 from slack.simulator.state import Cluster
 
@@ -68,7 +69,7 @@ def claims_for(cluster: Cluster, pods: list[tuple[Kind, int]], groups: list[int]
     """Pack pods onto new nodes, the largest first; what no group takes is left out."""
     claims: list[NodeClaim] = []
     width = len(cluster.kinds.resources)
-    for kind, count in sorted(pods, key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index)):
+    for kind, count in by_size(pods):
         left = count
         for claim in claims:
             rooms = _rooms(cluster, claim, kind)
@@ -87,6 +88,12 @@ def claims_for(cluster: Cluster, pods: list[tuple[Kind, int]], groups: list[int]
 def cheapest(cluster: Cluster, groups: list[int]) -> int:
     """Return the group with the lowest price, the first among equals."""
     return min(groups, key=lambda group: (cluster.groups[group].price_per_hour, group))
+
+
+def unplaced(cluster: Cluster, scheduler: Scheduler) -> list[tuple[Kind, int]]:
+    """Count by kind the pending pods that the scheduler has promised no node."""
+    counts = {k: sum(cluster.nominated[pod] < 0 for pod in waiting) for k, waiting in scheduler.refused.items()}
+    return [(cluster.kinds[index], count) for index, count in counts.items() if count]
 
 
 class Provisioner:
@@ -132,16 +139,15 @@ class Provisioner:
         cluster = self._cluster
         space = Space(cluster)
         pods: list[tuple[Kind, int]] = []
-        refused = [(cluster.kinds[k], waiting) for k, waiting in self._scheduler.refused.items() if waiting]
-        for kind, waiting in sorted(refused, key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index)):
-            count = sum(cluster.nominated[pod] < 0 for pod in waiting)
-            left = space.fill(kind, count) if count else 0
+        for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
+            left = space.fill(kind, count)
             if left:
                 pods.append((kind, left))
         if not pods:
             return False
-        room = {g: headroom(cluster, g, self._settings.max_nodes_total)[0] for g in range(len(cluster.groups))}
-        total = self._settings.max_nodes_total - sum(cluster.group_counts) if self._settings.max_nodes_total else 10**9
+        most, counted = self._settings.max_nodes_total, sum(cluster.group_counts)
+        room = {g: headroom(cluster, g, most, counted=counted)[0] for g in range(len(cluster.groups))}
+        total = most - counted if most else 10**9
         launched: dict[int, int] = {}
         for claim in claims_for(cluster, pods, [g for g, free in room.items() if free]):
             possible = [g for g in claim.groups if room[g] > 0]

@@ -2,14 +2,26 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from slack.planner.fields import Amount, Labels
 from slack.planner.policy import Policy, PolicySpec, TolerationSpec
 from slack.simulator.distributions import Model
+from slack.simulator.times import PeriodSeconds
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Count = Annotated[int, Field(ge=0, le=100_000)]
+PerReplica = Annotated[float, Field(ge=0.001, le=1e9)]
+
+
+def _no_pod_slots(amounts: dict[str, int]) -> dict[str, int]:
+    if "pods" in amounts:
+        raise ValueError("pods: is no request; each pod takes one slot of its node, leave it out")
+    return amounts
+
+
+Requests = Annotated[Amount, AfterValidator(_no_pod_slots)]
+"""What a pod requests."""
 
 
 class NamedPolicy(Model):
@@ -32,9 +44,14 @@ class Policies(Model):
 
     kind: Literal["policies"] = "policies"
     policies: tuple[NamedPolicy, ...] = (NamedPolicy(),)
-    """The policies; the built-in one when absent."""
+    """The policies; the built-in one when absent or empty, as the operator has it."""
     priorities: dict[str, Annotated[int, Field(ge=-10, le=-1)]] = Field(default_factory=dict)
     """Values of PriorityClasses by name; -10 for one that is not named."""
+
+    @field_validator("policies")
+    @classmethod
+    def _some(cls, given: tuple[NamedPolicy, ...]) -> tuple[NamedPolicy, ...]:
+        return given or (NamedPolicy(),)
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -54,7 +71,7 @@ class Static(Model):
     kind: Literal["static"]
     count: Count
     """Its replicas."""
-    requests: Amount
+    requests: Requests
     """Requests of one of its pods."""
     priority: Annotated[int, Field(ge=-(2**31), le=-1)] = -10
     """Value of its PriorityClass."""
@@ -68,11 +85,11 @@ class Proportional(Model):
     """A static overprovisioner whose replicas cluster-proportional-autoscaler's linear controller sets."""
 
     kind: Literal["proportional"]
-    requests: Amount
+    requests: Requests
     """Requests of one of its pods."""
-    cores_per_replica: Annotated[float, Field(gt=0)] | None = None
+    cores_per_replica: PerReplica | None = None
     """linear.coresPerReplica"""
-    nodes_per_replica: Annotated[float, Field(gt=0)] | None = None
+    nodes_per_replica: PerReplica | None = None
     """linear.nodesPerReplica"""
     min: Count = 1
     """linear.min, 1"""
@@ -80,7 +97,7 @@ class Proportional(Model):
     """linear.max"""
     prevent_single_point_failure: bool = False
     """linear.preventSinglePointFailure: at least 2 with more than one node."""
-    poll_period_seconds: Annotated[float, Field(gt=0)] = 10.0
+    poll_period_seconds: PeriodSeconds = 10.0
     """--poll-period-seconds, 10."""
     priority: Annotated[int, Field(ge=-(2**31), le=-1)] = -10
     """Value of its PriorityClass."""

@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from slack.simulator.distributions import Curve, Model
-from slack.simulator.times import Duration, PositiveDuration, PositiveSeconds, Seconds
+from slack.simulator.distributions import LARGEST_LOAD, Curve, Model
+from slack.simulator.times import Duration, PeriodSeconds, PositiveDuration, Seconds
 from slack.simulator.upstream import Upstream
 
 
@@ -59,15 +59,15 @@ class Hpa(Model):
     """Never fewer replicas."""
     max_replicas: Annotated[
         int,
-        Field(ge=1),
+        Field(ge=1, le=100_000),
         Upstream("spec.maxReplicas", differs="required upstream; so high here that node groups are the limit"),
     ] = 1000
     """Never more replicas."""
     load: Curve
     """The load over time."""
-    target_per_pod: Annotated[float, Field(gt=0), Upstream("spec.metrics[].*.target.averageValue")]
+    target_per_pod: Annotated[float, Field(ge=1e-6, le=LARGEST_LOAD), Upstream("spec.metrics[].*.target.averageValue")]
     """Load a pod at which the HPA aims (averageValue, or utilisation x request)."""
-    sync_period_seconds: Annotated[PositiveSeconds, Upstream("--horizontal-pod-autoscaler-sync-period", "15s")] = 15.0
+    sync_period_seconds: Annotated[PeriodSeconds, Upstream("--horizontal-pod-autoscaler-sync-period", "15s")] = 15.0
     """How often the HPA looks."""
     tolerance: Annotated[float, Field(ge=0, le=1), Upstream("--horizontal-pod-autoscaler-tolerance", "0.1")] = 0.1
     """A ratio of load to target this near to 1 changes nothing."""
@@ -87,6 +87,8 @@ class Hpa(Model):
     def _ordered(self) -> Self:
         if self.min_replicas > self.max_replicas:
             raise ValueError(f"minReplicas ({self.min_replicas}) is above maxReplicas ({self.max_replicas})")
+        if not self.scale_up_pods and not self.scale_up_percent:
+            raise ValueError("scaleUpPods: is 0 as scaleUpPercent is, and it could never scale up; give one of them")
         return self
 
 

@@ -103,7 +103,7 @@ class Space:
         """Count the pods on a node by kind, those that were put there too, the largest first."""
         found = kinds_on(self._cluster, node, from_priority=from_priority)
         added = [(kind, count) for kind, count in self.added.get(node, ()) if kind.priority >= from_priority]
-        return _by_kind([*found, *added]) if added else found
+        return by_size([*found, *added]) if added else found
 
     def _note(self, kind: Kind, node: int, count: int) -> None:
         self.added.setdefault(node, []).append((kind, count))
@@ -127,20 +127,33 @@ def kinds_on(cluster: Cluster, node: int, *, from_priority: int | None = None) -
     found = [(cluster.kinds[kind], count) for kind, count in counts.items()]
     if from_priority is not None:
         found = [(kind, count) for kind, count in found if kind.priority >= from_priority]
-    return _by_kind(found)
+    return by_size(found)
 
 
-def _by_kind(found: list[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
+def by_size(found: Iterable[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
+    """Add up the counts of each kind, the largest first."""
     counts: dict[int, tuple[Kind, int]] = {}
     for kind, count in found:
         counts[kind.index] = (kind, count + counts.get(kind.index, (kind, 0))[1])
     return sorted(counts.values(), key=lambda pair: (*(-pair[0].requests).tolist(), pair[0].index))
 
 
-def headroom(cluster: Cluster, group: int, max_nodes_total: int) -> tuple[int, bool]:
-    """Return how many nodes may be added to a group, and whether it is the total that is short."""
+def moving(cluster: Cluster) -> list[tuple[Kind, int]]:
+    """Count by kind the pods that still run on nodes that are on their way out: they are about to need a place."""
+    return by_size([pair for node in cluster.rows(LEAVING).tolist() for pair in kinds_on(cluster, node)])
+
+
+def headroom(cluster: Cluster, group: int, max_nodes_total: int, *, counted: int) -> tuple[int, bool]:
+    """Return how many nodes may be added to a group, and whether it is the total that is short.
+
+    Args:
+        cluster: for the group.
+        group: its row.
+        max_nodes_total: in all groups; 0 for no limit.
+        counted: so many nodes count against it.
+    """
     own = cluster.groups[group].max - cluster.group_counts[group]
     if not max_nodes_total:
         return max(own, 0), False
-    total = max_nodes_total - sum(cluster.group_counts) - len(cluster.rows(LEAVING))
+    total = max_nodes_total - counted
     return max(min(own, total), 0), total < own

@@ -7,18 +7,23 @@ scenario cannot say (required node affinity with several values, topology spread
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from slack.cluster.constraints import HOSTNAME
 from slack.simulator.scenario import BadScenario, Scenario, parse_scenario
-from slack.simulator.seen_nodes import distinct, named, node_groups, parsed, quantities
+from slack.simulator.seen_nodes import distinct, named, node_groups, parsed, price_names, quantities
 from slack.simulator.traceformat import BadTrace, PodRow, Trace
 
+_NAMES_SHOWN = 12
 WARM_UP = timedelta(minutes=20)
 """Long enough for nodes to start and for one unneeded time (10m) of the autoscaler to pass."""
+
+
+class UnknownPrice(ValueError):
+    """A price of something that is not among the recording's nodes; the text names what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,12 @@ def scenario_of(
 
     Raises:
         BadTrace: when its pods fit none of its node groups, with the first row.
+        UnknownPrice: for a price of what is no instance type and no node group there.
     """
     notes: list[str] = []
     pods = [pod for pod in trace.pods if not pod.placeholder]
     groups = node_groups(trace, _asked_labels(pods), prices or {})
+    notes += _of_prices(groups, prices or {}, source)
     workloads = _workloads(pods, groups, warm_up.total_seconds(), notes)
     karpenter = any("karpenter.sh/nodepool" in group["labels"] for group in groups)
     document: dict[str, Any] = {
@@ -86,6 +93,23 @@ def scenario_of(
         ]
         scenario = parse_scenario({**document, "workloads": [spec for spec, _ in kept]}, source=source)
     return Replayed(scenario, tuple(notes), {**document, "workloads": [spec for spec, _ in kept]})
+
+
+def _of_prices(groups: Sequence[Mapping[str, Any]], prices: Mapping[str, float], source: str) -> Iterator[str]:
+    """Check the names of prices, and note which nodes have none where others have one."""
+    names = {group["name"]: price_names(group["name"], group["labels"]) for group in groups}
+    for name in prices:
+        if not any(name in known for known in names.values()):
+            shown = [known[0] if len(known) < 2 else f"{known[0]} (node group {known[1]})" for known in names.values()]
+            more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+            raise UnknownPrice(
+                f"{name!r} is no instance type and no node group of {source}; there are "
+                f"{', '.join(shown[:_NAMES_SHOWN])}{more}"
+            )
+    free = [group for group, known in names.items() if prices.keys().isdisjoint(known)]
+    if free and any(prices.values()):
+        more = f" and {len(free) - _NAMES_SHOWN} more" if len(free) > _NAMES_SHOWN else ""
+        yield f"no price for {', '.join(free[:_NAMES_SHOWN])}{more}: these nodes count as free"
 
 
 def _written(value: timedelta) -> str:

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from slack.planner.fields import Rate
 from slack.planner.policy import DEFAULT_RATE
 from slack.simulator import beyond, places, sizes, wording
 from slack.simulator.autoscalers import ClusterAutoscaler, Karpenter, NoAutoscaler
 from slack.simulator.distributions import Model
+from slack.simulator.inventory import OWNER_KINDS
 from slack.simulator.inventory import NodeGroup as NodeGroup
 from slack.simulator.inventory import Workload as Workload
 from slack.simulator.keeping import NamedPolicy as NamedPolicy
@@ -23,7 +24,7 @@ from slack.simulator.keeping import Policies as Policies
 from slack.simulator.keeping import Proportional as Proportional
 from slack.simulator.keeping import Slack as Slack
 from slack.simulator.keeping import Static as Static
-from slack.simulator.times import Duration, PositiveDuration, RunTime
+from slack.simulator.times import Duration, PeriodSeconds, PositiveDuration, PositiveSeconds, RunTime
 from slack.simulator.upstream import Upstream, also
 
 KIND = "Scenario"
@@ -51,7 +52,7 @@ class Scheduler(Model):
     """Which nodes it prefers: the emptiest, or the fullest."""
     pods_per_second: Annotated[
         float,
-        Field(gt=0, le=100_000),
+        Field(ge=0.01, le=100_000),
         Upstream(differs="upstream has no such constant; its clients are limited to --kube-api-qps 50, burst 100"),
     ] = 100.0
     """Scheduling cycles a second."""
@@ -68,11 +69,11 @@ class Scheduler(Model):
     bind_seconds: Annotated[float, Field(ge=0, le=60), Upstream(differs="no upstream constant; measured")] = 0.05
     """From the decision to the binding seen by everybody."""
     pod_initial_backoff_seconds: Annotated[
-        float, Field(gt=0), Upstream("KubeSchedulerConfiguration.podInitialBackoffSeconds", "1")
+        PeriodSeconds, Upstream("KubeSchedulerConfiguration.podInitialBackoffSeconds", "1")
     ] = 1.0
     """How long a pod that found no place is left alone after its first attempt; twice as long after each further."""
     pod_max_backoff_seconds: Annotated[
-        float, Field(gt=0), Upstream("KubeSchedulerConfiguration.podMaxBackoffSeconds", "10")
+        PeriodSeconds, Upstream("KubeSchedulerConfiguration.podMaxBackoffSeconds", "10")
     ] = 10.0
     """The longest of these times."""
     pop_from_backoff_q: Annotated[bool, Upstream("SchedulerPopFromBackoffQ", "true")] = True
@@ -88,7 +89,7 @@ class Operator(Model):
 
     interval: PositiveDuration = timedelta(seconds=10)
     """A plan is made at least so often."""
-    debounce_seconds: Annotated[float, Field(gt=0)] = 0.2
+    debounce_seconds: PeriodSeconds = 0.2
     """A plan is made so soon after a relevant change."""
     relevant_change: Rate = 0.02
     """A change of the real pods' requests by this share is relevant; smaller ones wait for the interval (a saving of
@@ -103,6 +104,12 @@ def _no_number(value: object) -> object:
     return value
 
 
+def _one_line(name: str) -> str:
+    if not name.isprintable() or not name.strip():
+        raise ValueError(f"{wording.shown(name)} is not one line of letters, digits, signs and blanks")
+    return name
+
+
 Autoscaler = Annotated[ClusterAutoscaler | Karpenter | NoAutoscaler, Field(discriminator="kind")]
 
 
@@ -113,8 +120,8 @@ class Scenario(Model):
     """Always resource-slack.io/v1alpha1."""
     kind: Literal["Scenario"] = "Scenario"
     """Always Scenario."""
-    name: str = "scenario"
-    """For tables and pictures."""
+    name: Annotated[str, Field(min_length=1, max_length=120), AfterValidator(_one_line)] = "scenario"
+    """For tables and pictures: one line of letters, digits, signs and blanks."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Everything random comes from it."""
     starts_at: Annotated[datetime, BeforeValidator(_no_number)] = datetime(2026, 1, 5, tzinfo=UTC)
@@ -135,7 +142,7 @@ class Scenario(Model):
     """resource-slack's settings."""
     slack: Slack = Policies()
     """Which slack is kept."""
-    instant_seconds: Annotated[float, Field(gt=0)] = 2.0
+    instant_seconds: PositiveSeconds = 2.0
     """A pod bound within this time of its creation has started at once."""
     timeline_rows: Annotated[int, Field(ge=2, le=100_000)] = 1440
     """At most so many rows of the timeline."""
@@ -172,17 +179,35 @@ def problems_of(scenario: Scenario) -> tuple[str, ...]:
     found += places.problems(scenario.node_groups, scenario.workloads, scenario.slack)
     found += beyond.problems(scenario.workloads, scenario.duration)
     if isinstance(scenario.autoscaler, ClusterAutoscaler):
-        known = {g.name for g in scenario.node_groups}
-        strange = [n for n in scenario.autoscaler.expander_priorities if n not in known]
-        found += [f"autoscaler.expanderPriorities.{n}: there is no such node group" for n in strange]
+        found += _of_expander(scenario.autoscaler, {group.name for group in scenario.node_groups})
     if scenario.scheduler.pod_initial_backoff_seconds > scenario.scheduler.pod_max_backoff_seconds:
         found.append("scheduler.podInitialBackoffSeconds: is above podMaxBackoffSeconds")
     return tuple(found)
 
 
 def warnings_of(scenario: Scenario) -> tuple[str, ...]:
-    """Find what can be played and is hardly meant, each with its field: arrivals of which some come after the end."""
-    return tuple(beyond.warnings(scenario.workloads, scenario.duration))
+    """Find what can be played and is hardly meant, each with its field: arrivals after the end, unknown owners."""
+    return (*beyond.warnings(scenario.workloads, scenario.duration), *_of_owners(scenario))
+
+
+def _of_owners(scenario: Scenario) -> Iterator[str]:
+    """Owners of other kinds are there (custom resources, in recordings), and are mistakes of spelling otherwise."""
+    for index, workload in enumerate(scenario.workloads):
+        if workload.owner_kind and workload.owner_kind not in OWNER_KINDS:
+            yield (
+                f"workloads[{index}].ownerKind: {workload.owner_kind!r} is none of {', '.join(OWNER_KINDS)}; it is "
+                f"taken for the kind of a custom resource"
+            )
+
+
+def _of_expander(autoscaler: ClusterAutoscaler, groups: set[str]) -> Iterator[str]:
+    field, priorities = "autoscaler.expanderPriorities", autoscaler.expander_priorities
+    if autoscaler.expander == "priority" and not priorities:
+        example = f"{min(groups, default='general')}: 10"
+        yield f"{field}: expander priority needs it; give a priority by node group, such as {example}"
+    if autoscaler.expander != "priority" and priorities:
+        yield f"{field}: only expander priority reads it, and the expander is {autoscaler.expander}; leave one out"
+    yield from (f"{field}.{name}: there is no such node group" for name in priorities if name not in groups)
 
 
 def _of_names(scenario: Scenario) -> Iterator[str]:

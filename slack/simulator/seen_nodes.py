@@ -17,8 +17,9 @@ from slack.simulator.traceformat import NodeRow, Trace
 
 DEFAULT_START_UP_SECONDS = 90.0
 """Where the recording saw no node start."""
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _GROUP_LABELS = (
-    "node.kubernetes.io/instance-type",
+    _INSTANCE_TYPE,
     "eks.amazonaws.com/nodegroup",
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
@@ -86,7 +87,7 @@ def node_groups(trace: Trace, asked: frozenset[str], prices: Mapping[str, float]
         for same in _of_one_size(nodes):
             labels = json.loads(labels_json)
             name = distinct(_group_name(labels), names)
-            price = prices.get(labels.get("node.kubernetes.io/instance-type", ""), prices.get(name, 0.0))
+            price = next((prices[one] for one in price_names(name, labels) if one in prices), 0.0)
             mine = [seen[node.name] for node in same if node.name in seen]
             zone = labels.pop(ZONE, "")
             groups.append(
@@ -103,6 +104,11 @@ def node_groups(trace: Trace, asked: frozenset[str], prices: Mapping[str, float]
                 }
             )
     return groups
+
+
+def price_names(group: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names under which a node group's price is looked for: its instance type, itself."""
+    return tuple(filter(None, (labels.get(_INSTANCE_TYPE), group)))
 
 
 def _of_one_size(nodes: list[NodeRow]) -> list[list[NodeRow]]:

@@ -10,10 +10,17 @@ from slack.planner.fields import parse_duration
 LONGEST = timedelta(days=366)
 """A run beyond a year is a mistake of units: nobody knows the load of so long a time, and it would not end."""
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_MOST_SECONDS = 1e10
+"""Three hundred years: whatever is longer is a mistake of units, and sums of such times are no longer exact."""
+_SHORTEST_PERIOD_SECONDS = 0.1
+"""What comes more often than this would be most of the run, and no component is set so."""
+
+Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS, allow_inf_nan=False)]
 """A time in seconds."""
-PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=_MOST_SECONDS, allow_inf_nan=False)]
 """A time in seconds that cannot be zero."""
+PeriodSeconds = Annotated[float, Field(ge=_SHORTEST_PERIOD_SECONDS, le=_MOST_SECONDS, allow_inf_nan=False)]
+"""A time in seconds after which something comes again."""
 
 
 def shown(value: timedelta) -> str:

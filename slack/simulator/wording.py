@@ -186,8 +186,13 @@ def _message(error: Mapping[str, Any], types: list[Any]) -> tuple[str, str]:
     if type_ in _BOUNDS:
         bound, words = _BOUNDS[type_]
         limit = context.get(bound)
-        return "", f"{words.format(f'{limit:g}' if isinstance(limit, float) else limit)}, not {shown(given)}"
+        return "", f"{words.format(_plain(limit))}, not {shown(given)}"
     return "", _of_another_type(type_, given, types)
+
+
+def _plain(limit: object) -> object:
+    """Return a bound as people write it: 10000000000 and 0.1, not 1e+10."""
+    return f"{limit:.10f}".rstrip("0").rstrip(".") if isinstance(limit, float) else limit
 
 
 def _ours(message: str, given: object) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from slack.cli.main import app, program
+from slack.cli.commands import app, program
 from tests.cli.conftest import COMMAND, Run
 
 
@@ -33,7 +33,7 @@ def test_it_is_called_as_it_was_started() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from slack.cli.main import app; "
+        "import sys; from slack.cli.commands import app; "
         "print([m for m in ('numpy', 'kubernetes', 'kopf', 'pydantic', 'msgspec', 'yaml') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -211,6 +211,9 @@ def test_a_bad_scenario_is_refused_with_field_and_line(run: Run, toy: Path, old:
         (["--curve", ","], "--curve: it names no rate"),
         (["--curve", "0", "--compare", "none"], "--curve: not together with --compare"),
         (["--curve", "0", "--timeline"], "--timeline: a curve has none"),
+        (["--timeline"], "--timeline: only JSON has it; add -o json"),
+        (["--seed", str(2**63)], "'--seed'"),
+        (["--compare", "proportional=1x500m/1Gi/0.0001cores"], "coresPerReplica: must be at least 0.001, not 0.0001"),
     ],
 )
 def test_a_bad_flag_is_told_before_anything_runs(run: Run, toy: Path, args: list[str], said: str) -> None:
@@ -299,6 +302,12 @@ def test_the_scenario_of_a_trace_can_be_edited_and_tuned(run: Run, recorded: Pat
         (["--from-trace", "day.parquet", "--step", "0"], "--step: 0 is not from 0.001 to 1"),
         (["--from-trace", "day.parquet", "--largest", "50"], "--largest: 50 is not a rate"),
         (["--from-trace", "day.parquet", "--price", "big"], "--price: 'big'; write an instance type"),
+        (["--from-trace", "day.parquet", "--price", "big=1e10"], "--price: 'big=1e10'; write an instance type"),
+        (["--from-trace", "day.parquet", "--price", "a=1", "--price", "a=2"], "--price: 'a' is given twice"),
+        (
+            ["--from-trace", "day.parquet", "--price", "nope=1"],
+            "--price: 'nope' is no instance type and no node group of day.parquet; there are m7i.xlarge (node group m7",
+        ),
         (["--from-trace", "none.parquet"], "none.parquet: cannot be read: no such file"),
         (["--from-cluster", "--window", "soon"], "--window: 'soon' is not a duration"),
         (["--from-cluster"], "no cluster given"),

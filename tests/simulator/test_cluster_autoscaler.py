@@ -196,6 +196,50 @@ def test_limits_are_kept_and_said() -> None:
         assert heard[-1] == ("w", Answer.LIMIT)
 
 
+def test_so_many_nodes_are_asked_for_in_a_scale_up() -> None:
+    # --max-nodes-per-scaleup: ten pods of a node each, three nodes a look: 3, 6, 9 and 10 at 10, 20, 30 and 40 s
+    sim = _autoscaled(
+        nodeGroups=[group(initial=0)],
+        workloads=[workload(cpu="4", arrivals=at(0, size=10))],
+        autoscaler={**CA, "maxNodesPerScaleUp": 3},
+    )
+    requested = []
+    for second in (9, 11, 21, 31, 41, 51):
+        advance(sim, second)
+        requested.append(sim.cluster.group_counts[0])
+    assert requested == [0, 3, 6, 9, 10, 10]
+
+
+@pytest.mark.parametrize(("delay", "second_time"), [(0, 620), (60, 670), (65, 680)])
+def test_after_nodes_went_none_goes_for_the_delay(delay: float, second_time: float) -> None:
+    # --scale-down-delay-after-delete: of twelve idle nodes ten go at 610 s and are gone at 615 s; the others at the
+    # first look of 620, 630, ... that is at least the delay after 610 s. The time of the taint counts, not that of the
+    # end
+    sim = _idle(13, autoscaler={**CA, "scaleDownDelayAfterDeleteSeconds": delay})
+    advance(sim, 616)
+    assert (_nodes(sim), _nodes(sim, LEAVING)) == (3, 0)
+    advance(sim, second_time - 0.1)
+    assert (_nodes(sim), _nodes(sim, LEAVING)) == (3, 0)
+    advance(sim, second_time)
+    assert (_nodes(sim), _nodes(sim, LEAVING)) == (1, 2)
+
+
+def test_nodes_on_their_way_out_count_against_the_limit() -> None:
+    # --max-nodes-total=2, a look every 2 s: the idle node is tainted at 602 s and gone at 607 s. The pod of 602.5 s,
+    # old enough at 604 s, is refused a node at 604 and 606 s and gets one at 608 s
+    sim = simulation(
+        nodeGroups=[group(initial=2)],
+        workloads=[workload(arrivals=replicas(1)), workload("new", cpu="4", arrivals=at(602.5))],
+        autoscaler={**CA, "scanIntervalSeconds": 2, "maxNodesTotal": 2},
+    )
+    advance(sim, 603)
+    assert (_nodes(sim), _nodes(sim, LEAVING)) == (1, 1)
+    advance(sim, 607.9)
+    assert _nodes(sim, STARTING) == 0
+    advance(sim, 608.1)
+    assert _nodes(sim, STARTING) == 1
+
+
 # -- scale-down ------------------------------------------------------------------------------------------
 
 

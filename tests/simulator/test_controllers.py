@@ -80,6 +80,13 @@ def test_hpa_scales_up_by_four_pods_or_double_a_period() -> None:
     assert steps == [6, 12, 24, 48, 96, 96]  # the last step is within the tolerance
 
 
+def test_hpa_rounds_its_percentage_up_or_a_few_pods_could_never_become_more() -> None:
+    spec = _hpa([(0, 10_000)]).spec.model_copy(update={"scale_up_pods": 0, "scale_up_percent": 10})
+    assert Scaler(spec).sync(0.0, current=1, ready=1) == 2
+    assert Scaler(spec).sync(0.0, current=11, ready=11) == 13
+    assert Scaler(spec).sync(0.0, current=20, ready=20) == 22
+
+
 def test_a_deployment_follows_its_load() -> None:
     hpa = {"load": {"kind": "points", "points": [[0, 2], [600, 2], [601, 6]]}, "targetPerPod": 1, "maxReplicas": 8}
     sim = simulation(nodeGroups=[group(initial=4)], workloads=[workload(arrivals=replicas(2, **hpa))])

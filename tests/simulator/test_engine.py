@@ -142,6 +142,24 @@ def test_a_node_on_its_way_out_counts_as_capacity_until_it_is_gone() -> None:
     assert (result.timeline[-1].nodes, result.timeline[-1].capacity_cpu_millis) == (1, 4000)
 
 
+def test_proportional_replicas_are_two_as_soon_as_there_is_a_second_node() -> None:
+    # linear: ceil(4 or 8 cores / 256) = 1 and ceil(1 or 2 nodes / 16) = 1; preventSinglePointFailure makes it 2 with
+    # more than one node. The node asked for at the look of 110 s is ready at 170 s, a poll (10 s) sees it; it goes when
+    # the pods are gone, and so does the second replica
+    spec = {"kind": "proportional", "requests": {"cpu": "100m"}, "coresPerReplica": 256, "nodesPerReplica": 16}
+    for prevents, expected in ((False, [1, 1, 1]), (True, [1, 2, 1])):
+        sim = simulation(
+            workloads=[workload(cpu="3", arrivals=at(100, size=2), life={"kind": "constant", "seconds": 600})],
+            autoscaler={**CA, "scaleDownUnneededTime": "1m", "scaleDownDelayAfterAdd": "1m"},
+            slack={**spec, "preventSinglePointFailure": prevents},
+        )
+        seen = []
+        for second in (165, 185, 1000):
+            advance(sim, second)
+            seen.append(len(pods(sim, "overprovisioner")))
+        assert seen == expected
+
+
 def test_of_no_pods_there_is_no_ratio_and_no_wait() -> None:
     result = simulate(scenario(workloads=[workload(arrivals=at(0))], warmUp="30m"))
     data = result.to_dict()

@@ -8,7 +8,7 @@ from slack.cluster.classes import admits
 from slack.simulator.distributions import Constant, Lognormal
 from slack.simulator.engine import simulate
 from slack.simulator.load import Replay
-from slack.simulator.replay import scenario_of
+from slack.simulator.replay import UnknownPrice, scenario_of
 from slack.simulator.seen_nodes import start_up, start_up_seconds
 from slack.simulator.traceformat import BadTrace
 from tests.simulator.traces import GIB, burst_trace, node, pod, trace
@@ -28,6 +28,20 @@ def test_a_trace_becomes_its_arrivals_on_its_nodes() -> None:
     assert isinstance(crunch.arrivals, Replay)
     assert crunch.arrivals.rows[0] == (1200.0, 300.0)
     assert len(crunch.arrivals.rows) == 8
+
+
+def test_a_price_is_of_an_instance_type_or_node_group_that_was_seen() -> None:
+    seen = trace(pod(), node(), node("big", cpu_millis=8000, labels_json="{}"))
+    with pytest.raises(UnknownPrice) as caught:
+        scenario_of(seen, source="day.parquet", prices={"m7i.xlarge": 0.2, "m7i.large": 0.1})
+    said = "'m7i.large' is no instance type and no node group of day.parquet; there are "
+    assert str(caught.value).startswith(said)
+    assert "m7i.xlarge (node group m7i-xlarge)" in str(caught.value)
+    some = scenario_of(seen, source="t", prices={"m7i-xlarge": 0.2})
+    (other,) = (group.name for group in some.scenario.node_groups if not group.price_per_hour)
+    assert some.notes == (f"no price for {other}: these nodes count as free",)
+    assert scenario_of(seen, source="t").notes == ()
+    assert scenario_of(seen, source="t", prices={"m7i.xlarge": 0.2, other: 0.0}).notes == ()
 
 
 def test_a_replayed_trace_measures_what_was_recorded_and_not_what_was_there_before() -> None:

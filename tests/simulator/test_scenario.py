@@ -3,8 +3,11 @@ from datetime import timedelta
 
 import pytest
 
+from slack.simulator.engine import simulate
 from slack.simulator.scenario import BadScenario, Policies, parse_scenario, warnings_of
-from tests.simulator.build import Json, at, group, scenario, workload
+from tests.simulator.build import Json, at, group, replicas, scenario, workload
+
+_LOAD = {"kind": "sine", "mean": 1}
 
 
 def _problems(**changes: object) -> str:
@@ -48,13 +51,120 @@ def _problems(**changes: object) -> str:
         ({"slack": {"kind": "static", "count": 1, "requests": {"cpu": "9"}}}, "slack.requests.cpu: its pods fit no"),
         ({"slack": {"kind": "proportional", "requests": {}}}, "slack: give coresPerReplica or nodesPerReplica"),
         (
-            {"autoscaler": {"kind": "clusterAutoscaler", "expanderPriorities": {"b": 1}}},
+            {"autoscaler": {"kind": "clusterAutoscaler", "expander": "priority", "expanderPriorities": {"b": 1}}},
             "autoscaler.expanderPriorities.b: there is no such node group",
+        ),
+        (
+            {"autoscaler": {"kind": "clusterAutoscaler", "expander": "priority"}},
+            "autoscaler.expanderPriorities: expander priority needs it; give a priority by node group, such as a: 10",
+        ),
+        (
+            {"autoscaler": {"kind": "clusterAutoscaler", "expanderPriorities": {"a": 1}}},
+            "autoscaler.expanderPriorities: only expander priority reads it, and the expander is leastWaste",
+        ),
+        ({"name": "a\x1b[31mred\nnewline"}, "name: 'a\\x1b[31mred\\nnewline' is not one line of letters"),
+        ({"name": "\u202eabc"}, "name: '\\u202eabc' is not one line of letters, digits, signs and blanks"),
+        ({"name": "  "}, "name: '  ' is not one line of letters"),
+        ({"name": ""}, "name: is empty"),
+        ({"nodeGroups": [group(pricePerHour=1e308)]}, "nodeGroups[0].pricePerHour: must be at most 1000000000, not 1e"),
+        (
+            {"nodeGroups": [group(daemonRequests={"pods": "1"})]},
+            "nodeGroups[0]: daemonRequests.pods is no request; write daemonPods",
+        ),
+        ({"workloads": [workload(ownerKind="deployment")]}, "ownerKind: 'deployment' is written deploy here"),
+        (
+            {"workloads": [workload(requests={"cpu": "1", "pods": "3"})]},
+            "workloads[0].requests.pods: is no request; each pod takes one slot of its node, leave it out",
+        ),
+        (
+            {"slack": {"kind": "static", "count": 1, "requests": {"pods": "1"}}},
+            "slack.requests.pods: is no request",
         ),
     ],
 )
 def test_a_bad_scenario_is_refused_with_the_fields_path(changes: Json, text: str) -> None:
     assert text in _problems(**changes)
+
+
+@pytest.mark.parametrize(
+    ("where", "field"),
+    [
+        *(("autoscaler", field) for field in ("scanIntervalSeconds",)),
+        *(("karpenter", field) for field in ("batchIdleSeconds", "batchMaxSeconds", "pollSeconds")),
+        *(("scheduler", field) for field in ("podInitialBackoffSeconds", "podMaxBackoffSeconds")),
+        ("operator", "debounceSeconds"),
+        ("slack", "pollPeriodSeconds"),
+        ("hpa", "syncPeriodSeconds"),
+    ],
+)
+def test_what_comes_again_and_again_has_a_shortest_period(where: str, field: str) -> None:
+    def changes(seconds: float) -> Json:
+        match where:
+            case "autoscaler":
+                return {"autoscaler": {"kind": "clusterAutoscaler", field: seconds}}
+            case "karpenter":
+                return {"autoscaler": {"kind": "karpenter", field: seconds}}
+            case "slack":
+                return {"slack": {"kind": "proportional", "requests": {}, "nodesPerReplica": 1, field: seconds}}
+            case "hpa":
+                return {"workloads": [workload(arrivals=replicas(1, targetPerPod=1, load=_LOAD, **{field: seconds}))]}
+        return {where: {field: seconds}}
+
+    for seconds in (1e-9, 0.09):
+        assert f"{field}: must be at least 0.1, not {seconds}" in _problems(**changes(seconds))
+    document = {"nodeGroups": [group()], "workloads": [workload()], **changes(0.1)}
+    if where != "scheduler":  # there one bounds the other
+        assert parse_scenario(document, source="x").name == "scenario"
+
+
+@pytest.mark.parametrize(
+    ("hpa", "text"),
+    [
+        ({"targetPerPod": 1e-9, "load": {"kind": "sine", "mean": 1}}, "targetPerPod: must be at least 0.000001, not 1"),
+        (
+            {"targetPerPod": 1, "load": {"kind": "sine", "mean": 1e300}},
+            "hpa.load.mean: must be at most 1000000000000000, not 1e+300",
+        ),
+        (
+            {"targetPerPod": 1, "load": {"kind": "points", "points": [[0, 1e300]]}},
+            "hpa.load.points[0][1]: must be at most 1000000000000000",
+        ),
+        (
+            {"targetPerPod": 1, "load": {"kind": "sine", "mean": 1, "peakAtSeconds": 1e308}},
+            "hpa.load.peakAtSeconds: must be at most 10000000000, not 1e+308",
+        ),
+        (
+            {"targetPerPod": 1, "load": {"kind": "sine", "mean": 1, "periodSeconds": 1e-300}},
+            "hpa.load.periodSeconds: must be at least 0.1, not 1e-300",
+        ),
+        (
+            {"targetPerPod": 1, "load": {"kind": "sine", "mean": 1}, "maxReplicas": 10**9},
+            "hpa.maxReplicas: must be at most 100000, not 1000000000",
+        ),
+        (
+            {"targetPerPod": 1, "load": {"kind": "sine", "mean": 1}, "scaleUpPods": 0, "scaleUpPercent": 0},
+            "hpa.scaleUpPods: is 0 as scaleUpPercent is, and it could never scale up; give one of them",
+        ),
+    ],
+)
+def test_an_hpa_that_no_cluster_could_have_is_refused(hpa: Json, text: str) -> None:
+    assert text in _problems(workloads=[workload(arrivals=replicas(1, **hpa))])
+
+
+def test_the_largest_load_and_the_smallest_target_are_played() -> None:
+    hpa = {"targetPerPod": 1e-6, "load": {"kind": "sine", "mean": 1e15, "periodSeconds": 0.1}, "maxReplicas": 3}
+    found = simulate(scenario(duration="5m", workloads=[workload(arrivals=replicas(1, **hpa))]))
+    assert found.total.bound == 3
+
+
+def test_owners_of_other_kinds_are_told_and_kept() -> None:
+    document = {"nodeGroups": [group()], "workloads": [workload(ownerKind="zebra")]}
+    (warning,) = warnings_of(parse_scenario(document, source="x"))
+    assert "workloads[0].ownerKind: 'zebra' is none of deploy, rs, sts, job, cronjob, ds, pod; it is taken" in warning
+
+
+def test_an_empty_list_of_policies_is_the_built_in_one_as_for_the_operator() -> None:
+    assert scenario(slack={"kind": "policies", "policies": []}).slack == Policies()
 
 
 def test_every_problem_is_named() -> None:
