@@ -6,13 +6,12 @@ The class is not thread-safe: reflectors and the planning loop share it under on
 """
 
 from collections.abc import Callable, Iterable
-from typing import cast
 
 from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
 from slack.cluster.identity import REAL, RESERVE, is_excluded, role_of, workload_of
 from slack.cluster.interning import ConstraintTable, RequestTable, Resources
-from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable
+from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable, kind_text
 from slack.cluster.node_table import NodeFacts, NodeTable
 from slack.cluster.noted import NominatedPod, NotedPods
 from slack.cluster.pod_table import GONE, PodState, PodTable
@@ -265,9 +264,16 @@ class ClusterColumns:
         new = row is None or cells.uid[row] != uid
         bucket = self.arrivals.bucket_of(created) if new and role == REAL and created > 0 else -1
         counted = bucket >= 0 or (row is not None and not new and cells.arrival_kind[row] >= 0)
-        # What can fail comes before what changes anything, and what is held here is held until the end: the pod that
-        # is replaced may be the last that holds the very same values.
-        kind, requests = self._hold_kind(pod, role, using=using, counted=counted)
+        # What can fail comes before what changes anything.
+        kind, requests = self._kind_and_requests(pod, role, using=using, counted=counted)
+        if row is not None:
+            # Held until the end: the pod that is replaced may be the last that holds the very same values.
+            if kind >= 0:
+                self.kinds.retain(kind)
+            if requests >= 0:
+                self.requests.retain(requests)
+        before = GONE if row is None or new else pods.state(row)
+        held = row is not None
         if row is not None and new:
             self._remove_pod(row)
         row = pods.add(key, uid) if row is None or new else row
@@ -275,38 +281,39 @@ class ClusterColumns:
             self._count_arrival(row, kind, bucket)
         node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
         state = (role, kind, requests, node) if using else GONE
-        self._set_state(row, state, new)
+        if before != state:
+            self._set_state(row, before, state)
+        elif new:
+            self.changed += 1
         self.changed += self.noted.note(row, pod, role if using else 0, node)
         cells = pods.cells
         cells.version[row] = version
         cells.generation[row] = self._pod_generation
-        if kind >= 0:
+        if held and kind >= 0:
             self.kinds.release(kind)
-        if requests >= 0:
+        if held and requests >= 0:
             self.requests.release(requests)
 
-    def _hold_kind(self, pod: wire.Pod, role: int, *, using: bool, counted: bool) -> tuple[int, int]:
-        """Return the ids of a pod's kind (real pods) and requests, each held once; -1 for what nobody asks for.
+    def _kind_and_requests(self, pod: wire.Pod, role: int, *, using: bool, counted: bool) -> tuple[int, int]:
+        """Return the ids of a pod's kind (real pods) and requests; -1 for what nobody asks for.
 
         Raises:
-            ValueError: when the pod cannot be read; then nothing is held.
+            ValueError: when the pod cannot be read; then nothing has changed.
         """
-        spec = pod.spec or _NO_SPEC
-        real = role == REAL and (using or counted)
-        if not (using or real):
-            return -1, -1
-        requests = self.requests.intern_pod(spec, pod.status or _NO_STATUS)
-        self.requests.retain(requests)
-        if not real:
-            return -1, requests
-        try:
-            constraints = self.constraints.intern_spec(spec)
-        except ValueError:
-            self.requests.release(requests)
-            raise
-        kind = self._kind_of(pod.metadata, spec, requests, constraints)
-        self.kinds.retain(kind)
-        return kind, requests
+        spec, status = pod.spec or _NO_SPEC, pod.status or _NO_STATUS
+        if role != REAL or not (using or counted):
+            return -1, self.requests.intern_pod(spec, status) if using else -1
+        text = kind_text(pod.metadata, spec, status)
+        kind = self.kinds.texts.get(text)
+        if kind is None:
+            requests = self.requests.intern_pod(spec, status)
+            self.requests.retain(requests)
+            try:
+                kind = self._kind_of(pod.metadata, spec, requests, self.constraints.intern_spec(spec))
+            finally:
+                self.requests.release(requests)
+            self.kinds.texts.put(text, kind)
+        return kind, self.kinds[kind].requests
 
     def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
         """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1: it has none now)."""
@@ -325,25 +332,20 @@ class ClusterColumns:
     def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
         # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
         by_class = spec.priority_class_name and (spec.priority is None or spec.preemption_policy is None)
-        values = (
-            *workload_of(metadata),
-            requests,
-            constraints,
-            (BY_CLASS if by_class else 0) if spec.priority is None else spec.priority,
-            (spec.priority_class_name or "") if by_class else "",
-            spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
-            is_excluded(metadata),
-            metadata.annotation(RESERVE),
+        return self.kinds.intern(
+            KindKey(
+                *workload_of(metadata),
+                requests,
+                constraints,
+                (BY_CLASS if by_class else 0) if spec.priority is None else spec.priority,
+                (spec.priority_class_name or "") if by_class else "",
+                spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
+                is_excluded(metadata),
+                metadata.annotation(RESERVE),
+            )
         )
-        # a KindKey is equal to the tuple of its values, and costs more to make than all the rest here
-        found = self.kinds.find(cast("KindKey", values))
-        return self.kinds.intern(KindKey(*values)) if found is None else found
 
-    def _set_state(self, row: int, state: PodState, new: bool) -> None:
-        before = self.pods.state(row)
-        if before == state:
-            self.changed += new
-            return
+    def _set_state(self, row: int, before: PodState, state: PodState) -> None:
         self.changed += 1
         key = self.pods.keys[row]
         role, kind, requests, node = state
@@ -365,5 +367,7 @@ class ClusterColumns:
     def _remove_pod(self, row: int) -> None:
         self.changed += 1
         self.noted.forget(row)
-        self._set_state(row, GONE, False)
+        before = self.pods.state(row)
+        if before != GONE:
+            self._set_state(row, before, GONE)
         self.pods.remove(row)

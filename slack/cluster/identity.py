@@ -14,6 +14,7 @@ POLICY_LABEL = "resource-slack.io/policy"
 SHAPE_LABEL = "resource-slack.io/shape"
 RESERVE = "resource-slack.io/reserve"
 EXCLUDE = "resource-slack.io/exclude"
+TEMPLATE_HASH = "pod-template-hash"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -51,7 +52,7 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
     if owner is None:
         return namespace, "pod", metadata.name
     if owner.kind == "ReplicaSet":
-        suffix = "-" + metadata.label("pod-template-hash")
+        suffix = "-" + metadata.label(TEMPLATE_HASH)
         if len(suffix) > 1 and owner.name.endswith(suffix) and len(owner.name) > len(suffix):
             return namespace, "deploy", owner.name[: -len(suffix)]
     elif owner.kind == "Job":

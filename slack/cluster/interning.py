@@ -34,8 +34,6 @@ class Interner(Generic[V]):
         self._holders: list[int] = []
         self._free: list[int] = []
         self._on_release = on_release
-        self.find = self._ids.get
-        """The id of a value, None when it has none."""
         self.version = 0
         """Grows when a value comes or goes."""
 

@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slack.cluster.interning import ConstraintTable, Interner, RequestTable
+from slack.cluster.identity import EXCLUDE, RESERVE, TEMPLATE_HASH
+from slack.cluster.interning import ConstraintTable, Interner, RequestTable, Texts
+from slack.cluster.requests import request_text
 from slack.cluster.snapshot import IntArray
+from slack.cluster.wire import Metadata, PodSpec, PodStatus
 
 _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
@@ -37,6 +40,30 @@ class KindKey(NamedTuple):
     reserve: str
 
 
+KindText = tuple[object, ...]
+
+
+def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
+    """Return all that decides which kind a real pod is of: from equal texts follow equal kinds."""
+    owner, labels, annotations = metadata.controller(), metadata.labels, metadata.annotations
+    return (
+        request_text(
+            spec, status, spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
+        ),
+        metadata.namespace,
+        owner.kind if owner is not None else None,
+        owner.name if owner is not None else metadata.name,
+        labels.get(TEMPLATE_HASH) if labels else None,
+        annotations.get(EXCLUDE) if annotations else None,
+        annotations.get(RESERVE) if annotations else None,
+        spec.priority,
+        spec.priority_class_name,
+        spec.preemption_policy,
+        spec.scheduler_name,
+        spec.runtime_class_name,
+    )
+
+
 class KindTable(Interner[KindKey]):
     """Kinds with one example pod each."""
 
@@ -48,6 +75,8 @@ class KindTable(Interner[KindKey]):
         """`namespace/name` of the smallest pod of each kind, except for `stale` ones."""
         self.stale: set[int] = set()
         """Kinds whose example has left; the next view looks for another."""
+        self.texts: Texts[KindText] = Texts()
+        """Kinds by what their pods say, so that each such text is read once."""
 
     def intern(self, value: KindKey) -> int:
         """Return the kind's id; a new kind holds its requests and constraints."""
@@ -79,6 +108,7 @@ class KindTable(Interner[KindKey]):
         self.release(index)
 
     def _forget(self, index: int, value: KindKey) -> None:
+        self.texts.forget(index)
         self.examples.pop(index, None)
         self.stale.discard(index)
         self._requests.release(value.requests)

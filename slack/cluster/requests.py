@@ -87,13 +87,18 @@ def effective_requests(
     }
 
 
-def request_text(spec: PodSpec, status: PodStatus) -> bytes:
+def request_text(spec: PodSpec, status: PodStatus, *more: msgspec.Raw) -> bytes:
     """Return all that `effective_requests` reads of a pod, as one text: from equal texts follow equal requests.
 
     The pods of a workload have few such texts, so parsing once per text is parsing once per workload.
+
+    Args:
+        spec: of the pod.
+        status: of the pod.
+        more: what else is to tell texts apart.
     """
     # NUL is in no JSON text, so the parts cannot run into each other; the empty ones tell the lists apart.
-    parts: list[msgspec.Raw | bytes] = []
+    parts: list[msgspec.Raw | bytes] = [*more]
     for container in spec.containers or ():
         parts += (container.name, container.resources)
     parts.append(b"")
