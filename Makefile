@@ -22,7 +22,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster test coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference e2e bench fidelity crds reference example locks clean
+        check-crds check-reference e2e bench bench-reading bench-coldstart bench-steady bench-memory bench-storm \
+        soak fidelity crds reference example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,7 +35,8 @@ help:
 	  'make check          lint, format, types, layers, generated files' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
-	  'make bench          the benchmarks' \
+	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
+	  'make soak           ten minutes of churn and broken watches' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make crds reference locks' \
 	  '                    write what is generated: the CRD, the scenario reference, the requirement locks' \
@@ -141,6 +143,17 @@ e2e: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
+
+# Those that take longer or need more than Python: Go, or the real control plane. ARGS goes through.
+bench-reading bench-coldstart bench-steady: $(READY)
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
+	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
+
+bench-memory bench-storm: $(READY)
+	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
+
+soak: $(READY)
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 # Karpenter always, the stock Cluster Autoscaler with CLUSTER_AUTOSCALER=path; ARGS='-o json' and the like go through.
 fidelity: $(READY)

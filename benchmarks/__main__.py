@@ -1,7 +1,7 @@
 """`make bench`: every benchmark, one after the other."""
 
-from benchmarks import decoding, planning, simulator
+from benchmarks import decoding, events, planning, simulator
 
-for benchmark in (decoding, planning, simulator):
+for benchmark in (decoding, events, planning, simulator):
     benchmark.main()
     print()
