@@ -79,7 +79,7 @@ def test_the_api_server_is_restarted_under_the_operator(loaded: Backend) -> None
         loaded.api.create(policy("default", extraCapacity={"minRate": 0.2}))
         wait_until_placed(loaded.api, "default", 40)
         before = _uids(loaded)
-        loaded.restart_apiserver(crash=True, down_seconds=5)
+        loaded.restart_apiserver(crash=True, down_seconds=1)  # and seconds to start: the lease lasts 10 without it
         scale(loaded.api, "api", 18)
         wait_for_running(loaded.api, 18, 60)
         operator.wait_until_ready(60)
