@@ -322,7 +322,7 @@ def test_no_node_is_overcommitted_no_pod_is_lost_and_time_only_moves_forward(
         finished += 1
         remove(row, now)
 
-    sim.cluster.remove_pod = counted  # type: ignore[method-assign]
+    sim.cluster.remove_pod = counted  # type: ignore[method-assign]  # the run itself is watched
     gone_before = sim.cluster.created_total - sum(1 for _ in sim.cluster.alive())
     while sim.step():
         assert sim.clock.now >= before

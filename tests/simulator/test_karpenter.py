@@ -16,7 +16,7 @@ TYPES = [
 
 
 def _karpenter(workloads: list[Json], *, groups: list[Json] | None = None, **changes: object) -> Simulation:
-    autoscaler = {"kind": "karpenter", **changes.pop("autoscaler", {})}  # type: ignore[dict-item]
+    autoscaler = {"kind": "karpenter", **changes.pop("autoscaler", {})}  # type: ignore[dict-item]  # `changes` holds any document
     return simulation(nodeGroups=groups or TYPES, workloads=workloads, autoscaler=autoscaler, **changes)
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from slack.simulator.kinds import Kind
 from slack.simulator.placing import Placer
 from slack.simulator.preemption import Preemption
 from tests.simulator.build import advance, at, group, places, pods, replicas, simulation, static, workload
@@ -134,7 +135,7 @@ def test_pods_with_preemption_policy_never_displace_nobody() -> None:
     assert sim.meter.counters["displaced"] == 0
 
 
-def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, object, list[list[int]]]:
+def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, Kind, list[list[int]]]:
     """Nodes filled by hand with (cpu, name, priority) in order of start; a preemptor of 2 cpu, priority 0."""
     names = {(cpu, name, priority) for node in nodes for cpu, name, priority in node}
     sim = simulation(
@@ -156,15 +157,21 @@ def _standing(*nodes: list[tuple[str, str, int]]) -> tuple[Preemption, object, l
     return Preemption(cluster, np.random.default_rng(1)), kinds["preemptor"], rows
 
 
+def _node(preemption: Preemption, kind: Kind) -> int:
+    chosen = preemption.choose(kind, -1)
+    assert chosen is not None
+    return chosen.node
+
+
 def test_on_a_node_the_older_and_the_more_important_stay() -> None:
     # 4 x 1 cpu on a 4-cpu node, 2 are needed: of equal priority the two newest go
     preemption, kind, rows = _standing([("1", "p", -10)] * 4)
-    chosen = preemption.choose(kind, -1)  # type: ignore[arg-type]
+    chosen = preemption.choose(kind, -1)
     assert chosen is not None
     assert sorted(chosen.victims) == rows[0][2:]
     # the newest has a higher priority: it stays, the two newest of the lowest go
     preemption, kind, rows = _standing([("1", "p", -10), ("1", "p", -10), ("1", "p", -10), ("1", "q", -5)])
-    chosen = preemption.choose(kind, -1)  # type: ignore[arg-type]
+    chosen = preemption.choose(kind, -1)
     assert chosen is not None
     assert sorted(chosen.victims) == rows[0][1:3]
 
@@ -174,13 +181,13 @@ def test_among_nodes_the_lowest_highest_victim_goes_first_then_the_fewest_then_t
     real = ("2", "keep", 0)
     # node 0: one victim of -5; node 1: two victims of -10: the lower priority decides
     preemption, kind, _ = _standing([real, high], [real, low, low])
-    assert preemption.choose(kind, -1).node == 1  # type: ignore[arg-type, union-attr]
+    assert _node(preemption, kind) == 1
     # two victims of -10, or one of -10: the fewer
     preemption, kind, _ = _standing([real, low, low], [real, big])
-    assert preemption.choose(kind, -1).node == 1  # type: ignore[arg-type, union-attr]
+    assert _node(preemption, kind) == 1
     # equal but for the start: the later one (node 1 was filled later)
     preemption, kind, _ = _standing([real, big], [real, big])
-    assert preemption.choose(kind, -1).node == 1  # type: ignore[arg-type, union-attr]
+    assert _node(preemption, kind) == 1
 
 
 def test_what_a_preemptor_was_promised_is_not_taken_by_an_equal_pod() -> None:
