@@ -105,7 +105,7 @@ class ClusterColumns:
                     self.pods.cells.generation[row] = self._pod_generation
                 continue
             try:
-                self._put_pod(key, uid, version, pod)
+                self._put_pod(row, key, uid, version, pod)
             except ValueError as error:
                 leave_out(BadObject("Pod", metadata, error))
 
@@ -253,46 +253,42 @@ class ClusterColumns:
             return False
         return version != NO_VERSION and version < cells.version[row]
 
-    def _put_pod(self, key: str, uid: int, version: int, pod: wire.Pod) -> None:
+    def _put_pod(self, row: int | None, key: str, uid: int, version: int, pod: wire.Pod) -> None:
         metadata, spec, status = pod.metadata, pod.spec or _NO_SPEC, pod.status or _NO_STATUS
-        pods, cells = self.pods, self.pods.cells
         role = role_of(metadata, self.placeholder_namespace)
-        bound, deleting = bool(spec.node_name), metadata.deletion_timestamp is not None
-        using = status.phase not in _FINISHED and (bound or not deleting)
-        created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
-        row = pods.rows.get(key)
-        new = row is None or cells.uid[row] != uid
-        bucket = self.arrivals.bucket_of(created) if new and role == REAL and created > 0 else -1
-        counted = bucket >= 0 or (row is not None and not new and cells.arrival_kind[row] >= 0)
+        bound = bool(spec.node_name)
+        using = status.phase not in _FINISHED and (bound or metadata.deletion_timestamp is None)
+        new = row is None or self.pods.cells.uid[row] != uid
+        bucket = self._arrival_bucket(metadata) if new and role == REAL else -1
+        counted = bucket >= 0 or (row is not None and not new and self.pods.cells.arrival_kind[row] >= 0)
         # What can fail comes before what changes anything.
         kind, requests = self._kind_and_requests(pod, role, using=using, counted=counted)
-        if row is not None:
-            # Held until the end: the pod that is replaced may be the last that holds the very same values.
-            if kind >= 0:
-                self.kinds.retain(kind)
-            if requests >= 0:
-                self.requests.retain(requests)
-        before = GONE if row is None or new else pods.state(row)
-        held = row is not None
         if row is not None and new:
             self._remove_pod(row)
-        row = pods.add(key, uid) if row is None or new else row
-        if counted:
-            self._count_arrival(row, kind, bucket)
-        node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
-        state = (role, kind, requests, node) if using else GONE
-        if before != state:
-            self._set_state(row, before, state)
-        elif new:
+            row = None
+            # The pod that is replaced may have been the last to hold the very same values.
+            kind, requests = self._kind_and_requests(pod, role, using=using, counted=counted)
+        if row is None:
+            row = self.pods.add(key, uid)
             self.changed += 1
+        node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
+        before, state = self.pods.state(row), (role, kind, requests, node) if using else GONE
+        if new:
+            self._change(row, before, state, kind, bucket, counted=counted)
+        elif before != state or state == GONE or (counted and self.pods.cells.arrival_kind[row] != kind):
+            # Held meanwhile: what the pod was may be all that holds the values that it has now, or nothing does.
+            self._hold(kind, requests)
+            self._change(row, before, state, kind, bucket, counted=counted)
+            self._let_go(kind, requests)
+        # Else it is what it was, as after most events: its row holds the values.
         self.changed += self.noted.note(row, pod, role if using else 0, node)
-        cells = pods.cells
+        cells = self.pods.cells
         cells.version[row] = version
         cells.generation[row] = self._pod_generation
-        if held and kind >= 0:
-            self.kinds.release(kind)
-        if held and requests >= 0:
-            self.requests.release(requests)
+
+    def _arrival_bucket(self, metadata: wire.Metadata) -> int:
+        created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
+        return self.arrivals.bucket_of(created) if created > 0 else -1
 
     def _kind_and_requests(self, pod: wire.Pod, role: int, *, using: bool, counted: bool) -> tuple[int, int]:
         """Return the ids of a pod's kind (real pods) and requests; -1 for what nobody asks for.
@@ -314,6 +310,24 @@ class ClusterColumns:
                 self.requests.release(requests)
             self.kinds.texts.put(text, kind)
         return kind, self.kinds[kind].requests
+
+    def _change(self, row: int, before: PodState, state: PodState, kind: int, bucket: int, *, counted: bool) -> None:
+        if counted:
+            self._count_arrival(row, kind, bucket)
+        if before != state:
+            self._set_state(row, before, state)
+
+    def _hold(self, kind: int, requests: int) -> None:
+        if kind >= 0:
+            self.kinds.retain(kind)
+        if requests >= 0:
+            self.requests.retain(requests)
+
+    def _let_go(self, kind: int, requests: int) -> None:
+        if kind >= 0:
+            self.kinds.release(kind)
+        if requests >= 0:
+            self.requests.release(requests)
 
     def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
         """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1: it has none now)."""

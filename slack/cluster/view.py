@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slack.cluster.classes import NodeClass
+from slack.cluster.classes import Constraints, NodeClass
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
 from slack.cluster.interning import grown
 from slack.cluster.kind_table import BY_CLASS, KindKey
@@ -32,6 +32,7 @@ from slack.cluster.snapshot import (
 if TYPE_CHECKING:
     from slack.cluster.columns import ClusterColumns
 
+FloatArray = npt.NDArray[np.float64]
 _A = TypeVar("_A", bound=npt.NDArray[Any])
 NODE_START_SECONDS = 120.0
 """Where no node's start was seen."""
@@ -55,6 +56,29 @@ class _Kinds(NamedTuple):
     reserve: tuple[str, ...]
 
 
+class _Shown(NamedTuple):
+    """What a snapshot says of its kinds as long as the same ones have pods or counted arrivals."""
+
+    kinds: _Kinds
+    mask: BoolArray
+    """[kind row] it has a pod or a counted arrival."""
+    used: list[int]
+    """Columns of resources, in order."""
+    constraint_ids: list[int]
+    constraint_row: dict[int, int]
+    constraints: tuple[Constraints, ...]
+    position: IndexArray
+    """[kind row] row in the snapshot, of those that are shown."""
+    ids: list[int]
+    workloads: tuple[Workload, ...]
+    requests: IntArray
+    constraint_id: IndexArray
+    priority: IntArray
+    preempts: BoolArray
+    excluded: BoolArray
+    reserve: tuple[str, ...]
+
+
 class _Nodes(NamedTuple):
     rows: npt.NDArray[np.int64]
     position: IndexArray
@@ -69,6 +93,9 @@ class _Nodes(NamedTuple):
     schedulable: BoolArray
     candidate: BoolArray
     max_pods: IntArray
+    allocatable: IntArray
+    """[N, all resources]"""
+    created: FloatArray
 
 
 class View:
@@ -77,7 +104,10 @@ class View:
     def __init__(self, columns: "ClusterColumns") -> None:
         self._columns = columns
         self._kinds: tuple[object, _Kinds] | None = None
+        self._shown: _Shown | None = None
         self._nodes: tuple[object, _Nodes] | None = None
+        self._reached: tuple[_Shown, _Nodes, BoolArray] | None = None
+        self._started: tuple[object, float] | None = None
         self._placeholders: tuple[object, tuple[Placeholder, ...]] | None = None
         self._reach = Reach()
 
@@ -87,46 +117,39 @@ class View:
         self._refresh_examples()
         columns.nodes.classify(columns.constraints.needs, columns.required_labels)
         width = len(columns.resources.names)
-        nodes = self._node_part()
+        nodes = self._node_part(width)
         kinds = self._kind_part(width)
         running, pending, presence = self._count(kinds, nodes)
         arrivals = columns.arrivals.counts(kinds.position.size)[kinds.ids]
-        shown = (running + pending + arrivals) > 0
-        allocatable = grown(columns.nodes.allocatable, 0, width)[nodes.rows]
+        mask = (running + pending + arrivals) > 0
         reserved = sorted(columns.reserved.records.items())
         reserved = [(key, record) for key, record in reserved if record.reserve]
         reserved_requests = grown(columns.requests.matrix, 0, width)[[record.requests for _, record in reserved]]
-        kind_requests = kinds.requests[shown]
-        used = self._used(allocatable, kind_requests, reserved_requests, nodes, width)
-        resources = tuple(columns.resources.names[column] for column in used)
-        constraint_ids = sorted(
-            {*kinds.constraints[shown].tolist(), *(record.constraints for _, record in reserved)},
-            key=columns.constraints.sort_key,
-        )
-        constraint_row = {index: row for row, index in enumerate(constraint_ids)}
-        position = np.cumsum(shown) - 1
-        kept = shown[presence.kind]
+        bound = {role: _rows(matrix, nodes.rows, width) for role, matrix in columns.nodes.requested.items()}
+        used = self._used([nodes.allocatable, kinds.requests[mask], reserved_requests, *bound.values()])
+        shown = self._shown_part(kinds, mask, used, {record.constraints for _, record in reserved})
+        kept = mask[presence.kind]
         return Snapshot(
-            resources=resources,
-            nodes=self._node_columns(nodes, allocatable, used, width),
+            resources=tuple(columns.resources.names[column] for column in used),
+            nodes=self._node_columns(nodes, bound, used),
             node_classes=nodes.classes,
-            constraints=tuple(columns.constraints[index] for index in constraint_ids),
-            reach=_frozen(self._reach.of(columns, constraint_ids, nodes.class_ids)),
+            constraints=shown.constraints,
+            reach=self._reach_part(shown, nodes),
             kinds=PodKinds(
-                workloads=tuple(compress(kinds.workloads, shown.tolist())),
-                requests=_frozen(kind_requests[:, used]),
-                constraint_id=_frozen(_index([constraint_row[index] for index in kinds.constraints[shown].tolist()])),
-                priority=_frozen(kinds.priority[shown]),
-                preempts=_frozen(kinds.preempts[shown]),
-                excluded=_frozen(kinds.excluded[shown]),
-                reserve=tuple(compress(kinds.reserve, shown.tolist())),
-                running=_frozen(running[shown]),
-                pending=_frozen(pending[shown]),
-                arrivals=_frozen(arrivals[shown]),
-                example=tuple(map(columns.kinds.examples.__getitem__, kinds.ids[shown].tolist())),
+                workloads=shown.workloads,
+                requests=shown.requests,
+                constraint_id=shown.constraint_id,
+                priority=shown.priority,
+                preempts=shown.preempts,
+                excluded=shown.excluded,
+                reserve=shown.reserve,
+                running=_frozen(running[mask]),
+                pending=_frozen(pending[mask]),
+                arrivals=_frozen(arrivals[mask]),
+                example=tuple(map(columns.kinds.examples.__getitem__, shown.ids)),
             ),
             presence=Presence(
-                kind=_frozen(position[presence.kind[kept]].astype(np.int32)),
+                kind=_frozen(shown.position[presence.kind[kept]]),
                 node_class=_frozen(presence.node_class[kept]),
                 count=_frozen(presence.count[kept]),
             ),
@@ -137,17 +160,22 @@ class View:
                     reserve=record.reserve,
                     replicas=record.replicas,
                     requests=_frozen(reserved_requests[row][used]),
-                    constraint_id=constraint_row[record.constraints],
+                    constraint_id=shown.constraint_row[record.constraints],
                     labels=record.labels,
                 )
                 for row, (key, record) in enumerate(reserved)
             ),
-            node_start_seconds=self._node_start_seconds(now),
+            node_start_seconds=self._node_start_seconds(nodes, now),
         )
 
-    def _node_start_seconds(self, now: float) -> float:
-        seen = self._columns.nodes.median_start_seconds(now - self._columns.window_seconds)
-        return NODE_START_SECONDS if seen is None else seen
+    def _node_start_seconds(self, nodes: _Nodes, now: float) -> float:
+        since = now - self._columns.window_seconds
+        # Of the same nodes, as many as before were created since then: the same ones.
+        key = (self._columns.nodes.version, int(np.count_nonzero(nodes.created >= since)))
+        if self._started is None or self._started[0] != key:
+            seen = self._columns.nodes.median_start_seconds(since)
+            self._started = (key, NODE_START_SECONDS if seen is None else seen)
+        return self._started[1]
 
     def _refresh_examples(self) -> None:
         """Find the smallest pod of each kind whose example has left; a kind without pods keeps its last one."""
@@ -208,9 +236,46 @@ class View:
         self._kinds = (key, part)
         return part
 
-    def _node_part(self) -> _Nodes:
+    def _shown_part(self, kinds: _Kinds, mask: BoolArray, used: list[int], further: set[int]) -> _Shown:
+        """Return the part of these kinds; constraints `further` to theirs are those of reserved workloads."""
+        before = self._shown
+        # What reserved workloads say is part of the kinds' version.
+        if before is not None and before.kinds is kinds and before.used == used and np.array_equal(before.mask, mask):
+            return before
+        table, constraints = self._columns.constraints, kinds.constraints[mask].tolist()
+        constraint_ids = sorted({*constraints, *further}, key=table.sort_key)
+        constraint_row = {index: row for row, index in enumerate(constraint_ids)}
+        self._shown = _Shown(
+            kinds=kinds,
+            mask=mask,
+            used=used,
+            constraint_ids=constraint_ids,
+            constraint_row=constraint_row,
+            constraints=tuple(table[index] for index in constraint_ids),
+            position=(np.cumsum(mask) - 1).astype(np.int32),
+            ids=kinds.ids[mask].tolist(),
+            workloads=tuple(compress(kinds.workloads, mask.tolist())),
+            requests=_frozen(kinds.requests[mask][:, used]),
+            constraint_id=_frozen(np.array([constraint_row[index] for index in constraints], dtype=np.int32)),
+            priority=_frozen(kinds.priority[mask]),
+            preempts=_frozen(kinds.preempts[mask]),
+            excluded=_frozen(kinds.excluded[mask]),
+            reserve=tuple(compress(kinds.reserve, mask.tolist())),
+        )
+        return self._shown
+
+    def _reach_part(self, shown: _Shown, nodes: _Nodes) -> BoolArray:
+        before = self._reached
+        if before is not None and before[0] is shown and before[1] is nodes:
+            return before[2]
+        reach = _frozen(self._reach.of(self._columns, shown.constraint_ids, nodes.class_ids))
+        self._reached = (shown, nodes, reach)
+        return reach
+
+    def _node_part(self, width: int) -> _Nodes:
         table = self._columns.nodes
-        if self._nodes is not None and self._nodes[0] == table.version:
+        key = (table.version, width)
+        if self._nodes is not None and self._nodes[0] == key:
             return self._nodes[1]
         listed = sorted((table.names[row], row) for row in np.flatnonzero(table.known).tolist())
         rows = np.array([row for _, row in listed], dtype=np.int64)
@@ -236,38 +301,33 @@ class View:
             schedulable=_frozen(np.array([one.schedulable for one in facts], dtype=np.bool_)),
             candidate=_frozen(np.array([one.candidate for one in facts], dtype=np.bool_)),
             max_pods=_frozen(np.array([one.max_pods for one in facts], dtype=np.int64)),
+            allocatable=_rows(table.allocatable, rows, width),
+            created=_frozen(np.array([one.created for one in facts], dtype=np.float64)),
         )
-        self._nodes = (table.version, part)
+        self._nodes = (key, part)
         return part
 
-    def _node_columns(self, nodes: _Nodes, allocatable: IntArray, used: list[int], width: int) -> NodeColumns:
+    def _node_columns(self, nodes: _Nodes, bound: dict[int, IntArray], used: list[int]) -> NodeColumns:
         table = self._columns.nodes
-
-        def requested(role: int) -> IntArray:
-            return _frozen(grown(table.requested[role], table.known.size, width)[nodes.rows][:, used])
-
         return NodeColumns(
             names=nodes.names,
             class_id=nodes.class_id,
             ready=nodes.ready,
             schedulable=nodes.schedulable,
             deletion_candidate=nodes.candidate,
-            allocatable=_frozen(allocatable[:, used]),
-            real=requested(REAL),
-            daemon=requested(DAEMON),
-            placeholders=requested(PLACEHOLDER),
+            allocatable=_frozen(nodes.allocatable[:, used]),
+            real=_frozen(bound[REAL][:, used]),
+            daemon=_frozen(bound[DAEMON][:, used]),
+            placeholders=_frozen(bound[PLACEHOLDER][:, used]),
             max_pods=nodes.max_pods,
             pod_count=_frozen(table.pod_count[nodes.rows]),
             daemon_count=_frozen(table.daemon_count[nodes.rows]),
         )
 
-    def _used(self, allocatable: IntArray, kinds: IntArray, reserved: IntArray, nodes: _Nodes, width: int) -> list[int]:
-        """Return the columns of resources that occur: cpu, memory, then the others by name."""
+    def _used(self, tables: list[IntArray]) -> list[int]:
+        """Return the columns of resources that occur in some table: cpu, memory, then the others by name."""
         names = self._columns.resources.names
-        size = self._columns.nodes.known.size
-        bound = [grown(matrix, size, width)[nodes.rows] for matrix in self._columns.nodes.requested.values()]
-        tables = [allocatable, kinds, reserved, *bound]
-        others = [column for column in range(2, width) if any(table[:, column].any() for table in tables)]
+        others = [column for column in range(2, len(names)) if any(table[:, column].any() for table in tables)]
         return [0, 1, *sorted(others, key=lambda column: names[column])]
 
     def _count(self, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, IntArray, Presence]:
@@ -276,9 +336,9 @@ class View:
         count, classes = kinds.ids.size, len(nodes.classes)
         # Every pod has a cell: kinds down, node classes across, and behind them a row for what is no real pod, a column
         # for nodes that are not known and one for pending pods. An id of -1 finds the last entry of either table.
-        down = np.append(kinds.position, count).astype(np.int64)
         width = classes + 2
-        cell = down[pods.kind[: pods.size]] * width + nodes.across[pods.node[: pods.size]]
+        down = np.append(kinds.position, count).astype(np.int64) * width
+        cell = down.take(pods.kind[: pods.size], mode="wrap") + nodes.across.take(pods.node[: pods.size], mode="wrap")
         if (count + 1) * width <= _DENSE:
             table = np.bincount(cell, minlength=(count + 1) * width)
             cells = np.flatnonzero(table)
@@ -290,9 +350,7 @@ class View:
         real = kind < count
 
         def per_kind(of: BoolArray) -> IntArray:
-            total = np.zeros(count, dtype=np.int64)
-            np.add.at(total, kind[of & real], counts[of & real])
-            return total
+            return np.bincount(kind[of & real], weights=counts[of & real], minlength=count).astype(np.int64)
 
         kept = bound & real
         presence = Presence(kind[kept].astype(np.int32), place[kept].astype(np.int32), counts[kept].astype(np.int64))
@@ -319,8 +377,11 @@ class View:
         return part
 
 
-def _index(values: list[int]) -> IndexArray:
-    return np.array(values, dtype=np.int32)
+def _rows(matrix: IntArray, rows: IntArray, width: int) -> IntArray:
+    """Return these rows, with zeros in the columns that the matrix lacks."""
+    part = np.zeros((rows.size, width), dtype=np.int64)
+    part[:, : matrix.shape[1]] = matrix.take(rows, axis=0)
+    return part
 
 
 def _frozen(array: _A) -> _A:

@@ -12,7 +12,7 @@ owned by whoever decoded them. gc=False is safe: none of them can be part of a r
 """
 
 from datetime import datetime
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypedDict
 
 import msgspec
 
@@ -78,6 +78,40 @@ class Metadata(_Wire):
     def label(self, key: str) -> str:
         """Return a label's value, `''` when it is absent."""
         return self.labels.get(key, "") if self.labels else ""
+
+
+# To build all labels and annotations of a pod takes a tenth of its decoding. The others look absent to a reader, so a
+# key that is read anew must be put here.
+_PodLabels = TypedDict(
+    "_PodLabels",
+    {
+        "pod-template-hash": str,
+        "resource-slack.io/placeholder": str,
+        "resource-slack.io/policy": str,
+        "resource-slack.io/shape": str,
+    },
+    total=False,
+)
+_PodAnnotations = TypedDict(
+    "_PodAnnotations",
+    {
+        "controller.kubernetes.io/pod-deletion-cost": str,
+        "kubernetes.io/config.mirror": str,
+        "resource-slack.io/exclude": str,
+        "resource-slack.io/reserve": str,
+    },
+    total=False,
+)
+
+if TYPE_CHECKING:
+    PodMetadata = Metadata  # a TypedDict is a dict when it runs, but mypy does not let it stand for one
+else:
+
+    class PodMetadata(Metadata):
+        """ObjectMeta of a pod; its labels and annotations are dictionaries with fewer keys."""
+
+        labels: _PodLabels | None = None
+        annotations: _PodAnnotations | None = None
 
 
 class Container(_Wire):
@@ -160,7 +194,7 @@ class PodStatus(_Wire):
 class Pod(_Wire):
     """v1 Pod."""
 
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
