@@ -1,17 +1,20 @@
 """A plan against a straightforward loop over pods and nodes, at 1/25, 1/5 and the whole of R10's cluster.
 
 After a change: an event of a pod into the columns, a snapshot, the plan of four policies with what the last plan
-remembers. From nothing: the first snapshot and plan after all pods and nodes were read, when nothing is kept yet.
+remembers and has kept. The pods are taken from all over the list; one that goes or comes changes what its own policy
+plans. After many: the events of as many pods as `MANY` at once, so that all four policies plan anew. From nothing: the
+first snapshot and plan after all pods and nodes were read, when nothing is kept yet.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from statistics import median
 from types import MappingProxyType
 
 import msgspec
+from msgspec import structs
 
 from benchmarks.generator import NOW, Json, Size, node_pages, nodes, pod_pages, pods, scaled
 from benchmarks.report import Report, Row, parser, say, show
@@ -19,25 +22,42 @@ from slack.cluster.columns import ClusterColumns
 from slack.cluster.quantity import base_units, cpu_millis
 from slack.cluster.wire import Node, Pod
 from slack.kube.watch import PageDecoder
+from slack.planner.kept import Kept
 from slack.planner.outcome import Memory
 from slack.planner.plan import plan
 from slack.planner.policy import Cover, CoverMode, Policy, PolicySpec, TolerationSpec
 
 SHARES = (1 / 25, 1 / 5, 1.0)
-CHANGES = 20
+CHANGES, MANY = 20, 10
 NAIVE_NODES, NAIVE_PODS = 200, 1000
 """For how many the loop is really run; its time is scaled up to all of them, for at full size it takes minutes."""
 
 
-def filled(size: Size) -> ClusterColumns:
-    """Return columns that have seen the generated cluster."""
+class _Items(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+def filled(size: Size) -> tuple[ClusterColumns, Sequence[Pod]]:
+    """Return columns that have seen the generated cluster, and some running pods from all over its list."""
     columns = ClusterColumns("resource-slack")
     node_decoder, pod_decoder = PageDecoder(Node), PageDecoder(Pod)
     for page in node_pages(size):
         columns.apply_nodes([("ADDED", node) for node in node_decoder.decode(page)[0]])
+    some: list[Pod] = []
     for page in pod_pages(size):
         columns.apply_pods([("ADDED", pod) for pod in pod_decoder.decode(page)[0]])
-    return columns
+        some += ordinary(page)
+    return columns, some[:: max(1, len(some) // (CHANGES * (1 + MANY)))]
+
+
+def ordinary(page: bytes) -> Iterator[Pod]:
+    """Yield every tenth pod of a page where it is running and of no DaemonSet; copies that do not hold the page."""
+    for raw in msgspec.json.decode(page, type=_Items).items[::10]:
+        pod = msgspec.json.decode(bytes(raw), type=Pod)
+        owner = pod.metadata.controller()
+        running = pod.spec and pod.spec.node_name and pod.status and pod.status.phase == "Running"
+        if running and owner is not None and owner.kind != "DaemonSet":
+            yield pod
 
 
 def naive(cluster_pods: Sequence[Json], cluster_nodes: Sequence[Json]) -> tuple[int, int]:
@@ -64,6 +84,12 @@ def cpu_seconds(action: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
+def made_again(pod: Pod) -> Pod:
+    """Return the pod with a version after its deletion; with the old one its addition would be no news."""
+    version = str(int(pod.metadata.resource_version or 0) + 1_000_000_000)
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, resource_version=version))
+
+
 def policies() -> tuple[Policy, ...]:
     """Four policies that divide the cluster by pools: the frontier cover by weight in three, the whole one in one."""
 
@@ -83,23 +109,30 @@ def policies() -> tuple[Policy, ...]:
 def measure(size: Size) -> Row:
     """Measure one size and return its row of the table."""
     say(f"planning: reading {size.pods} pods")
-    columns, chosen = filled(size), policies()
+    (columns, some), chosen = filled(size), policies()
     columns.require_labels(key for policy in chosen for key in policy.spec.node_selector)
     memory: Memory = MappingProxyType({})
+    kept = Kept()
 
     def look_and_plan() -> None:
         nonlocal memory
-        memory = plan(columns.snapshot(NOW), chosen, now=NOW, memory=memory).memory
+        memory = plan(columns.snapshot(NOW), chosen, now=NOW, memory=memory, kept=kept).memory
 
     nothing = cpu_seconds(look_and_plan)
-    decoder = msgspec.json.Decoder(Pod)
-    changed = [decoder.decode(msgspec.json.encode(pod)) for pod in islice(pods(size), CHANGES)]
 
-    def change(event: str, pod: Pod) -> None:
-        columns.apply_pods([(event, pod)])
+    def change(event: str, *changed: Pod) -> None:
+        before = columns.changed
+        columns.apply_pods([(event, pod) for pod in changed])
+        if columns.changed < before + len(changed):
+            raise AssertionError(f"{event} has changed nothing: it is not what this measures")
         look_and_plan()
 
-    changes = [cpu_seconds(partial(change, event, pod)) for event in ("DELETED", "ADDED") for pod in changed]
+    # each takes its pods from all over the list, and none twice
+    one, *rest = (some[i :: 1 + MANY] for i in range(1 + MANY))
+    many = list(zip(*rest, strict=False))
+    changes = [cpu_seconds(partial(change, "DELETED", pod)) for pod in one]
+    changes += [cpu_seconds(partial(change, "ADDED", made_again(pod))) for pod in one]
+    of_many = [cpu_seconds(partial(change, "DELETED", *several)) for several in many]
     snapshots = [cpu_seconds(lambda: columns.snapshot(NOW)) for _ in range(CHANGES)]
     snapshot = columns.snapshot(NOW)
     some_nodes, some_pods = list(islice(nodes(size), NAIVE_NODES)), list(islice(pods(size), NAIVE_PODS))
@@ -112,6 +145,7 @@ def measure(size: Size) -> Row:
         "shapes": len({tuple(row) for row in snapshot.kinds.requests.tolist()}),
         "from nothing ms": nothing * 1e3,
         "after a change ms": median(changes) * 1e3,
+        f"after {MANY} ms": median(of_many) * 1e3,
         "its snapshot ms": median(snapshots) * 1e3,
         "loop s": loop,
         "loop / change x": loop / median(changes),

@@ -19,13 +19,13 @@ from slack.cli.inputs import (
 from slack.cli.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.planner.explain import Explanation, Room
+    from slack.planner.explain import Explanation
 
 
 def explain(
     workload: Annotated[str, typer.Argument(help="deploy/api, sts/db, job/x, cronjob/x, pod/x", metavar="KIND/NAME")],
     name: Annotated[
-        str | None, typer.Argument(help="As in: explain deploy api", metavar="[NAME]", show_default=False)
+        str | None, typer.Argument(help="As in: explain deploy api", metavar="NAME", show_default=False)
     ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workload.")] = "default",
     filename: PolicyFiles = None,
@@ -69,7 +69,9 @@ def explain(
     if output == "json":
         typer.echo(json.dumps(_document(found), indent=2, ensure_ascii=False))
     else:
-        typer.echo("\n".join(_lines(found)))
+        from slack.planner.explain_text import lines
+
+        typer.echo("\n".join(lines(found)))
 
 
 def _document(found: "Explanation") -> dict[str, Any]:
@@ -96,34 +98,3 @@ def _document(found: "Explanation") -> dict[str, Any]:
         "reasons": list(found.reasons),
         "warnings": list(found.warnings),
     }
-
-
-def _lines(found: "Explanation") -> list[str]:
-    from slack.cli.tables import resources_text
-
-    pods = "1 pod" if found.pods == 1 else f"{found.pods} pods"
-    lines = [f"{found.workload}: {pods}, {resources_text(found.requests)} each"]
-    for policy in dict.fromkeys(room.policy for room in found.rooms):
-        lines.append(f"  policy {policy} makes room for it:")
-        lines += [f"    {_room_line(room)}" for room in found.rooms if room.policy == policy]
-    if not found.rooms:
-        lines.append("  no room is kept for it")
-    elif found.ready:
-        lines.append("  its next pod starts there at once")
-    elif not any(room.bound or room.pending for room in found.rooms):
-        lines.append("  none of it stands yet; the operator would make it")
-    lines += [f"  because {reason}" for reason in found.reasons]
-    lines += [f"  but {warning}" for warning in found.warnings]
-    return lines
-
-
-def _room_line(room: "Room") -> str:
-    from slack.cli.tables import resources_text
-    from slack.planner.explain import shown_nodes
-
-    line = f"{room.count} x {room.shape} ({room.role}), {resources_text(room.requests)} each"
-    if room.bound:
-        line += f"; {room.bound} on {shown_nodes(room)}"
-    if room.pending:
-        line += f"; {room.pending} pending"
-    return line

@@ -1,15 +1,15 @@
 """Plans as people read them. Colours and boxes only where a terminal shows them; nothing is decided here."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slack.cluster.quantity import format_cpu, format_quantity
 from slack.cluster.snapshot import IntArray
+from slack.planner.explain_text import resources_text
 from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
 
 if TYPE_CHECKING:
@@ -34,12 +34,6 @@ def console() -> Console:
     return Console(file=sys.stdout, width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=False)
 
 
-def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return amounts for reading: `500m cpu, 1.2Gi memory`; rounded, never for machines."""
-    texts = [f"{_readable(name, value)} {name}" for name, value in amounts if value]
-    return ", ".join(texts) or "no requests"
-
-
 def print_plan(plan: Plan, inputs: "Inputs") -> None:
     """Print every policy's plan."""
     out = console()
@@ -49,16 +43,6 @@ def print_plan(plan: Plan, inputs: "Inputs") -> None:
         if number:
             out.print()
         _policy(out, item)
-
-
-def _readable(name: str, value: int) -> str:
-    if name == "cpu":
-        return format_cpu(value) if value < 10_000 else f"{value / 1000:.1f}".removesuffix(".0")
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-            if value >= size:
-                return f"{value / size:.1f}".removesuffix(".0") + suffix
-    return format_quantity(name, value)
 
 
 def _vector(vector: IntArray, resources: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ items that no other covers. `Frequent` takes the best weight per cost until enou
 `Largest` is version 2's one box, which can need a node larger than any pod does (against R5); `None` is version 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,14 +61,13 @@ class Cover:
     """The weight that is enough to cover: what is there already stays while it reaches as much."""
 
 
-def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray, weight: FloatArray) -> Items:
-    """Group kinds into items.
+def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray) -> Items:
+    """Group kinds into items, which weigh nothing yet.
 
     Args:
         kinds: [K] rows of `Snapshot.kinds`.
         requests: [K, R] of these kinds.
         reach: [K, D] node classes of the domain that each may go to.
-        weight: [K]
     """
     classes, reach_id = distinct(reach)
     rows, item = distinct(np.concatenate([reach_id[:, None], requests], axis=1))
@@ -76,10 +75,15 @@ def make_items(kinds: IntArray, requests: IntArray, reach: BoolArray, weight: Fl
         vectors=rows[:, 1:],
         reach_id=rows[:, 0],
         reach=classes,
-        weight=np.bincount(item, weights=weight, minlength=len(rows)).astype(np.float64),
+        weight=np.zeros(len(rows)),
         kinds=kinds,
         kind_item=item,
     )
+
+
+def weighed(items: Items, weight: FloatArray) -> Items:
+    """Return the items with the weight [K] of their kinds."""
+    return replace(items, weight=np.bincount(items.kind_item, weights=weight, minlength=len(items)).astype(np.float64))
 
 
 def cover_matrix(items: Items) -> BoolArray:
@@ -111,28 +115,32 @@ class Terms:
     """[I] dominant share of an average node; finite."""
     feasible: BoolArray
     """[I] fits some empty eligible node (S3)."""
+    covers: BoolArray
+    """[I, I] as `cover_matrix` gives it; no rows for modes that do not choose among items."""
+    coverable: BoolArray
+    """[I] some feasible item makes room for it."""
     measure: IntArray
     """[R] the average node that costs are shares of."""
 
 
-def _drop_needless(chosen: set[int], items: Items, covers: BoolArray, terms: Terms, needed: float) -> set[int]:
+def _drop_needless(chosen: set[int], items: Items, terms: Terms, needed: float) -> set[int]:
     """Take out, the most costly first, what the goal does not need; best-weight-first overshoots sometimes."""
     for i in sorted(chosen, key=lambda i: (-terms.cost[i], i)):
         rest = sorted(chosen - {i})
-        if rest and items.weight[any_of(covers[rest])].sum() >= needed:
+        if rest and items.weight[any_of(terms.covers[rest])].sum() >= needed:
             chosen = chosen - {i}
     return chosen
 
 
-def goal_of(items: Items, covers: BoolArray, terms: Terms) -> float:
+def goal_of(items: Items, terms: Terms) -> float:
     """Return the weight that mode Frequent is to cover.
 
     What cannot be covered at any price is no part of the goal; it is named as uncovered all the same.
     """
-    return terms.goal * float(items.weight[any_of(covers[terms.feasible])].sum())
+    return terms.goal * float(items.weight[terms.coverable].sum())
 
 
-def frequent(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, ...], str]:
+def frequent(items: Items, terms: Terms) -> tuple[tuple[int, ...], str]:
     """Choose by weight per cost until the goal, the ceiling or maxShapes is reached.
 
     A candidate that covers chosen ones takes their place: its cost is what it adds. Ties go to the first item.
@@ -140,8 +148,9 @@ def frequent(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, 
     Returns:
         the chosen items and what stopped the choice early ('' when the goal is reached).
     """
+    covers = terms.covers
     payable = terms.feasible & within(items.vectors, terms.room)
-    needed = goal_of(items, covers, terms) - 1e-9
+    needed = goal_of(items, terms) - 1e-9
     chosen: set[int] = set()
     covered = np.zeros(len(items), dtype=bool)
     limit = ""
@@ -165,16 +174,16 @@ def frequent(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, 
         chosen = {i for i in chosen if not covers[best, i]} | {best}
         covered = any_of(covers[sorted(chosen)])
     if not limit:
-        chosen = _drop_needless(chosen, items, covers, terms, needed)
+        chosen = _drop_needless(chosen, items, terms, needed)
     return tuple(sorted(chosen)), limit
 
 
-def everything(items: Items, covers: BoolArray, terms: Terms) -> tuple[tuple[int, ...], str]:
+def everything(items: Items, terms: Terms) -> tuple[tuple[int, ...], str]:
     """Choose the whole frontier, the cheapest first as far as the ceiling allows."""
     chosen: list[int] = []
     spent = np.zeros(items.vectors.shape[1], dtype=np.int64)
     limit = ""
-    for i in sorted(frontier(covers, terms.feasible), key=lambda i: (terms.cost[i], i)):
+    for i in sorted(frontier(terms.covers, terms.feasible), key=lambda i: (terms.cost[i], i)):
         if within(spent + items.vectors[i], terms.room):
             chosen.append(i)
             spent = spent + items.vectors[i]
@@ -195,10 +204,9 @@ def choose(mode: CoverMode, items: Items, terms: Terms) -> Cover:
         # The box goes anywhere in the domain: it makes room for pods that may do so too.
         covered = np.all(items.reach, axis=1)[items.reach_id]
         return Cover((), box, covered, "", float(items.weight[covered].sum()))
-    covers = cover_matrix(items)
-    chosen, limit = (everything if mode is CoverMode.EVERYTHING else frequent)(items, covers, terms)
-    covered = any_of(covers[list(chosen)]) if chosen else nothing
+    chosen, limit = (everything if mode is CoverMode.EVERYTHING else frequent)(items, terms)
+    covered = any_of(terms.covers[list(chosen)]) if chosen else nothing
     reached = float(items.weight[covered].sum())
     if mode is CoverMode.FREQUENT:
-        reached = min(reached, goal_of(items, covers, terms))
+        reached = min(reached, goal_of(items, terms))
     return Cover(chosen, None, covered, limit, reached)

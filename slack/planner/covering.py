@@ -14,10 +14,11 @@ import numpy.typing as npt
 from slack.cluster.classes import Constraints, tolerates
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.capacity import dominant_share
-from slack.planner.cover import Cover, Items, Terms, choose
+from slack.planner.cover import Cover, FloatArray, Items, Terms, choose, cover_matrix
 from slack.planner.domain import Domain, conjunction
 from slack.planner.feasible import fit_matrix, fits, why_not
 from slack.planner.ground import Ground
+from slack.planner.kept import Kept
 from slack.planner.mirror import plain_tolerations
 from slack.planner.outcome import ExistingShape
 from slack.planner.policy import CoverMode, Policy
@@ -96,17 +97,19 @@ def shape_of(policy: Policy, vector: IntArray, constraints: Constraints, resourc
     )
 
 
-def _heaviest_first(snapshot: Snapshot) -> npt.NDArray[np.intp]:
-    """[K] all kinds, the heaviest first; sorted once for all shapes."""
-    return np.argsort(-np.maximum(snapshot.kinds.arrivals, snapshot.kinds.running), kind="stable")
+def _workloads(
+    snapshot: Snapshot, items: Items, covers: BoolArray, heaviest_first: npt.NDArray[np.intp]
+) -> tuple[str, ...]:
+    """Return the workloads of the items of a mask, those with the heaviest kind first; not all are even looked at.
 
-
-def _workloads(snapshot: Snapshot, kinds: IntArray, heaviest_first: npt.NDArray[np.intp]) -> tuple[str, ...]:
-    """Return the workloads of these kinds, those with the heaviest kind first; not all are even looked at."""
-    of_these = np.zeros(len(snapshot.kinds), dtype=bool)
-    of_these[kinds] = True
+    Args:
+        snapshot: the cluster.
+        items: of the domain.
+        covers: [I] which items.
+        heaviest_first: [K] the order of their kinds.
+    """
     names: dict[str, None] = {}
-    for k in heaviest_first[of_these[heaviest_first]]:
+    for k in items.kinds[heaviest_first[covers[items.kind_item[heaviest_first]]]]:
         names[str(snapshot.kinds.workloads[k])] = None
         if len(names) == _LISTED:
             break
@@ -197,15 +200,47 @@ def _settle(
     return list(kept.values()), False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chances:
+    """What items, nodes and constraints decide, whatever the items weigh."""
+
+    constraints: tuple[Constraints, ...]
+    """[Q] what leads to each reach class."""
+    feasible: BoolArray
+    cost: FloatArray
+    covers: BoolArray
+    coverable: BoolArray
+
+
+def _chances(snapshot: Snapshot, domain: Domain, items: Items, ground: Ground) -> _Chances:
+    constraints = reach_constraints(snapshot, domain, items, ground)
+    feasible = np.zeros(len(items), dtype=bool)
+    for q, where in enumerate(constraints):
+        of_class = items.reach_id == q
+        feasible[of_class] = fit_matrix(ground.room, items.vectors[of_class], ground.footing(where).rows)
+    cost = dominant_share(items.vectors, ground.average) if len(items) else np.zeros(0)
+    chooses = domain.policy.spec.cover.mode in (CoverMode.FREQUENT, CoverMode.EVERYTHING)
+    covers = cover_matrix(items) if chooses else np.zeros((0, len(items)), dtype=bool)
+    return _Chances(
+        constraints=constraints,
+        feasible=feasible,
+        cost=np.where(feasible, cost, 0.0),  # what fits nowhere is never chosen, and its cost may be infinite
+        covers=covers,
+        coverable=any_of(covers[feasible]) if chooses else np.zeros(len(items), dtype=bool),
+    )
+
+
 def cover_domain(
     snapshot: Snapshot,
     domain: Domain,
     items: Items,
+    heaviness: IntArray,
     ground: Ground,
     room: IntArray,
     existing: Sequence[ExistingShape],
     *,
     elapsed: bool,
+    kept: Kept,
 ) -> Covering:
     """Choose the covering placeholders, the ones that are there first.
 
@@ -213,24 +248,25 @@ def cover_domain(
         snapshot: the cluster.
         domain: the policy's part of it.
         items: its pods.
+        heaviness: [K] of their kinds, to name the heaviest ones.
         ground: its empty nodes.
         room: [R] ceiling less what mirrors take.
         existing: the policy's ReplicaSets that are not being retired.
         elapsed: a change has been due for the whole stabilisation window.
+        kept: of this domain.
     """
     spec, resources = domain.policy.spec, snapshot.resources
-    constraints = reach_constraints(snapshot, domain, items, ground)
-    feasible = np.zeros(len(items), dtype=bool)
-    for q, where in enumerate(constraints):
-        of_class = items.reach_id == q
-        feasible[of_class] = fit_matrix(ground.room, items.vectors[of_class], ground.footing(where).rows)
-    cost = dominant_share(items.vectors, ground.average) if len(items) else np.zeros(0)
+    made_of = (items.vectors, items.kinds, snapshot.kinds.constraint_id, snapshot.constraints, ground, domain)
+    chances = kept.of("chances", made_of, lambda: _chances(snapshot, domain, items, ground))
+    constraints, feasible = chances.constraints, chances.feasible
     terms = Terms(
         goal=spec.cover.coverage,
         max_shapes=spec.cover.max_shapes,
         room=room,
-        cost=np.where(feasible, cost, 0.0),  # what fits nowhere is never chosen, and its cost may be infinite
+        cost=chances.cost,
         feasible=feasible,
+        covers=chances.covers,
+        coverable=chances.coverable,
         measure=ground.average,
     )
     cover = choose(spec.cover.mode, items, terms)
@@ -252,12 +288,10 @@ def cover_domain(
         there = _Incumbents(existing, domain, items, ground, resources)
         chosen, due = _settle(domain.policy, items, terms, cover, fresh, there, elapsed)
     wanted, covered = [], np.zeros(len(items), dtype=bool)
-    heaviest_first = _heaviest_first(snapshot)
+    heaviest_first = np.argsort(-heaviness, kind="stable")  # once for all shapes
     for shape, vector in chosen:
         covers = _covered_by(items, ground.footing(shape.constraints).reach, vector)
-        kinds = items.kinds_of(covers)
         covered |= covers
-        wanted.append(
-            Wanted(shape, Role.COVER, 1, vector, _workloads(snapshot, kinds, heaviest_first), tuple(kinds.tolist()))
-        )
+        workloads = _workloads(snapshot, items, covers, heaviest_first)
+        wanted.append(Wanted(shape, Role.COVER, 1, vector, workloads, items.kinds_of(covers)))
     return Covering(tuple(wanted), replace(cover, covered=covered), constraints, feasible, due, infeasible)

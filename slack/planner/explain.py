@@ -14,6 +14,7 @@ from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Snapshot, Workload
 from slack.planner.demand import no_node_left
 from slack.planner.domain import Domain, divide
+from slack.planner.kept import Kept
 from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
 from slack.planner.policy import CoverMode, Policy
 from slack.planner.shape import Role, amounts
@@ -253,7 +254,7 @@ def _hindrances(
     kinds, spec = snapshot.kinds, domain.policy.spec
     ours = priorities.get(spec.priority_class_name, default_priority)
     # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
-    crowded = {} if mirrored else dict(no_node_left(snapshot, domain, np.array(rows, dtype=np.int64)))
+    crowded = {} if mirrored else dict(no_node_left(snapshot, domain, np.array(rows, dtype=np.int64), Kept()))
     found = []
     for row in rows:
         if not kinds.preempts[row]:

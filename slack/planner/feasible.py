@@ -10,8 +10,9 @@ import numpy as np
 
 from slack.cluster.classes import Constraints, NodeClass, admits, reason_against
 from slack.cluster.quantity import format_quantity
-from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.domain import Domain
+from slack.planner.kept import Kept
 from slack.planner.vectors import any_of, distinct, holds, within
 
 
@@ -28,6 +29,20 @@ class Room:
     class_id: IntArray
     """[M] row in `classes`."""
     classes: tuple[NodeClass, ...]
+
+
+def empty_nodes(snapshot: Snapshot, eligible: BoolArray, kept: Kept) -> tuple[object, ...]:
+    """Return all of a snapshot that `room_of` reads; the same objects while nothing of these nodes changes."""
+    nodes = snapshot.nodes
+    columns: dict[str, IntArray | IndexArray] = {
+        "allocatable": nodes.allocatable,
+        "daemon": nodes.daemon,
+        "max_pods": nodes.max_pods,
+        "daemon_count": nodes.daemon_count,
+        "class_id": nodes.class_id,
+    }
+    rows = [kept.same(f"empty nodes' {name}", column[eligible]) for name, column in columns.items()]
+    return (*rows, snapshot.node_classes, snapshot.resources)
 
 
 def room_of(snapshot: Snapshot, domain: Domain) -> Room:

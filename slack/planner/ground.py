@@ -10,6 +10,8 @@ from slack.planner.capacity import average_node
 from slack.planner.domain import Domain
 from slack.planner.feasible import Room, allowed, fits, room_of
 
+_MOST_FOOTINGS = 1000
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Footing:
@@ -45,6 +47,8 @@ class Ground:
         """Return where placeholders with these constraints could stand."""
         found = self.footings.get(constraints)
         if found is None:
+            if len(self.footings) >= _MOST_FOOTINGS:
+                self.footings.clear()  # a ground may last for days, and the constraints of shapes do not
             found = self.footings[constraints] = Footing(
                 reach=np.array([admits(constraints, node_class) for node_class in self.classes], dtype=bool),
                 rows=allowed(self.room, constraints),

@@ -3,7 +3,7 @@
 The ReplicaSet controller takes pending pods before any other; this is the order among the bound ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,7 +48,13 @@ def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: Int
     return gone
 
 
-def pushed_out(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeholder, ...]:
+def overcommitted(snapshot: Snapshot) -> IntArray:
+    """Return the rows of nodes with placeholders whose requests exceed what they have."""
+    nodes = snapshot.nodes
+    return np.flatnonzero((nodes.free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
+
+
+def pushed_out(snapshot: Snapshot, vectors: Mapping[str, IntArray], over: IntArray) -> tuple[Placeholder, ...]:
     """S2 step 1: placeholders on nodes whose requests exceed what they have, as few as suffice, the cheapest first.
 
     The scheduler never overcommits a node; static pods, in-place resizes and a shrunk allocatable do.
@@ -56,10 +62,9 @@ def pushed_out(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeh
     Args:
         snapshot: the cluster.
         vectors: [R] of every placeholder shape by name.
+        over: as `overcommitted` gives it.
     """
     nodes = snapshot.nodes
-    free = nodes.free
-    over = np.flatnonzero((free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
     standing: dict[int, list[Placeholder]] = {int(row): [] for row in over}
     for pod in snapshot.placeholders if len(over) else ():
         if pod.node in standing and pod.shape in vectors:
@@ -69,6 +74,7 @@ def pushed_out(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeh
         if not pods:
             continue
         table = np.stack([vectors[p.shape] for p in pods])
-        names = set(_as_few_as_suffice(pods, table, -free[row], nodes.allocatable[row]))
+        excess = nodes.real[row] + nodes.daemon[row] + nodes.placeholders[row] - nodes.allocatable[row]
+        names = set(_as_few_as_suffice(pods, table, excess, nodes.allocatable[row]))
         found.extend(p for p in pods if p.name in names)
     return tuple(found)

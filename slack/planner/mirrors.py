@@ -13,7 +13,8 @@ from slack.cluster.classes import admits
 from slack.cluster.snapshot import BoolArray, Snapshot, Workload
 from slack.planner.capacity import ceiling_of
 from slack.planner.domain import Domain
-from slack.planner.feasible import Room, allowed, fits, room_of, why_not
+from slack.planner.feasible import Room, allowed, empty_nodes, fits, room_of, why_not
+from slack.planner.kept import Kept
 from slack.planner.mirror import (
     HOSTNAME,
     Reservation,
@@ -52,10 +53,12 @@ class _Home:
     """Of the nodes that it selects, tainted ones too."""
 
 
-def _home_of(snapshot: Snapshot, domain: Domain) -> _Home:
+def _home_of(snapshot: Snapshot, domain: Domain, kept: Kept) -> _Home:
     nodes = snapshot.nodes
     ready = domain.owned[nodes.class_id] & nodes.ready & nodes.schedulable
-    return _Home(domain, room_of(snapshot, replace(domain, eligible=ready)))
+    own = kept.part("home")
+    made_of = (*empty_nodes(snapshot, ready, own), nodes.ready, nodes.schedulable, domain)
+    return own.of("home", made_of, lambda: _Home(domain, room_of(snapshot, replace(domain, eligible=ready))))
 
 
 def _places(snapshot: Snapshot, domain: Domain, reservation: Reservation, rows: Sequence[int], key: str) -> int:
@@ -88,7 +91,9 @@ def _mirror(
         if key != HOSTNAME and (places := _places(snapshot, domain, reservation, rows, key)) < count:
             count = places
             reason = f"its anti-affinity over {key} leaves {places} places for the {reservation.count} that it reserves"
-    return Wanted(shape, Role.MIRROR, count, vector, (str(reservation.workload),), tuple(rows)), reason
+    return Wanted(
+        shape, Role.MIRROR, count, vector, (str(reservation.workload),), np.array(rows, dtype=np.int64)
+    ), reason
 
 
 def _choose_home(homes: Sequence[_Home], reservation: Reservation) -> int | None:
@@ -103,7 +108,7 @@ def _choose_home(homes: Sequence[_Home], reservation: Reservation) -> int | None
     return None if best is None else -best[2]
 
 
-def mirror_all(snapshot: Snapshot, domains: Sequence[Domain]) -> tuple[tuple[Mirrors, ...], BoolArray]:
+def mirror_all(snapshot: Snapshot, domains: Sequence[Domain], kept: Kept) -> tuple[tuple[Mirrors, ...], BoolArray]:
     """Give every annotated workload to one policy.
 
     Returns:
@@ -114,7 +119,7 @@ def mirror_all(snapshot: Snapshot, domains: Sequence[Domain]) -> tuple[tuple[Mir
     reserved = reservations(snapshot)
     if not reserved or not domains:
         return mirrors, mirrored
-    homes = [_home_of(snapshot, domain) for domain in domains]
+    homes = [_home_of(snapshot, domain, kept.part(domain.policy.name)) for domain in domains]
     left = [ceiling_of(snapshot, domain.policy) for domain in domains]
     kinds_of: dict[Workload, list[int]] = {reservation.workload: [] for reservation in reserved}
     for k, workload in enumerate(snapshot.kinds.workloads):

@@ -4,9 +4,10 @@ A plan says what should be there now (`ShapePlan.replicas`) and what it is headi
 differ while slack shrinks, while one shape replaces another, and while an autoscaler refuses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.shape import Role, Shape
@@ -137,6 +138,34 @@ class Uncovered:
     reason: str
 
 
+class CoveredBy(Mapping[int, str]):
+    """Row in `Snapshot.kinds` -> name of the shape that makes room for it; put together when somebody asks."""
+
+    def __init__(self, rooms: Sequence[tuple[IntArray, str]], further: Mapping[int, str]) -> None:
+        """Take the rows of each shape, later ones before earlier ones, and single rows before these."""
+        self._rooms = rooms
+        self._further = further
+
+    @cached_property
+    def _whole(self) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for rows, name in self._rooms:
+            found.update(dict.fromkeys(rows.tolist(), name))
+        return found | dict(self._further)
+
+    def __getitem__(self, row: int) -> str:
+        """Return the name of the shape."""
+        return self._whole[row]
+
+    def __iter__(self) -> Iterator[int]:
+        """Go through the rows."""
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        """Return how many rows have room."""
+        return len(self._whole)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PolicyPlan:
     """The plan of one policy. Vectors follow the snapshot's `resources`."""
@@ -159,6 +188,10 @@ class PolicyPlan:
     """Names of bound placeholder pods that real pods leave no room for on their node (S2 step 1): delete them."""
     uncovered: tuple[Uncovered, ...]
     conditions: tuple[Condition, ...]
+    covered_share: float
+    """Share of the demand's weight that fits the room of one placeholder: what the condition Covered names.
+
+    1 where nothing asks to be covered, 0 where the policy may not plan."""
     covered_by: Mapping[int, str]
     """Row in `Snapshot.kinds` -> name of the shape that makes room for it."""
     dry_run: bool

@@ -6,14 +6,15 @@ import numpy as np
 
 from slack.cluster.snapshot import Snapshot
 from slack.planner.capacity import Size
-from slack.planner.cover import Items, make_items
+from slack.planner.cover import Items, make_items, weighed
 from slack.planner.covering import Covering, cover_domain
 from slack.planner.demand import Demand
 from slack.planner.domain import Domain
-from slack.planner.feasible import pinned_share, why_not
-from slack.planner.fill import PIN_PERCENT, make_bounds
+from slack.planner.feasible import empty_nodes, pinned_share, why_not
+from slack.planner.fill import PIN_PERCENT, Bounds, make_bounds
 from slack.planner.filling import fill_domain
 from slack.planner.ground import Ground, ground_of
+from slack.planner.kept import Kept
 from slack.planner.outcome import ExistingShape, Uncovered
 from slack.planner.policy import CoverMode
 from slack.planner.vectors import distinct
@@ -58,6 +59,8 @@ class Context:
     """Of this policy, those that are not being retired."""
     elapsed: frozenset[str]
     """Parts whose change has been due for the whole stabilisation window."""
+    kept: Kept
+    """Of this domain."""
 
 
 def _why_uncovered(
@@ -71,7 +74,8 @@ def _why_uncovered(
     infeasible: list[str] = []
     total = float(items.weight.sum()) or 1.0
     reasons: dict[int, str] = {}
-    for i in np.flatnonzero(~cover.covered).tolist():
+    missed = ~cover.covered
+    for i in np.flatnonzero(missed).tolist():
         if not covering.feasible[i]:
             reasons[i] = "it fits no empty node"
             if len(infeasible) < _NAMED_INFEASIBLE:
@@ -90,35 +94,64 @@ def _why_uncovered(
         else:
             share = items.weight[i] / total
             reasons[i] = f"rare: {share:.1%} of arrivals, beyond spec.cover.coverage {spec.cover.coverage:g}"
-    for k, i in zip(items.kinds.tolist(), items.kind_item.tolist(), strict=True):
-        if i in reasons:
-            uncovered.append(Uncovered(str(snapshot.kinds.workloads[k]), reasons[i]))
+    rows = np.flatnonzero(missed[items.kind_item])
+    for k, i in zip(items.kinds[rows].tolist(), items.kind_item[rows].tolist(), strict=True):
+        uncovered.append(Uncovered(str(snapshot.kinds.workloads[k]), reasons[i]))
     return uncovered, infeasible
 
 
 def plan_part(context: Context) -> PartPlan:
-    """Plan one domain that has at least one eligible node or template."""
-    snapshot, domain, demand = context.snapshot, context.domain, context.demand
+    """Plan one domain that has at least one eligible node or template; a plan that nothing has changed for is kept."""
+    snapshot, kept = context.snapshot, context.kept
+    nodes = empty_nodes(snapshot, context.domain.eligible, kept)
+    made_of = (
+        *nodes,
+        snapshot.constraints,
+        snapshot.kinds.constraint_id,
+        snapshot.kinds.workloads,
+        context.domain,
+        context.demand,
+        context.mirrors,
+        kept.same("size", context.size),
+        kept.same("existing", context.existing),
+        kept.same("elapsed", context.elapsed),
+    )
+    return kept.of("part", made_of, lambda: _plan_part(context, nodes))
+
+
+def _plan_part(context: Context, nodes: tuple[object, ...]) -> PartPlan:
+    snapshot, domain, demand, kept = context.snapshot, context.domain, context.demand, context.kept
     resources, width, size = snapshot.resources, len(snapshot.resources), context.size
-    ground = ground_of(snapshot, domain)
-    items = make_items(demand.rows, demand.requests, demand.reach, demand.weight)
+    ground = kept.of("ground", (*nodes, domain), lambda: ground_of(snapshot, domain))
+    grouped = kept.of(
+        "items",
+        (demand.rows, demand.requests, demand.reach),
+        lambda: make_items(demand.rows, demand.requests, demand.reach),
+    )
+    items = weighed(grouped, demand.weight)
     mirrored = room_in(context.mirrors, width)
     covering = cover_domain(
         snapshot,
         domain,
         items,
+        demand.heaviness,
         ground,
         size.ceiling - mirrored,
         context.existing,
         elapsed="cover" in context.elapsed,
+        kept=kept,
     )
-    # S6 knows pods that can run somewhere: a chunk like one that fits nowhere would fit nowhere.
-    pods, _ = distinct(items.vectors[covering.feasible])
+
+    def bound() -> Bounds:
+        # S6 knows pods that can run somewhere: a chunk like one that fits nowhere would fit nowhere.
+        pods, _ = distinct(items.vectors[covering.feasible])
+        return make_bounds(ground.allocatable, ground.average, pods, domain.policy.spec.granularity)
+
     filling = fill_domain(
         domain,
         size,
         mirrored + room_in(covering.wanted, width),
-        make_bounds(ground.allocatable, ground.average, pods, domain.policy.spec.granularity),
+        kept.of("bounds", (items.vectors, covering.feasible, ground, domain), bound),
         ground,
         context.existing,
         resources,

@@ -17,12 +17,14 @@ from slack.planner.capacity import ceiling_of
 from slack.planner.conditions import Findings, conditions, total_of
 from slack.planner.demand import pending_shares
 from slack.planner.domain import Domain, divide
-from slack.planner.leaving import pushed_out, victims
+from slack.planner.kept import Kept
+from slack.planner.leaving import overcommitted, pushed_out, victims
 from slack.planner.manifests import PRIORITY, replica_set_name
 from slack.planner.mirrors import Mirrors, mirror_all
 from slack.planner.outcome import (
     AutoscalerWord,
     Change,
+    CoveredBy,
     ExistingShape,
     Memory,
     Plan,
@@ -54,6 +56,8 @@ class _Inputs:
     mirrored: BoolArray
     placeholders: Mapping[str, Sequence[Placeholder]]
     """By policy."""
+    overcommitted: IntArray
+    kept: Kept
 
 
 def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
@@ -136,6 +140,7 @@ def _plan_policy(
             priority=priority,
             default_rate=inputs.default_rate,
             now=inputs.now,
+            kept=inputs.kept.part(policy.name),
         )
         parts, due = plan_parts(request)
         scene = Scene(
@@ -155,6 +160,7 @@ def _plan_policy(
     desired = sum((part.size.desired for part in parts), np.zeros(width, dtype=np.int64))
     planned = total_of([(s.count, vectors[s.shape.name]) for s in heading], width)
     uncovered = _unique([*mirrors.uncovered, *(u for part in parts for u in part.uncovered)])
+    covered_share = 0.0 if blocked else min((part.covered_share for part in parts), default=1.0)
     notes = [part.note for part in parts] + ([] if blocked else [unzoned(snapshot, domain)])
     found = conditions(
         Findings(
@@ -166,7 +172,7 @@ def _plan_policy(
             reserved=reserved,
             wanted=sum(s.count for s in heading),
             bound=sum(min(s.bound, s.count) for s in heading),
-            covered_share=min((part.covered_share for part in parts), default=1.0),
+            covered_share=covered_share,
             coverage=_coverage(policy),
             uncovered=len(uncovered),
             infeasible=(*mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
@@ -189,10 +195,11 @@ def _plan_policy(
         planned=planned,
         reserved=reserved,
         shapes=shapes,
-        pushed_out=() if blocked else tuple(p.name for p in pushed_out(snapshot, vectors) if p.policy == policy.name),
+        pushed_out=() if blocked else _pushed_out(inputs, vectors, policy.name),
         uncovered=uncovered,
         conditions=found,
-        covered_by=_covered_by(parts) | mirrors.covers,
+        covered_share=covered_share,
+        covered_by=_covered_by(parts, mirrors.covers),
         dry_run=spec.dry_run,
         act=not blocked and not spec.dry_run,
         burst_chunks=chunks,
@@ -201,12 +208,13 @@ def _plan_policy(
     return plan, PolicyMemory(counts=counts, cheaper_since=due, holds=patience.holds)
 
 
-def _covered_by(parts: Iterable[PartPlan]) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for part in parts:
-        for one in part.wanted:
-            found.update(dict.fromkeys(one.kinds, one.shape.name))
-    return found
+def _pushed_out(inputs: _Inputs, vectors: Mapping[str, IntArray], policy: str) -> tuple[str, ...]:
+    found = pushed_out(inputs.snapshot, vectors, inputs.overcommitted)
+    return tuple(pod.name for pod in found if pod.policy == policy)
+
+
+def _covered_by(parts: Iterable[PartPlan], mirrors: Mapping[int, str]) -> CoveredBy:
+    return CoveredBy([(one.kinds, one.shape.name) for part in parts for one in part.wanted], mirrors)
 
 
 def _rate(policy: Policy, default_rate: float) -> float:
@@ -225,6 +233,20 @@ def _unique(uncovered: Iterable[Uncovered]) -> tuple[Uncovered, ...]:
     return tuple(sorted({u.pod: u for u in reversed(list(uncovered))}.values(), key=lambda u: u.pod))
 
 
+def _domains(snapshot: Snapshot, policies: Sequence[Policy], kept: Kept) -> tuple[Domain, ...]:
+    nodes = snapshot.nodes
+    made_of = (
+        *policies,
+        nodes.names,
+        nodes.class_id,
+        nodes.ready,
+        nodes.schedulable,
+        snapshot.node_classes,
+        snapshot.resources,
+    )
+    return kept.of("domains", made_of, lambda: divide(snapshot, policies))
+
+
 def plan(
     snapshot: Snapshot,
     policies: Sequence[Policy],
@@ -235,6 +257,7 @@ def plan(
     memory: Memory = MappingProxyType({}),
     default_rate: float = DEFAULT_RATE,
     priorities: Mapping[str, int] | None = None,
+    kept: Kept | None = None,
 ) -> Plan:
     """Work out what placeholders should be there.
 
@@ -247,6 +270,7 @@ def plan(
         memory: what the previous plan returned; an empty one after a restart only makes shrinking wait anew.
         default_rate: --extra-capacity-min-rate (S5), for policies that name no rate.
         priorities: values of PriorityClasses by name; -10 for one that is not known.
+        kept: what previous plans have worked out, for speed only: the plan is the same without it.
 
     Raises:
         ValueError: when two policies have the same name.
@@ -254,11 +278,12 @@ def plan(
     if len({policy.name for policy in policies}) < len(policies):
         raise ValueError("two policies have the same name")
     priorities = priorities or {}
-    snapshot = widened(snapshot, named(policies, existing))
-    domains = divide(snapshot, policies)
-    pending = pending_shares(snapshot, domains)
+    kept = Kept() if kept is None else kept
+    snapshot = kept.shared(widened(snapshot, named(policies, existing)))
+    domains = _domains(snapshot, policies, kept)
+    pending = pending_shares(snapshot, domains, kept)
     values = [priorities.get(policy.spec.priority_class_name, PRIORITY) for policy in policies]
-    mirrors, mirrored = mirror_all(snapshot, domains)
+    mirrors, mirrored = mirror_all(snapshot, domains, kept)
     placeholders: dict[str, list[Placeholder]] = {}
     for pod in snapshot.placeholders:
         placeholders.setdefault(pod.policy, []).append(pod)
@@ -269,6 +294,8 @@ def plan(
         words={word.replica_set: word for word in sorted(words, key=lambda w: w.seen_seconds)},
         mirrored=mirrored,
         placeholders=placeholders,
+        overcommitted=overcommitted(snapshot),
+        kept=kept,
     )
     items, remembered = [], {}
     for i, policy in enumerate(policies):
@@ -282,6 +309,7 @@ def plan(
             values[i],
         )
         items.append(item)
+    kept.end()
     return Plan(tuple(items), remembered)
 
 

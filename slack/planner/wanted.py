@@ -1,7 +1,7 @@
 """One shape that a policy should have, with its count: what cover, fill and mirrors all come to."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Wanted:
     vector: IntArray
     """[R]"""
     workloads: tuple[str, ...] = ()
-    kinds: tuple[int, ...] = ()
+    kinds: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Rows of `Snapshot.kinds` that it makes room for."""
 
 
@@ -38,6 +38,6 @@ def merged(wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
         name = w.shape.name
         if name in found:
             first = found[name]
-            w = replace(first, count=first.count + w.count, kinds=tuple(sorted({*first.kinds, *w.kinds})))
+            w = replace(first, count=first.count + w.count, kinds=np.union1d(first.kinds, w.kinds))
         found[name] = w
     return tuple(found.values())

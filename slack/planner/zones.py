@@ -4,15 +4,16 @@ A zone that has no eligible node now (all of them not ready, say) is left as it 
 a minute, and the other zones have their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.capacity import Size, base_of, size_of
-from slack.planner.demand import demand_of, domain_reach
+from slack.planner.demand import demand_of, kinds_reach
 from slack.planner.domain import ZONE, Domain, by_zone
+from slack.planner.kept import Kept
 from slack.planner.mirrors import zone_of
 from slack.planner.outcome import ExistingShape, PolicyMemory
 from slack.planner.part import Context, PartPlan, plan_part
@@ -39,6 +40,12 @@ class Request:
     priority: int
     default_rate: float
     now: float
+    kept: Kept
+    """Of this policy."""
+
+    def kept_of(self, zone: str) -> Kept:
+        """Return what is kept for a zone; of a domain that is not split, it is the policy's."""
+        return self.kept.part(zone) if zone else self.kept
 
 
 def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
@@ -48,11 +55,13 @@ def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
         the parts, and by part and zone since when a change has been due.
     """
     snapshot, domain, memory = request.snapshot, request.domain, request.memory
-    zones = dict(by_zone(snapshot, domain))
+    zones = request.kept.of(
+        "zones", (domain, snapshot.node_classes, snapshot.nodes.class_id), lambda: dict(by_zone(snapshot, domain))
+    )
     delay = domain.policy.spec.stabilization.shrink_delay.total_seconds()
     homes = [next(iter(zones)) if len(zones) == 1 else zone_of(m, zones, snapshot) for m in request.mirrors]
     adrift = [m for m, home in zip(request.mirrors, homes, strict=True) if home is None]
-    waiting = _waiting(request, list(zones.values()))
+    waiting = _waiting(request, zones)
     kept = tuple(there for there in request.existing if not there.retiring)
     parts, due = [], {}
     for number, (zone, part) in enumerate(zones.items()):
@@ -69,15 +78,17 @@ def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
             parts.append(_as_it_is(snapshot, zone, size, kept))
             continue
         since = {name: memory.cheaper_since.get(f"{name}/{zone}", request.now) for name in ("cover", "fill")}
+        own = request.kept_of(zone)
         found = plan_part(
             Context(
                 snapshot=snapshot,
                 domain=part,
                 size=size,
-                demand=demand_of(snapshot, part, priority=request.priority, mirrored=request.mirrored),
+                demand=demand_of(snapshot, part, priority=request.priority, mirrored=request.mirrored, kept=own),
                 mirrors=tuple(m for m, home in zip(request.mirrors, homes, strict=True) if home == zone),
                 existing=kept,
                 elapsed=frozenset(name for name, at in since.items() if request.now - at >= delay),
+                kept=own,
             )
         )
         parts.append(found)
@@ -85,14 +96,14 @@ def plan_parts(request: Request) -> tuple[list[PartPlan], dict[str, float]]:
     return parts, due
 
 
-def _waiting(request: Request, zones: Sequence[Domain]) -> IntArray:
+def _waiting(request: Request, zones: Mapping[str, Domain]) -> IntArray:
     """[Z, R] what pending pods add to each zone's base: they are divided among the zones that they could go to."""
     snapshot, rows = request.snapshot, request.pending
     shares = np.zeros((len(zones), len(snapshot.resources)), dtype=np.int64)
     if not len(rows) or request.domain.policy.spec.extra_capacity.base is not Base.REQUESTED:
         return shares
     kinds = snapshot.kinds
-    can = np.stack([domain_reach(snapshot, part)[kinds.constraint_id[rows]].any(axis=1) for part in zones])
+    can = np.stack([kinds_reach(snapshot, part, request.kept_of(zone))[1][rows] for zone, part in zones.items()])
     can[0] |= ~can.any(axis=0)  # to no zone: they count all the same
     total = kinds.pending[rows, None] * kinds.requests[rows]
     ways = can.sum(axis=0)[:, None]

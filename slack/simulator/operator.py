@@ -4,6 +4,7 @@ As slack_operator.loop and .decide, without the API between: victims get a delet
 one step; lowering comes before raising. Words are what the modelled autoscaler said of the placeholders' kinds.
 """
 
+from slack.planner.kept import Kept
 from slack.planner.manifests import PRIORITY, replica_set_name
 from slack.planner.outcome import Answer, AutoscalerWord, ExistingShape, Memory, PolicyPlan, ShapePlan
 from slack.planner.plan import plan
@@ -51,6 +52,7 @@ class Operator:
         self._existing: dict[int, ExistingShape] = {}
         self._words: dict[int, AutoscalerWord] = {}
         self._memory: Memory = {}
+        self._kept = Kept()
         self._planned_at = (0, 0)
         self._last = -1.0
         self._seen: tuple[int, ...] = ()
@@ -106,6 +108,7 @@ class Operator:
             memory=self._memory,
             default_rate=self._settings.default_rate,
             priorities=self._priorities,
+            kept=self._kept,
         )
         self._memory = result.memory
         self._meter.count("plans", now)

@@ -169,11 +169,11 @@ def test_a_shape_larger_than_its_pods_is_replaced_after_the_window(mode: str) ->
 
 def test_items_are_distinct_requests_within_a_reach_class_and_nothing_more() -> None:
     """R1-1: ten times the workloads of the same sizes are the same work."""
-    from slack.planner.cover import cover_matrix, frontier, make_items
+    from slack.planner.cover import cover_matrix, frontier, make_items, weighed
 
     requests = np.array([[1, 2], [2, 1], [1, 1], [1, 2]] * 10)
     reach = np.array([[True, False], [True, True], [True, True], [True, False]] * 10)
-    items = make_items(np.arange(40), requests, reach, np.ones(40))
+    items = weighed(make_items(np.arange(40), requests, reach), np.ones(40))
     assert (len(items), items.weight.tolist()) == (3, [20.0, 10.0, 10.0])
     assert items.kinds_of(np.array([True, False, False])).tolist() == [k for k in range(40) if k % 4 in (0, 3)]
     assert len(frontier(cover_matrix(items), np.ones(3, dtype=bool))) == 2

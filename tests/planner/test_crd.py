@@ -42,8 +42,10 @@ def test_it_is_cluster_scoped_with_a_status_subresource_and_the_promised_columns
     assert crd()["spec"]["scope"] == "Cluster"
     assert crd()["spec"]["names"]["shortNames"] == ["slp"]
     assert version()["subresources"] == {"status": {}}
-    columns = [column["name"] for column in version()["additionalPrinterColumns"]]
-    assert columns == ["READY", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
+    columns = {column["name"]: column.get("priority", 0) for column in version()["additionalPrinterColumns"]}
+    shown = [name for name, priority in columns.items() if priority == 0]
+    assert shown == ["READY", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
+    assert set(columns) - set(shown) == {"NODES", "COVERED", "BURST", "DISPLACED", "REASON"}
 
 
 def test_every_printed_column_is_a_field_of_the_status_schema() -> None:
@@ -124,3 +126,16 @@ def test_the_quantity_pattern_refuses_what_the_model_refuses(text: str) -> None:
 def test_the_examples_are_valid() -> None:
     documents = list(yaml.safe_load_all((ROOT / "examples" / "slackpolicy.yaml").read_text()))
     assert [parse_policy(one, source="example").name for one in documents] == ["web", "batch"]
+
+
+def test_every_field_has_a_text_for_kubectl_explain() -> None:
+    schema = version()["schema"]["openAPIV3Schema"]
+    silent = [
+        path
+        for path, node in nodes(schema, "slackpolicy")
+        if "description" not in node and not path.endswith("[]") and path != "slackpolicy.metadata"
+    ]
+    assert silent == []
+    assert not any(
+        re.search(r"\b[SR][0-9]+\b", node.get("description", "")) for _, node in nodes(schema, "slackpolicy")
+    )

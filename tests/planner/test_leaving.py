@@ -1,6 +1,7 @@
 """Which placeholders go first (R3), and which an overcommitted node loses (S2 step 1)."""
 
-from slack.planner.leaving import pushed_out, victims
+from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.planner.leaving import overcommitted, pushed_out, victims
 from slack.planner.outcome import ExistingShape
 from slack.planner.plan import plan
 from slack.planner.shape import Role, Shape
@@ -13,6 +14,10 @@ CANDIDATE = {"key": "DeletionCandidateOfClusterAutoscaler", "value": "1", "effec
 
 def held(name: str, at: str, cpu: str = "500m", shape: Shape = SHAPE) -> dict[str, object]:
     return placeholder(name, cpu, "1Gi", shape=shape.name, node=at)
+
+
+def pushed(snapshot: Snapshot, vectors: dict[str, IntArray]) -> tuple[Placeholder, ...]:
+    return pushed_out(snapshot, vectors, overcommitted(snapshot))
 
 
 def test_nodes_should_leave_whole() -> None:
@@ -67,12 +72,12 @@ def test_an_overcommitted_node_loses_as_few_as_suffice_the_cheapest_first() -> N
         placeholder("stranger", "0", "1Gi", node="n", shape="unknown"),
     ]
     vectors = {s.name: s.vector(("cpu", "memory")) for s in (small, SHAPE, large)}
-    assert [p.name for p in pushed_out(snapshot_of(*objects), vectors)] == ["large"]  # 800m too much: one that suffices
+    assert [p.name for p in pushed(snapshot_of(*objects), vectors)] == ["large"]  # 800m too much: one that suffices
     more = [*objects, *replicas(1, "web", "1", "1Gi", node="n")]
-    assert [p.name for p in pushed_out(snapshot_of(*more), vectors)] == ["large"]
+    assert [p.name for p in pushed(snapshot_of(*more), vectors)] == ["large"]
     full = [*more, *replicas(1, "big", "1", "1Gi", node="n")]
-    assert sorted(p.name for p in pushed_out(snapshot_of(*full), vectors)) == ["large", "middle", "small"]
-    assert pushed_out(snapshot_of(*objects[:2], held("fits", "n")), vectors) == ()
+    assert sorted(p.name for p in pushed(snapshot_of(*full), vectors)) == ["large", "middle", "small"]
+    assert pushed(snapshot_of(*objects[:2], held("fits", "n")), vectors) == ()
 
 
 def test_what_no_placeholder_can_mend_pushes_none_out() -> None:
@@ -82,5 +87,5 @@ def test_what_no_placeholder_can_mend_pushes_none_out() -> None:
         *replicas(1, "api", "1", "20Gi", node="n"),
         placeholder("p", "500m", "0", shape=only_cpu.name, node="n"),
     ]
-    assert pushed_out(snapshot_of(*objects), {only_cpu.name: only_cpu.vector(("cpu", "memory"))}) == ()
-    assert pushed_out(snapshot_of(*objects), {}) == ()
+    assert pushed(snapshot_of(*objects), {only_cpu.name: only_cpu.vector(("cpu", "memory"))}) == ()
+    assert pushed(snapshot_of(*objects), {}) == ()

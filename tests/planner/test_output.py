@@ -30,6 +30,7 @@ def the_plan() -> Plan:
                 pushed_out=(),
                 uncovered=(Uncovered("db/pg-0", "excluded by annotation"),),
                 conditions=(Condition(ConditionType.FEASIBLE, True, "EveryShapeFits", "every shape fits a node"),),
+                covered_share=1.0,
                 covered_by={},
                 dry_run=False,
                 act=True,

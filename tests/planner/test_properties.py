@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from slack.planner.kept import Kept
 from slack.planner.outcome import ConditionType, PolicyPlan
 from slack.planner.policy import CoverMode, Policy, PolicySpec
 from slack.planner.shape import Role
@@ -294,8 +295,9 @@ def test_the_work_does_not_grow_with_pods(world: World) -> None:
             world.add_pods(pod.owner, 9, pod.cpu, pod.memory // MI, selector=pod.selector)
         snapshot = world.snapshot()
         domain = divide(snapshot, world.policies)[0]
-        demand = demand_of(snapshot, domain, priority=-10, mirrored=np.zeros(len(snapshot.kinds), dtype=bool))
-        items = make_items(demand.rows, demand.requests, demand.reach, demand.weight)
+        mirrored = np.zeros(len(snapshot.kinds), dtype=bool)
+        demand = demand_of(snapshot, domain, priority=-10, mirrored=mirrored, kept=Kept())
+        items = make_items(demand.rows, demand.requests, demand.reach)
         rows.append((len(snapshot.kinds), len(demand.rows), len(items)))
     assert rows[0] == rows[1]
 
