@@ -110,7 +110,7 @@ class Actuator:
                 problems.append(f"{_subject(action)}: {text}")
                 if isinstance(action, Apply):
                     self._refuse(action, problems[-1])
-                log.warning("write refused: %s", error, extra=fields(policy=policy))
+                log.warning("write refused: %s", error, extra=fields(policy=policy, object=_subject(action)))
         return tuple(problems)
 
     def _do(self, policy: str, action: Action) -> None:
@@ -122,11 +122,12 @@ class Actuator:
             case DeleteSet():
                 self._expectations.expect(action.name, MANY, self._clock())
                 self._writer.delete(self._path("apps/v1", "replicasets", action.name), uid=action.uid)
-                log.info("deleted ReplicaSet %s: %s", action.name, action.why, extra=fields(policy=policy))
+                log.info("ReplicaSet deleted", extra=fields(policy=policy, name=action.name, why=action.why))
             case DeletePod():
                 self._expectations.push_out(action.uid)
                 self._writer.delete(self._path("v1", "pods", action.name), uid=action.uid)
-                log.info("pushed out %s: real pods need its node", action.name, extra=fields(policy=policy))
+                why = "real pods leave it no room on its node"
+                log.info("placeholder pushed out", extra=fields(policy=policy, name=action.name, why=why))
 
     def _refusal(self, action: Apply) -> str:
         """Why the same apply was refused a moment ago; asking again every ten seconds would change nothing."""
@@ -163,18 +164,17 @@ class Actuator:
         path = self._path("apps/v1", "replicasets", action.name)
         answer = self._writer.apply(path, action.manifest, force=action.force)
         self._applied[action.name] = (int(answer.get("metadata", {}).get("generation") or 0), self._clock())
-        if action.force:
-            log.warning(
-                "ReplicaSet %s: its template had been changed; put right", action.name, extra=fields(policy=policy)
-            )
-            return
-        log.info(
-            "ReplicaSet %s: %s -> %d placeholders",
-            action.name,
-            "none" if action.before is None else action.before,
-            action.after,
-            extra=fields(policy=policy),
+        said = fields(
+            policy=policy, shape=action.shape, **{"from": action.before or 0, "to": action.after}, why=action.why
         )
+        if action.force:
+            log.warning("ReplicaSet put right", extra=said)
+        elif action.before is None:
+            log.info("ReplicaSet created", extra=said)
+        elif action.before == action.after:
+            log.info("ReplicaSet rewritten", extra=said)
+        else:
+            log.info("ReplicaSet %s", "raised" if action.after > action.before else "lowered", extra=said)
 
     def _set_cost(self, action: SetCost) -> None:
         if action.cost is not None:

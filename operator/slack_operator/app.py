@@ -5,6 +5,7 @@ policies, Events, lease, reflectors, exit 0. A lost lease closes the gate that e
 with exit code 1: starting anew is simpler to trust than leading again.
 """
 
+import gc
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from slack.kube.apply import Writer
@@ -38,6 +40,9 @@ from slack_operator.rescue import Rescuer
 from slack_operator.view import View
 from slack_operator.wake import Wake
 from slack_operator.watches import Watches
+from slack_operator.web.guard import BadTokenFile, read_token
+from slack_operator.web.server import WebServer
+from slack_operator.web.state import About, Board
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +53,23 @@ HEALTHY_SECONDS = 120.0
 BAD_INPUT = 2
 
 
+class CannotListen(Exception):
+    """An address cannot be bound; the text names its flag."""
+
+    def __init__(self, setting: str, address: str, error: OSError) -> None:
+        super().__init__(f"{flag(setting)} {address}: cannot listen: {error.strerror or error}")
+
+
 class Operator:
     """All parts of one operator. `start` and `stop` belong to the main thread."""
 
     def __init__(
-        self, settings: OperatorSettings, connection: Connection, stopping: Stopping, metrics: Metrics
+        self,
+        settings: OperatorSettings,
+        connection: Connection,
+        stopping: Stopping,
+        metrics: Metrics,
+        web_token: str | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = metrics
@@ -79,6 +96,19 @@ class Operator:
             if settings.leader_elect
             else None
         )
+        self.web: WebServer | None = None
+        board: Board | None = None
+        if settings.web:
+            board = Board(
+                About(
+                    identity=self.identity,
+                    namespace=settings.namespace,
+                    operator_version=metadata.version("resource-slack"),
+                    interval_seconds=settings.interval_seconds,
+                    leader=self._leader,
+                )
+            )
+            self.web = WebServer(*settings.web_host_port, board=board, token=web_token)
         self.loop = Loop(
             view=self.view,
             watches=self.watches,
@@ -108,6 +138,7 @@ class Operator:
             namespace=settings.namespace,
             image=settings.image,
             default_rate=settings.extra_capacity_min_rate,
+            on_turn=board.show if board is not None else None,
         )
         self._loop_stop = threading.Event()
         self._loop_thread = threading.Thread(target=self.loop.run, args=(self._loop_stop,), name="loop", daemon=True)
@@ -134,8 +165,21 @@ class Operator:
         return self.watches.stale()
 
     def start(self) -> None:
-        """Start everything, as far as the view and the lease let it; returns early when the process is to end."""
-        self.health.start()
+        """Start everything, as far as the view and the lease let it; returns early when the process is to end.
+
+        Raises:
+            CannotListen: when an address cannot be bound.
+        """
+        try:
+            self.health.start()
+        except OSError as error:
+            raise CannotListen("listen", self.settings.listen, error) from None
+        if self.web is not None:
+            try:
+                self.web.start()
+            except OSError as error:
+                raise CannotListen("web_listen", self.settings.web_listen, error) from None
+            log.info("serving the web page", extra=fields(url=f"http://{self.settings.web_listen}"))
         self.watches.start()
         log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.health.port))
         said = ""
@@ -167,7 +211,13 @@ class Operator:
         if self._elector is not None:
             self._elector.stop()
         self.watches.stop()
+        if self.web is not None:
+            self.web.stop()
         self.health.stop()
+
+    def _leader(self) -> str:
+        """Who leads, as the lease has it; '' for nobody."""
+        return self.identity if self._elector is None else self._elector.holder
 
     def _lead(self) -> None:
         log.info("leading", extra=fields(identity=self.identity))
@@ -210,6 +260,11 @@ def run(settings: OperatorSettings) -> int:
         stopping.on_signals()
     metrics = Metrics()
     try:
+        web_token = read_token(settings.web_token_file) if settings.web and settings.web_token_file else None
+    except BadTokenFile as error:
+        log.error("%s: %s", flag("web_token_file"), error)
+        return BAD_INPUT
+    try:
         connection = connect(settings.kubeconfig, settings.context, on_request=metrics.on_request)
     except ConnectionFailed as error:
         log.error("%s", error)
@@ -221,11 +276,14 @@ def run(settings: OperatorSettings) -> int:
     except KubeError as error:
         log.error("cannot start: %s", error)
         return 1
-    operator = Operator(settings, connection, stopping, metrics)
+    operator = Operator(settings, connection, stopping, metrics, web_token)
+    # What the imports have made lives as long as the process: full collections need not walk it, while events wait.
+    gc.collect()
+    gc.freeze()
     try:
         operator.start()
-    except OSError as error:
-        log.error("%s %s: cannot listen: %s", flag("listen"), settings.listen, error.strerror or error)
+    except CannotListen as error:
+        log.error("%s", error)
         return BAD_INPUT
     stopping.wait()
     log.info("stopping: %s", stopping.reason)

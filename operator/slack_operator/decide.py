@@ -14,7 +14,7 @@ from typing import Any
 from slack.cluster.identity import deletion_cost
 from slack.cluster.requests import RequestError, effective_requests
 from slack.cluster.wire import OwnerReference, Pod, ReplicaSet
-from slack.planner.manifests import ANNOTATION_SPEC, DELETION_COST, LABEL_POLICY, replica_set_name
+from slack.planner.manifests import ANNOTATION_SPEC, DELETION_COST, LABEL_POLICY, LABEL_SHAPE, replica_set_name
 from slack.planner.outcome import PolicyPlan, ShapePlan
 from slack.planner.policy import KIND
 from slack.planner.shape import Shape
@@ -43,11 +43,18 @@ class Apply:
     force: bool = False
     """Somebody has changed the template: take its fields back. The count is then the one that is there, so that it is
     not taken from whoever holds it."""
+    why: str = ""
+    """For the log."""
 
     @property
     def name(self) -> str:
         """The ReplicaSet's."""
         return str(self.manifest["metadata"]["name"])
+
+    @property
+    def shape(self) -> str:
+        """The name of its shape."""
+        return str(self.manifest["metadata"]["labels"][LABEL_SHAPE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,7 @@ def decide(
         found = present.sets.get(name)
         if found is None:
             if shape.replicas > 0:
-                raising.append(Apply(stamped(manifest(shape)), None, shape.replicas))
+                raising.append(Apply(stamped(manifest(shape)), None, shape.replicas, why=_why_more(shape)))
             continue
         if not _ours(found, owner_uid) or found.metadata.deletion_timestamp is not None:
             continue
@@ -161,16 +168,17 @@ def decide(
         before = replicas_of(found)
         retired = before == shape.replicas == shape.count == 0
         if not retired and _template_drifted(found, shape.shape):
-            first.append(Apply(_with_replicas(wanted, before), before, before, force=True))
+            why = "somebody had changed its template"
+            first.append(Apply(_with_replicas(wanted, before), before, before, force=True, why=why))
         if shape.replicas < before:
             first += _shrink(shape, name, before, present, wanted, marked_since, now)
         elif shape.replicas > before:
-            raising.append(Apply(wanted, before, shape.replicas))
+            raising.append(Apply(wanted, before, shape.replicas, why=_why_more(shape)))
         elif retired and _empty(found, present):
             first.append(DeleteSet(name, found.metadata.uid or "", "retired"))
         else:
             if found.metadata.annotation(ANNOTATION_APPLIED) != wanted["metadata"]["annotations"][ANNOTATION_APPLIED]:
-                raising.append(Apply(wanted, before, before))
+                raising.append(Apply(wanted, before, before, why="its manifest has changed"))
             first += _settle(name, before, present)
     for name, found in sorted(present.sets.items()):
         if found.metadata.label(LABEL_POLICY) != plan.policy or name in planned or not _ours(found, owner_uid):
@@ -241,7 +249,20 @@ def _shrink(
     ]
     if unmarked and now - marked_since.get(name, now) < SHOW_SECONDS:
         return list(unmarked)
-    return [Apply(wanted, before, shape.replicas, leaving)]
+    return [Apply(wanted, before, shape.replicas, leaving, why=_why_fewer(shape))]
+
+
+def _why_more(shape: ShapePlan) -> str:
+    held = "; more when others have given way or the autoscaler goes on" if shape.replicas < shape.count else ""
+    return f"{shape.role} wants {shape.count}{held}"
+
+
+def _why_fewer(shape: ShapePlan) -> str:
+    if shape.retiring or shape.count == 0:
+        return "its shape is no longer wanted"
+    if shape.replicas < shape.count:
+        return f"{shape.role} wants {shape.count}, but they are held back"
+    return f"{shape.role} wants {shape.count}"
 
 
 def _settle(name: str, replicas: int, present: Present) -> list[Action]:

@@ -5,7 +5,9 @@ it was deleted from outside. Deletions that follow from our own lowering of `rep
 do not count. Each pod counts once. Owned by the view, under its lock.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from slack.cluster.wire import Pod
@@ -20,6 +22,23 @@ UNSEEN = "Unseen"
 """Gone while the watch was interrupted."""
 EXPECTED_SECONDS = 60.0
 """How long deletions that we caused may take; a controller that is slower shows in other ways."""
+REMEMBERED = 100
+"""How many displaced placeholders are known by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """One placeholder that was displaced."""
+
+    number: int
+    """Counted from 1 since the process began."""
+    at: float
+    """Monotonic."""
+    policy: str
+    cause: str
+    pod: str
+    node: str
+    """'' where it is not known."""
 
 
 def cause_of(pod: Pod) -> str:
@@ -40,6 +59,13 @@ class Displaced:
         """By ReplicaSet: how many deletions we caused that have not been seen yet, and until when they count."""
         self._pushed: set[str] = set()
         self._counts: dict[tuple[str, str], int] = {}
+        self._recent: deque[Displacement] = deque(maxlen=REMEMBERED)
+        self._number = 0
+
+    @property
+    def recent(self) -> tuple[Displacement, ...]:
+        """The latest ones, the oldest first."""
+        return tuple(self._recent)
 
     @property
     def counts(self) -> Mapping[tuple[str, str], int]:
@@ -101,4 +127,7 @@ class Displaced:
                 return None
         key = (pod.metadata.label(LABEL_POLICY), cause)
         self._counts[key] = self._counts.get(key, 0) + 1
-        return (pod.spec.node_name if pod.spec else None) or ""
+        node = (pod.spec.node_name if pod.spec else None) or ""
+        self._number += 1
+        self._recent.append(Displacement(self._number, now, key[0], cause, pod.metadata.name, node))
+        return node

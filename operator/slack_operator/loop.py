@@ -17,9 +17,11 @@ from slack.kube.apply import Json, Writer
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paths import resource_path
 from slack.planner.domain import ZONE, divide
+from slack.planner.kept import Kept
 from slack.planner.manifests import PRIORITY_CLASS, priority_class, replica_set
 from slack.planner.outcome import Condition, Memory, PolicyPlan, ShapePlan
 from slack.planner.plan import plan
+from slack.process.logs import fields
 from slack_operator.actuate import Actuator, NotLeading
 from slack_operator.adopt import existing_shapes
 from slack_operator.decide import SetCost, decide, orphans
@@ -30,6 +32,7 @@ from slack_operator.reporting import Reporter
 from slack_operator.rescue import Rescuer
 from slack_operator.status import VIEW_STALE, not_ready
 from slack_operator.subjects import Subject, invalid, subjects_of
+from slack_operator.turn import Turn
 from slack_operator.view import Look, View
 from slack_operator.wake import Wake
 
@@ -66,6 +69,7 @@ class Loop:
         namespace: str,
         image: str,
         default_rate: float,
+        on_turn: Callable[[Turn], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -84,20 +88,24 @@ class Loop:
         self._namespace = namespace
         self._image = image
         self._default_rate = default_rate
+        self._on_turn = on_turn
         self._clock = clock
         self._wall = wall
         self._memory: Memory = MappingProxyType({})
+        self._kept = Kept()
         self._ratio = InstantRatio()
         self._policy_of_node: Mapping[str, str] = {}
         self._stale_since: float | None = None
         self._stale_text = ""
+        self._late = 0.0
+        """How long the turn was due when it began."""
 
     def run(self, stopping: threading.Event) -> None:
         """Turn until the end; an error costs its turn only."""
         while not stopping.is_set():
             wait = self._wake.due_in()
             if wait <= 0:
-                self._wake.begun()
+                self._late = self._wake.begun()
                 began = self._clock()
                 self._guarded(self.turn)
                 self._wake.ended(self._clock() - began)
@@ -135,6 +143,7 @@ class Loop:
         self._metrics.leader.set(leading)
         entries = self._desired.entries()
         if stale:
+            self._show(Turn(self._wall(), self._clock(), leading, stale))
             self._tell_stale(entries if leading else (), stale)
             return
         if self._stale_text:
@@ -144,17 +153,44 @@ class Loop:
         now = self._wall()
         look = self._view.look(now)
         if not leading:
+            self._metrics.keep_only(())
+            self._show(Turn(now, self._clock(), leading, look=look))
             return
+        self._metrics.loop_lag.observe(self._late)
         subjects = subjects_of(entries, look.priority_classes)
         items = self._plan(subjects, look, now)
         self._measure(look, subjects)
         problems = self._act(subjects, items, look, entries)
-        self._report(subjects, items, look, problems)
+        extra = self._report(subjects, items, look, problems)
         for entry in entries:
             if entry.policy is None:
                 self._reporter.only(entry, [invalid(entry)])
+                self._metrics.show_conditions(entry.name, [invalid(entry)])
         self._reporter.keep_only([*(s.entry for s in subjects), *entries])
+        self._metrics.keep_only([*(s.policy.name for s in subjects), *(e.name for e in entries)])
         self._metrics.show(items)
+        self._metrics.show_displaced(look.displaced)
+        self._metrics.plan_timestamp.set(now)
+        self._show_planned(Turn(now, self._clock(), leading, "", look, subjects, items, extra), entries)
+
+    def _show_planned(self, turn: Turn, entries: Sequence[PolicyEntry]) -> None:
+        if self._on_turn is None:
+            return
+        bad = tuple(entry for entry in entries if entry.policy is None)
+        ratios = {subject.policy.name: self._ratio.of(subject.policy.name) for subject in turn.subjects}
+        self._show(
+            replace(
+                turn,
+                extra={**turn.extra, **{entry.name: (invalid(entry),) for entry in bad}},
+                invalid=bad,
+                policy_of_node=self._policy_of_node,
+                instant={name: ratio for name, ratio in ratios.items() if ratio is not None},
+            )
+        )
+
+    def _show(self, turn: Turn) -> None:
+        if self._on_turn is not None:
+            self._on_turn(turn)
 
     def _tell_stale(self, entries: Sequence[PolicyEntry], stale: str) -> None:
         now = self._clock()
@@ -165,6 +201,7 @@ class Loop:
         if stale != self._stale_text:
             log.warning("nothing is planned: %s", stale)
             self._stale_text = stale
+        self._metrics.show_stale()
         for entry in entries:
             self._reporter.only(entry, [Condition(VIEW_STALE, True, "NotWhole", f"nothing is planned: {stale}")])
 
@@ -189,6 +226,7 @@ class Loop:
                 memory=self._memory,
                 default_rate=self._default_rate,
                 priorities={name: one.value for name, one in look.priority_classes.items()},
+                kept=self._kept,
             )
         self._memory = made.memory
         return tuple(
@@ -197,7 +235,7 @@ class Loop:
         )
 
     def _measure(self, look: Look, subjects: Sequence[Subject]) -> None:
-        """Which policy each node belongs to, and with that whose the starts since the last turn are."""
+        """Find whose each node is, and with that whose the starts since the last turn are."""
         nodes = look.snapshot.nodes.names
         self._policy_of_node = {
             nodes[row]: domain.policy.name
@@ -205,8 +243,7 @@ class Loop:
             for row in domain.members.nonzero()[0]
         }
         for policy, start in self._ratio.add(look.starts, self._policy_of_node):
-            self._metrics.instant_start.labels(policy, str(start.in_slack).lower()).observe(start.waited_seconds)
-        self._metrics.show_displaced(look.displaced)
+            self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
 
     def _act(
         self,
@@ -271,7 +308,7 @@ class Loop:
             raise NotLeading
         try:
             self._writer.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority_class())
-            log.info("created PriorityClass %s", PRIORITY_CLASS)
+            log.info("created PriorityClass", extra=fields(name=PRIORITY_CLASS))
         except ApiError as error:
             if not error.conflict:
                 log.error("PriorityClass %s is absent and cannot be created: %s", PRIORITY_CLASS, error)
@@ -282,14 +319,20 @@ class Loop:
         items: Sequence[PolicyPlan],
         look: Look,
         problems: Mapping[str, tuple[str, ...]],
-    ) -> None:
+    ) -> Mapping[str, tuple[Condition, ...]]:
+        """Write what is worth it; returns each policy's conditions beside the plan's."""
+        extras: dict[str, tuple[Condition, ...]] = {}
         for subject, item in zip(subjects, items, strict=True):
             name = subject.policy.name
             extra = [one for one in (subject.hindrance, self._rescuer.condition(name)) if one is not None]
             refused = problems.get(name, ())
             if refused and subject.hindrance is None:
                 extra.append(not_ready("WriteRefused", "; ".join(refused)))
-            counted = sum(count for (policy, _), count in look.displaced.items() if policy == name)
+            causes = {cause: count for (policy, cause), count in look.displaced.items() if policy == name}
+            self._reporter.displaced(subject.entry, causes)
             self._reporter.plan(
-                subject.entry, item, extra=extra, displaced=counted, instant_start=self._ratio.text(name)
+                subject.entry, item, extra=extra, displaced=sum(causes.values()), instant_start=self._ratio.text(name)
             )
+            self._metrics.show_conditions(name, (*item.conditions, *extra))
+            extras[name] = tuple(extra)
+        return extras

@@ -15,6 +15,7 @@ from slack.kube.paths import resource_path
 from slack.planner.outcome import Condition, PolicyPlan
 from slack.planner.policy import API_VERSION, KIND
 from slack.process.logs import fields
+from slack.process.reasons import PLACEHOLDERS_DISPLACED
 from slack_operator.actuate import NotLeading
 from slack_operator.desired import PolicyEntry
 from slack_operator.policies import PLURAL
@@ -33,6 +34,9 @@ from slack_operator.status import (
 )
 
 log = logging.getLogger(__name__)
+
+DISPLACED_SECONDS = 120.0
+"""Between two Events about displaced placeholders: half of what the recorder's budget for one object gives back."""
 
 
 class Reporter:
@@ -54,6 +58,8 @@ class Reporter:
         self._clock = clock
         self._wall = wall
         self._board = StatusBoard()
+        self._displaced: dict[str, tuple[Mapping[str, int], float]] = {}
+        """By policy: what was said of displaced placeholders, by cause, and when an Event last said it."""
 
     def plan(
         self,
@@ -81,7 +87,7 @@ class Reporter:
             Condition(kind, False, reason, message)
             for kind, reason, message in (
                 (VIEW_STALE, "Fresh", "the view of the cluster is whole and fresh"),
-                (PREEMPTION_STUCK, "None", "no preempting pod hangs"),
+                (PREEMPTION_STUCK, "NothingHangs", "no preempting pod hangs any more"),
             )
             if kind in known and all(str(one.type) != kind for one in extra)
         ]
@@ -94,6 +100,27 @@ class Reporter:
         )
         self._offer(entry, status_of(plan, observed, previous, now), previous)
 
+    def displaced(self, entry: PolicyEntry, counts: Mapping[str, int]) -> None:
+        """Say what was displaced since the last call: a log line a cause, and now and then an Event.
+
+        Args:
+            entry: the policy; without a uid it is the built-in one.
+            counts: how many of its placeholders this process has seen displaced so far, by cause.
+        """
+        known, told = self._displaced.get(entry.name, ({}, float("-inf")))
+        more = {cause: count - known.get(cause, 0) for cause, count in counts.items() if count > known.get(cause, 0)}
+        for cause, count in more.items():
+            said = fields(policy=entry.name, reason=PLACEHOLDERS_DISPLACED, cause=cause, count=count)
+            log.info("placeholders displaced: %d", count, extra=said)
+        now = self._clock()
+        if more and entry.uid and now - told >= DISPLACED_SECONDS and self._may_write():
+            told = now
+            causes = ", ".join(sorted(more))
+            text = f"placeholders left their nodes ({causes}); status.displaced has how many"
+            regarding = ObjectRef(API_VERSION, KIND, entry.name, entry.uid)
+            self._recorder.record(regarding, EventKind.NORMAL, PLACEHOLDERS_DISPLACED, text)
+        self._displaced[entry.name] = (dict(counts), told)
+
     def only(self, entry: PolicyEntry, conditions: Sequence[Condition]) -> None:
         """Report on a policy that could not be planned; the rest of its status stays."""
         now = rfc3339(self._wall())
@@ -103,6 +130,8 @@ class Reporter:
     def keep_only(self, entries: Sequence[PolicyEntry]) -> None:
         """Forget policies that are no more."""
         self._board.keep_only({entry.uid for entry in entries})
+        names = {entry.name for entry in entries}
+        self._displaced = {name: said for name, said in self._displaced.items() if name in names}
 
     def _offer(self, entry: PolicyEntry, status: Mapping[str, Any], previous: Status) -> None:
         now = self._clock()
@@ -117,22 +146,32 @@ class Reporter:
                 self._writer.apply(path, manifest(entry.name, entry.uid, status), force=True)
             except ApiError as error:
                 if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
-                    log.warning("status of slackpolicy %s: %s", entry.name, error)
+                    log.warning("status not written: %s", error, extra=fields(policy=entry.name))
                 return
             self.writes += 1
         self._board.written(entry.uid, status, now)
-        for condition in turned(previous, status):
-            self._tell(entry, condition)
+        for alike in _alike(turned(previous, status)):
+            self._tell(entry, alike)
 
-    def _tell(self, entry: PolicyEntry, condition: Mapping[str, Any]) -> None:
-        text = f"{condition['type']} is {condition['status']}: {condition['message']}"
-        trouble = is_trouble(condition)
+    def _tell(self, entry: PolicyEntry, alike: Sequence[Mapping[str, Any]]) -> None:
+        """Say once what turned, however many conditions say it."""
+        types, first = [str(one["type"]) for one in alike], alike[0]
+        text = f"{' and '.join(types)} {'is' if len(types) == 1 else 'are'} {first['status']}: {first['message']}"
+        trouble = is_trouble(first)
         log.log(
             logging.WARNING if trouble else logging.INFO,
             "%s",
             text,
-            extra=fields(policy=entry.name, reason=condition["reason"]),
+            extra=fields(policy=entry.name, condition=",".join(types), status=first["status"], reason=first["reason"]),
         )
         if entry.uid:
             kind = EventKind.WARNING if trouble else EventKind.NORMAL
-            self._recorder.record(ObjectRef(API_VERSION, KIND, entry.name, entry.uid), kind, condition["reason"], text)
+            self._recorder.record(ObjectRef(API_VERSION, KIND, entry.name, entry.uid), kind, first["reason"], text)
+
+
+def _alike(conditions: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Group conditions that say the same: where a policy is blocked, four of them do."""
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for one in conditions:
+        groups.setdefault((one["status"], one["reason"], one["message"]), []).append(one)
+    return list(groups.values())

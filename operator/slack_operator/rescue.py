@@ -17,6 +17,7 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.planner.outcome import Condition
 from slack.process.logs import fields
+from slack.process.reasons import PREEMPTION_RESCUED
 from slack_operator.metrics import Metrics
 from slack_operator.status import PREEMPTION_STUCK
 
@@ -123,8 +124,8 @@ class Rescuer:
             said = f"{waited}; freed by clearing status.nominatedNodeName" if self._enabled else f"{waited}; not freed"
             if self._enabled and not self._free(one):
                 said = f"{waited}; it could not be freed"
-            log.warning("%s", said, extra=fields(node=one.node))
             policy = policy_of(one.node)
+            log.warning("%s", said, extra=fields(policy=policy, pod=f"{one.namespace}/{one.name}", node=one.node))
             if policy is not None:
                 self._told[policy] = (self._clock() + TELL_SECONDS, said)
         return found
@@ -153,7 +154,7 @@ class Rescuer:
         self._recorder.record(
             ObjectRef("v1", "Pod", one.name, one.uid, one.namespace),
             EventKind.NORMAL,
-            "PreemptionRescued",
+            PREEMPTION_RESCUED,
             f"The scheduler had promised node {one.node} and did not come back; nominatedNodeName was cleared",
         )
         return True

@@ -14,7 +14,7 @@ from slack.cluster.columns import ClusterColumns
 from slack.cluster.snapshot import Snapshot
 from slack.planner.outcome import AutoscalerWord
 from slack_operator.decide import Present
-from slack_operator.displaced import Displaced
+from slack_operator.displaced import Displaced, Displacement
 from slack_operator.instant import InstantStarts, Start
 from slack_operator.rescue import Nomination, Nominations
 from slack_operator.words import Words
@@ -30,6 +30,8 @@ class Look:
     priority_classes: Mapping[str, wire.PriorityClass]
     starts: list[Start]
     displaced: Mapping[tuple[str, str], int]
+    displacements: tuple[Displacement, ...] = ()
+    """The latest of them, the oldest first."""
 
 
 class View:
@@ -73,6 +75,7 @@ class View:
                 priority_classes=dict(self.priority_classes),
                 starts=self.instant.take(),
                 displaced=self.displaced.counts,
+                displacements=self.displaced.recent,
             )
 
     def followed(self) -> set[str]:

@@ -32,11 +32,20 @@ class Wake:
             due = min(due, max(self._touched + DEBOUNCE_SECONDS, self._not_before))
         return max(0.0, due - self._clock())
 
-    def begun(self) -> None:
-        """A plan begins; what is touched from here on is for the next one."""
+    def begun(self) -> float:
+        """A plan begins; what is touched from here on is for the next one.
+
+        Returns:
+            seconds since the change, or the end of the interval, that it is for.
+        """
+        now = self._clock()
+        since = [now if self._next == float("-inf") else self._next]
+        if self._touched is not None:
+            since.append(self._touched)
         self._touched = None
         self._event.clear()
-        self._next = self._clock() + self._interval
+        self._next = now + self._interval
+        return max(0.0, now - min(since))
 
     def ended(self, duration: float) -> None:
         """It took so long."""

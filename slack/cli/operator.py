@@ -36,6 +36,17 @@ def operator(
     lease_name: Annotated[
         str | None, _flag("--lease-name", "Name of the lease. Default resource-slack.", "NAME")
     ] = None,
+    web: Annotated[
+        bool | None,
+        typer.Option("--web/--no-web", help="Serve the web page: read-only, what is seen and planned. Default: no."),
+    ] = None,
+    web_listen: Annotated[
+        str | None, _flag("--web-listen", "Address of the web page. Default 127.0.0.1:8081.", "HOST:PORT")
+    ] = None,
+    web_token_file: Annotated[
+        Path | None,
+        _flag("--web-token-file", "File with the token that the page asks for; needed off loopback.", "FILE"),
+    ] = None,
     rescue_stuck_preemptors: Annotated[
         bool | None,
         typer.Option(
@@ -62,7 +73,9 @@ def operator(
 
         resource-slack operator --extra-capacity-min-rate=0.1
 
-        resource-slack operator --context test --log-level debug --rescue-stuck-preemptors=false
+        resource-slack operator --context test --log-level debug --no-rescue-stuck-preemptors
+
+        resource-slack operator --web          # then open http://127.0.0.1:8081
     """
     from slack.process.settings import load
 
@@ -74,6 +87,9 @@ def operator(
         "listen": listen,
         "leader_elect": leader_elect,
         "lease_name": lease_name,
+        "web": web,
+        "web_listen": web_listen,
+        "web_token_file": web_token_file,
         "rescue_stuck_preemptors": rescue_stuck_preemptors,
         "log_format": log_format,
         "log_level": log_level,

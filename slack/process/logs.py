@@ -6,7 +6,10 @@ never logged: no headers, no object contents; exceptions of `slack.kube` hold ne
 
 import json
 import logging
+import re
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import IO, Any
@@ -14,6 +17,12 @@ from typing import IO, Any
 _FIELDS = "slack_fields"
 _QUIET = ("kopf", "aiohttp.access", "urllib3", "asyncio", "kubernetes")
 """Libraries that log each request or object; their warnings still show."""
+_SILENT = ("urllib3.util.retry", "kubernetes.client.rest")
+"""At debug level too: the one says nothing, the other would write whole answers."""
+_CHATTY = ("slack.kube.reflector", "slack.kube.lease", "slack_operator.policies", "kopf._cogs.clients")
+"""An API server that is away is told by each watch at each try."""
+REPEAT_SECONDS = 30.0
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 class LogFormat(StrEnum):
@@ -70,12 +79,44 @@ class ConsoleFormatter(logging.Formatter):
         return first + "".join(f" {key}={value}" for key, value in values.items()) + newline + rest
 
 
+class Repeats(logging.Filter):
+    """Lets the first of many like lines through, and then one every half minute, with how many were left out.
+
+    Like are warnings of one of the chatty loggers with the same cause: what follows the last colon, numbers aside.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to show the line; one that is shown after others were not says so."""
+        if record.levelno < logging.WARNING or not record.name.startswith(_CHATTY) or record.exc_info:
+            return True
+        cause = _NUMBER.sub("", record.getMessage().rpartition(": ")[2])
+        key, now = (record.name, cause), self._clock()
+        self._seen = {one: seen for one, seen in self._seen.items() if now - seen[0] < 2 * REPEAT_SECONDS}
+        since, left_out = self._seen.get(key, (float("-inf"), 0))
+        if now - since < REPEAT_SECONDS:
+            self._seen[key] = (since, left_out + 1)
+            return False
+        self._seen[key] = (now, 0)
+        if left_out:
+            setattr(record, _FIELDS, {**getattr(record, _FIELDS, {}), "repeated": left_out})
+        return True
+
+
 def set_up(log_format: LogFormat, level: LogLevel, stream: IO[str] | None = None) -> None:
     """Configure the root logger of this process, replacing what was there."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else ConsoleFormatter())
+    if level is not LogLevel.DEBUG:
+        handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.DEBUG if level is LogLevel.DEBUG else logging.WARNING)
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -7,11 +7,12 @@ the file. Nothing is read at import time; `load` gets its surroundings as argume
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from slack.planner.policy import DEFAULT_RATE, parse_duration
 from slack.process.logs import LogFormat, LogLevel
@@ -62,6 +63,24 @@ def _address(value: str) -> str:
     return value
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _guarded(value: Path | None, info: ValidationInfo) -> Path | None:
+    listen = info.data.get("web_listen")  # absent when it is bad itself
+    if value is None and listen and info.data.get("web") and not is_loopback(str(listen).rpartition(":")[0]):
+        raise ValueError(
+            f"needed, as --web-listen {listen} is no loopback address: name a file with the token that the page is to "
+            f"ask for, or listen on 127.0.0.1 and use kubectl port-forward"
+        )
+    return value
+
+
 class OperatorSettings(BaseModel):
     """Everything `resource-slack operator` can be told."""
 
@@ -70,7 +89,7 @@ class OperatorSettings(BaseModel):
     extra_capacity_min_rate: Annotated[float, BeforeValidator(_rate), Field(ge=0, le=10, allow_inf_nan=False)] = (
         DEFAULT_RATE
     )
-    """S5: extra capacity as a share of the requests of real pods, for policies that name no rate."""
+    """Extra capacity as a share of the requests of real pods, for policies that name no rate."""
     namespace: Annotated[str, AfterValidator(_dns_label)] = DEFAULT_NAMESPACE
     """Namespace of the placeholders and of the lease."""
     image: Annotated[str, Field(min_length=1)] = "registry.k8s.io/pause:3.10"
@@ -85,6 +104,12 @@ class OperatorSettings(BaseModel):
     """Name of the lease."""
     listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8080"
     """Where /healthz, /readyz and /metrics are served."""
+    web: bool = False
+    """Serve the web page: read-only, what the operator sees and plans."""
+    web_listen: Annotated[str, AfterValidator(_address)] = "127.0.0.1:8081"
+    """Where the page is served; `kubectl port-forward` reaches a loopback address too."""
+    web_token_file: Annotated[Path | None, AfterValidator(_guarded), Field(validate_default=True)] = None
+    """File with the token that the page asks for; needed when --web-listen is no loopback address."""
     rescue_stuck_preemptors: bool = True
     """Free real pods that the scheduler leaves hanging after preemption, by clearing status.nominatedNodeName."""
     log_format: LogFormat = LogFormat.CONSOLE
@@ -104,8 +129,17 @@ class OperatorSettings(BaseModel):
     @property
     def listen_host_port(self) -> tuple[str, int]:
         """The listen address in parts."""
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
+        return _host_port(self.listen)
+
+    @property
+    def web_host_port(self) -> tuple[str, int]:
+        """The page's address in parts."""
+        return _host_port(self.web_listen)
+
+
+def _host_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def flag(name: str) -> str:

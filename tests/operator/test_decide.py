@@ -40,6 +40,7 @@ def policy_plan(*shapes: ShapePlan, act: bool = True, pushed_out: tuple[str, ...
         pushed_out=pushed_out,
         uncovered=(),
         conditions=(),
+        covered_share=1.0,
         covered_by={},
         dry_run=False,
         act=act,

@@ -419,5 +419,5 @@ def test_a_hanging_preemptor_is_freed_once_and_told_about() -> None:
 def test_events_tell_when_a_condition_turns_and_only_then() -> None:
     w = world()
     w.settle(20)
-    told = [line for line in w.recorder.lines if line[2].startswith("Ready is")]
-    assert [line[2].split(":")[0] for line in told] == ["Ready is False", "Ready is True"]
+    told = [line for line in w.recorder.lines if line[2].startswith("Ready")]
+    assert [line[2].split(":")[0] for line in told] == ["Ready and SlackSatisfied are False", "Ready is True"]

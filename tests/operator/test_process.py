@@ -3,11 +3,8 @@
 import threading
 import urllib.error
 import urllib.request
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from slack.kube.errors import Unreachable
 from slack_operator.app import BAD_INPUT, main
@@ -15,9 +12,6 @@ from slack_operator.health import HealthServer
 from slack_operator.metrics import Metrics, WatchRestarts
 from slack_operator.wake import Wake
 from tests.operator.fakes import Clock, World, policy
-from tests.operator.test_decide import policy_plan, shape_plan
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_plan_is_due_every_interval_and_soon_after_a_change() -> None:
@@ -91,23 +85,6 @@ def test_an_address_that_is_taken_is_an_error() -> None:
         second.stop()
 
 
-def test_gauges_of_a_policy_that_is_no_more_go() -> None:
-    metrics = Metrics()
-    metrics.show([policy_plan(shape_plan(1))])
-    labels = {"policy": "web", "resource": "cpu"}
-    assert metrics.registry.get_sample_value("slack_desired", labels) == 0.0
-    metrics.show([])
-    assert metrics.registry.get_sample_value("slack_desired", labels) is None
-
-
-def test_the_displaced_counter_follows_the_view() -> None:
-    metrics = Metrics()
-    metrics.show_displaced({("web", "Deleted"): 2})
-    metrics.show_displaced({("web", "Deleted"): 3})
-    labels = {"policy": "web", "cause": "Deleted"}
-    assert metrics.registry.get_sample_value("slack_displaced_total", labels) == 3.0
-
-
 def test_an_error_costs_its_turn_only(caplog: pytest.LogCaptureFixture) -> None:
     w = World()
     w.apply_policy(policy("web"))
@@ -140,46 +117,3 @@ def test_an_error_costs_its_turn_only(caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_flags_end_the_process_with_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == BAD_INPUT
     assert words in capsys.readouterr().err
-
-
-def manifests() -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
-
-
-def test_the_manifests_give_no_right_that_is_not_used() -> None:
-    rules = [rule for item in manifests() for rule in item.get("rules", ())]
-    granted = {(r, verb) for rule in rules for r in rule["resources"] for verb in rule["verbs"]}
-    assert not any("*" in one for pair in granted for one in pair)
-    assert "secrets" not in {resource for resource, _ in granted}
-    written = {(r, v) for r, v in granted if v not in {"get", "list", "watch"}}
-    assert {r for r, _ in written} == {
-        "replicasets",
-        "pods",
-        "pods/status",
-        "events",
-        "leases",
-        "priorityclasses",
-        "slackpolicies/status",
-    }
-    cluster_wide = next(item for item in manifests() if item["kind"] == "ClusterRole")
-    everywhere = {(r, v) for rule in cluster_wide["rules"] for r in rule["resources"] for v in rule["verbs"]}
-    assert {(r, v) for r, v in everywhere if v not in {"get", "list", "watch"}} == {
-        ("pods/status", "patch"),
-        ("events", "create"),
-        ("events", "patch"),
-        ("priorityclasses", "create"),
-        ("slackpolicies/status", "patch"),
-    }
-
-
-def test_the_operators_pod_passes_the_restricted_standard() -> None:
-    deployment = next(item for item in manifests() if item["kind"] == "Deployment")
-    spec = deployment["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    assert deployment["spec"]["replicas"] == 2
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }

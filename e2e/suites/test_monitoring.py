@@ -1,0 +1,192 @@
+"""Metrics, rules, alerts and dashboard against the real operator and the real Prometheus, with a burst in between."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import urllib3
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from e2e.harness import build, kwok
+from e2e.harness.api import Json
+from e2e.harness.backend import Backend
+from e2e.harness.errors import UnavailableError
+from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
+from e2e.harness.operator import Operator, binding_seconds, policy, wait_until_placed
+from e2e.harness.ports import LOOPBACK, free_port
+from e2e.harness.prometheus import Prometheus, promtool
+from slack.monitoring.catalog import GROUPS
+from slack.monitoring.dashboard import dashboard
+from slack.monitoring.expressions import metric_names
+from slack.monitoring.rules import alerts, recordings, rule_file
+from slack_operator.metrics import described
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"
+RULE_TESTS = ROOT / "e2e" / "monitoring" / "rules.yaml"
+RATE_SECONDS = 30
+WITHOUT_DATA = {"Other resources"}
+"""Panels that are empty on a cluster without such resources."""
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    try:
+        build.ensure(["prometheus", "promtool"])
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+class OperatorPrometheus(Prometheus):
+    """A Prometheus that scrapes operators, every second, and evaluates the chart's rules."""
+
+    def __init__(self, cluster: Backend, *operators: Operator) -> None:
+        super().__init__(cluster, scrape_seconds=1, scheduler=False)
+        self._targets = [f"{LOOPBACK}:{operator.port}" for operator in operators]
+
+    def start(self) -> Self:
+        """Start Prometheus alone: kube-state-metrics has no part in this."""
+        port = free_port()
+        self.url = f"http://{LOOPBACK}:{port}"
+        self.configuration.write_text(yaml.safe_dump(self._document(0)), encoding="utf-8")
+        storage = self._cluster.run_folder / f"prometheus-{port}"
+        command = [
+            str(build.ensure(["prometheus"])["prometheus"]),
+            f"--config.file={self.configuration}",
+            f"--storage.tsdb.path={storage}",
+            f"--web.listen-address={LOOPBACK}:{port}",
+            "--log.level=warn",
+        ]
+        try:
+            self._run("prometheus", command, f"{self.url}/-/ready")
+            wait_until(lambda: len(self.query("up == 1")) == len(self._targets), 30, "targets to be up")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def get(self, path: str) -> Any:
+        """Return the data of one of Prometheus' own pages."""
+        answer = urllib3.request("GET", f"{self.url}{path}", timeout=10.0)
+        return json.loads(answer.data)["data"]
+
+    def _document(self, metrics_port: int) -> Json:
+        document = super()._document(metrics_port)
+        document["global"]["evaluation_interval"] = "1s"
+        job = {"job_name": "resource-slack", "static_configs": [{"targets": self._targets}]}
+        rules = self._cluster.run_folder / "rules.yaml"
+        rules.write_text(yaml.safe_dump(rule_file(GROUPS)), encoding="utf-8")
+        return {**document, "scrape_configs": [job], "rule_files": [str(rules)]}
+
+
+def _queries() -> Iterator[tuple[str, str]]:
+    """Title and expression of every query of the dashboard, with its variables as Grafana fills them in."""
+    for panel in dashboard()["panels"]:
+        for target in panel.get("targets", ()):
+            expression = target["expr"].replace("$__rate_interval", f"{RATE_SECONDS}s")
+            yield panel["title"], expression.replace("$job", "(resource-slack)").replace("$policy", "(default)")
+
+
+def test_rules_are_valid_and_every_alert_fires_when_it_should_and_only_then() -> None:
+    checked = promtool("check", "rules", str(RULES))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    tested = promtool("test", "rules", str(RULE_TESTS))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
+    cases: dict[str, set[bool]] = {}
+    for test in yaml.safe_load(RULE_TESTS.read_text(encoding="utf-8"))["tests"]:
+        for one in test.get("alert_rule_test", ()):
+            cases.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+    assert cases == {alert.name: {True, False} for alert in alerts(GROUPS)}
+
+
+def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Backend) -> None:
+    api = cluster.api
+    create_all(api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i]}") for i in range(3)])
+    api.create(deployment("api", 12, cpu="800m", memory="1Gi"))
+    wait_for_running(api, 12, 60)
+    with Operator(cluster) as operator, Operator(cluster, name="standby") as standby:
+        api.create(policy("default", extraCapacity={"minRate": 0.25}))
+        operator.wait_until_ready()
+        standby.wait_until_ready()
+        wait_until_placed(api, "default")
+        with OperatorPrometheus(cluster, operator, standby) as prometheus:
+            started = binding_seconds(
+                api, lambda: api.create(deployment("burst", 2, cpu="800m", memory="1Gi")), 2, 20, "burst"
+            )
+            ratio = "slack:instant_start_in_slack:ratio_rate1h"
+            wait_until(lambda: prometheus.query(ratio), 30, "the burst in the recording rules")
+            assert float(prometheus.query(ratio)[0]["value"][1]) == 1.0, f"bound after {started} s"
+            _one_process_tells_of_policies(prometheus)
+            _every_query_answers(prometheus)
+            _rules_are_well(prometheus)
+        pages = [one.get("/metrics")[1] for one in (operator, standby)]
+    for page in pages:
+        _names_are_good(page)
+    exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
+    families = {family.name for page in pages for family in _families(page)}
+    expressions = [alert.expression for alert in alerts(GROUPS)] + [one.expression for one in recordings(GROUPS)]
+    expressions += [expression for _, expression in _queries()]
+    wanted = set().union(*map(metric_names, expressions))
+    # A family without series is exported by its type and help alone: nobody wants a GPU here.
+    assert wanted - exported <= {name for name in families if name.endswith("_extended_resources")}
+    assert {family.name.removesuffix("_total") for family in described()} <= families
+
+
+def _one_process_tells_of_policies(prometheus: OperatorPrometheus) -> None:
+    assert prometheus.query("sum(slack_leader)")[0]["value"][1] == "1"
+    telling = prometheus.query('count by (instance) ({__name__=~"slack_.*", policy!=""})')
+    leading = prometheus.query("slack_leader == 1")
+    assert [one["metric"]["instance"] for one in telling] == [one["metric"]["instance"] for one in leading]
+
+
+def _every_query_answers(prometheus: OperatorPrometheus) -> None:
+    answers = {(title, expression): prometheus.query(expression) for title, expression in _queries()}
+    silent = {title for (title, _), found in answers.items() if not found}
+    assert silent <= WITHOUT_DATA
+    shown: dict[str, list[str]] = {}
+    for (title, _), found in answers.items():
+        shown.setdefault(title, []).extend(one["value"][1] for one in found)
+    print(
+        "\nwhat the dashboard shows:", *(f"{title}: {', '.join(values)}" for title, values in shown.items()), sep="\n  "
+    )
+    assert shown["Started at once"] == ["1"]
+    assert shown["Leaders"] == ["1"]
+    assert shown["Coverage"] == ["1"]
+    assert all("NaN" not in shown[panel["title"]] for panel in dashboard()["panels"] if panel["type"] == "stat")
+    for alert in alerts(GROUPS):
+        prometheus.query(alert.expression)
+
+
+def _rules_are_well(prometheus: OperatorPrometheus) -> None:
+    rules = [rule for group in prometheus.get("/api/v1/rules")["groups"] for rule in group["rules"]]
+    assert len(rules) == len(alerts(GROUPS)) + len(recordings(GROUPS))
+    assert {rule["health"] for rule in rules} == {"ok"}
+    states = {rule["name"]: rule["state"] for rule in rules if rule["type"] == "alerting"}
+    assert "firing" not in states.values()
+    # The nodes are full, so what the burst displaced finds no room: in a quarter of an hour somebody is told.
+    assert states["ResourceSlackNotSatisfied"] == "pending"
+    for rule in recordings(GROUPS):
+        assert prometheus.query(rule.name), f"{rule.name} has no series"
+
+
+def _names_are_good(page: str) -> None:
+    """What Prometheus' own linter says of names, help texts and units."""
+    binary = build.ensure(["promtool"])["promtool"]
+    checked = subprocess.run(
+        [str(binary), "check", "metrics"], input=page, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert not checked.stderr
+    assert not re.search(r"_created\b", page)
+
+
+def _families(page: str) -> list[Any]:
+    return list(text_string_to_metric_families(page))

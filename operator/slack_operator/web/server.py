@@ -1,0 +1,312 @@
+"""Serves the page on an aiohttp server in a thread and event loop of its own. Reads only.
+
+A client of the event stream gets the latest state, at most once a second: one that cannot keep up misses states in
+between, and one that takes nothing for some seconds is dropped. What is costly (nodes, explain) is made beside the
+event loop, for one caller at a time.
+"""
+
+import asyncio
+import contextlib
+import gzip
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from aiohttp import hdrs, web
+
+from slack.process.logs import fields
+from slack_operator.turn import Turn
+from slack_operator.web import explaining
+from slack_operator.web.guard import COOKIE, HEADERS, SESSION_SECONDS, Guard
+from slack_operator.web.history import Timeline
+from slack_operator.web.nodes import nodes_of, same_nodes
+from slack_operator.web.state import Board, State, state_of
+
+log = logging.getLogger(__name__)
+
+STATIC = Path(__file__).parent / "static"
+MAX_STREAMS = 32
+STREAM_SECONDS = 1.0
+"""Between two states for one client."""
+ALIVE_SECONDS = 15.0
+SLOW_SECONDS = 10.0
+EXPLAIN_SECONDS = 5.0
+MAX_EXPLAINS = 2
+WRONG_TOKEN_SECONDS = 0.5
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+_OPEN = ("/login", "/static/")
+"""What a caller without the token may see."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class First(msgspec.Struct, frozen=True):
+    """What the page starts from."""
+
+    now: float
+    """Unix time here: the reader's clock may be another."""
+    state: State
+    timeline: Timeline
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    error: str
+
+
+class WebServer:
+    """Serves until `stop`; `port` is the real one when 0 was asked for."""
+
+    def __init__(self, host: str, port: int, *, board: Board, token: str | None = None) -> None:
+        self.port = port
+        self._host = host
+        self._board = board
+        self._guard = Guard(host, token)
+        self._files = {file.name: file.read_bytes() for file in sorted(STATIC.iterdir()) if file.suffix in _TYPES}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._started = threading.Event()
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
+        self._streams = 0
+        self._explains = 0
+        self._nodes: tuple[Turn | None, int, bytes] = (None, 0, b"")
+        board.listen(self._on_turn)
+
+    @property
+    def streams(self) -> int:
+        """How many clients of the event stream there are."""
+        return self._streams
+
+    def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            OSError: when the address cannot be bound.
+        """
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self, timeout: float = 3.0) -> None:
+        """Close the socket and end the thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._news = asyncio.Event()
+        self._making = asyncio.Lock()
+        app = web.Application(middlewares=[self._check], client_max_size=8192)
+        app.on_response_prepare.append(_with_headers)
+        app.router.add_get("/", self._page("index.html"))
+        app.router.add_get("/login", self._page("login.html"))
+        app.router.add_post("/login", self._log_in)
+        app.router.add_get("/static/{name}", self._static)
+        app.router.add_get("/api/state", self._get_state)
+        app.router.add_get("/api/nodes", self._get_nodes)
+        app.router.add_get("/api/events", self._get_events)
+        app.router.add_get("/api/explain", self._get_explain)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._host, self.port)
+            await site.start()
+            self.port = runner.addresses[0][1]
+        except OSError as error:
+            self._error = error
+            await runner.cleanup()
+            return
+        finally:
+            self._started.set()
+        await self._stop.wait()
+        self._news.set()
+        await runner.cleanup()
+
+    def _on_turn(self) -> None:
+        """On the planning loop's thread."""
+        loop = self._loop
+        if loop is not None and self._started.is_set():
+            with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
+                loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    @web.middleware
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        guard = self._guard
+        if request.method not in ("GET", "HEAD") and (request.method, request.path) != ("POST", "/login"):
+            return _problem(405, "only GET is served here", Allow="GET, HEAD")
+        if not guard.right_host(request.headers.get(hdrs.HOST)):
+            return _problem(421, "the Host header names another place than this page's")
+        if not guard.right_site(request):
+            return _problem(403, "other sites may not read this page")
+        if not guard.knows(request) and not request.path.startswith(_OPEN):
+            if request.path == "/":
+                return web.Response(status=303, headers={hdrs.LOCATION: "/login"})
+            return _problem(401, "a token is needed, as a bearer or by /login", **{"WWW-Authenticate": "Bearer"})
+        return await handler(request)
+
+    def _page(self, name: str) -> Handler:
+        async def handler(_: web.Request) -> web.StreamResponse:
+            return _file(name, self._files[name])
+
+        return handler
+
+    async def _static(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["name"]
+        body = self._files.get(name)
+        if body is None or name.endswith(".html"):
+            return _problem(404, "there is no such file")
+        return _file(name, body)
+
+    async def _log_in(self, request: web.Request) -> web.StreamResponse:
+        if not self._guard.asks:
+            return _problem(404, "this page asks for no token")
+        given = (await request.post()).get("token")
+        session = self._guard.open_session(given) if isinstance(given, str) else None
+        if session is None:
+            log.warning("web page: a wrong token was given", extra=fields(peer=request.remote or ""))
+            await asyncio.sleep(WRONG_TOKEN_SECONDS)
+            return web.Response(status=303, headers={hdrs.LOCATION: "/login?wrong"})
+        answer = web.Response(status=303, headers={hdrs.LOCATION: "/"})
+        secure = request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+        answer.set_cookie(
+            COOKIE, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="Strict", secure=secure, path="/"
+        )
+        return answer
+
+    async def _get_state(self, request: web.Request) -> web.StreamResponse:
+        body = msgspec.json.encode(First(time.time(), self._state(), self._board.timeline()))
+        return await _json(request, body)
+
+    async def _get_nodes(self, request: web.Request) -> web.StreamResponse:
+        async with self._making:
+            _, _, figures = self._board.last()
+            number = self._nodes_version(figures)
+            made, version, body = self._nodes
+            if not body and made is not None and made.look is not None:
+                look, owners = made.look, made.policy_of_node
+                body = await asyncio.to_thread(lambda: msgspec.json.encode(nodes_of(look.snapshot, owners, version)))
+                if self._nodes[1] == version:
+                    self._nodes = (made, version, body)
+        if not number:
+            return _problem(503, "the first look at the cluster is not through yet")
+        return await _json(request, body)
+
+    def _nodes_version(self, figures: Turn | None) -> int:
+        """Return the version of the nodes; another one only when they look otherwise."""
+        made, version, _ = self._nodes
+        if figures is not made and figures is not None and figures.look is not None:
+            same = (
+                made is not None
+                and made.look is not None
+                and same_nodes(made.look.snapshot, figures.look.snapshot)
+                and made.policy_of_node == figures.policy_of_node
+            )
+            self._nodes = (figures, version, self._nodes[2]) if same else (figures, version + 1, b"")
+        return self._nodes[1]
+
+    def _state(self) -> State:
+        version, turn, figures = self._board.last()
+        return state_of(version, turn, figures, self._board.about, nodes_version=self._nodes_version(figures))
+
+    async def _get_events(self, request: web.Request) -> web.StreamResponse:
+        if self._streams >= MAX_STREAMS:
+            return _problem(503, f"there are {MAX_STREAMS} open pages already", **{"Retry-After": "30"})
+        self._streams += 1
+        try:
+            return await self._stream(request)
+        finally:
+            self._streams -= 1
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"})
+        await answer.prepare(request)
+        seen = -1
+        try:
+            while not self._stop.is_set():
+                news = self._news
+                version = self._board.last()[0]
+                if version != seen:
+                    seen = version
+                    data = b"event: state\ndata: " + msgspec.json.encode(self._state()) + b"\n\n"
+                else:
+                    data = b": alive\n\n"
+                await asyncio.wait_for(answer.write(data), SLOW_SECONDS)
+                await asyncio.sleep(STREAM_SECONDS)
+                if self._board.last()[0] == seen:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(news.wait(), ALIVE_SECONDS)
+        except TimeoutError:
+            log.info("web page: a client that takes nothing is dropped", extra=fields(peer=request.remote or ""))
+            if request.transport is not None:
+                request.transport.abort()
+        except ConnectionError:
+            log.debug("web page: a client has gone")
+        return answer
+
+    async def _get_explain(self, request: web.Request) -> web.StreamResponse:
+        try:
+            asked = explaining.question(request.query.get("namespace", ""), request.query.get("workload", ""))
+        except explaining.BadQuestion as error:
+            return _problem(400, str(error))
+        _, _, figures = self._board.last()
+        if figures is None:
+            return _problem(503, "the first look at the cluster is not through yet")
+        if self._explains >= MAX_EXPLAINS:
+            return _problem(503, "others are asking just now: try again", **{"Retry-After": "1"})
+        self._explains += 1
+        work = asyncio.create_task(asyncio.to_thread(explaining.answer, figures, *asked))
+        work.add_done_callback(self._explained)  # a thread cannot be broken off: it counts until it ends
+        try:
+            found = await asyncio.wait_for(asyncio.shield(work), EXPLAIN_SECONDS)
+        except TimeoutError:
+            return _problem(504, f"no answer within {EXPLAIN_SECONDS:g} s: ask `resource-slack explain`")
+        return await _json(request, msgspec.json.encode(found))
+
+    def _explained(self, work: "asyncio.Task[explaining.Answer]") -> None:
+        self._explains -= 1
+        if not work.cancelled() and work.exception() is not None:
+            log.error("web page: explain failed", exc_info=work.exception())
+
+
+async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.popall(hdrs.SERVER, None)
+    response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
+
+
+def _file(name: str, body: bytes) -> web.Response:
+    return web.Response(
+        body=body,
+        content_type=_TYPES[Path(name).suffix],
+        charset="utf-8",
+        headers={hdrs.CACHE_CONTROL: "no-store" if name.endswith(".html") else "no-cache"},
+    )
+
+
+def _problem(status: int, text: str, **headers: str) -> web.Response:
+    return web.Response(
+        status=status, body=msgspec.json.encode(_Problem(text)), content_type="application/json", headers=headers
+    )
+
+
+async def _json(request: web.Request, body: bytes) -> web.Response:
+    headers: dict[str, str] = {hdrs.VARY: hdrs.ACCEPT_ENCODING}
+    if len(body) > 1024 and "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
+        body = await asyncio.to_thread(gzip.compress, body, 3)
+        headers[hdrs.CONTENT_ENCODING] = "gzip"
+    return web.Response(body=body, content_type="application/json", headers=headers)

@@ -1,0 +1,71 @@
+// Amounts and times as people read them, and elements made without ever parsing text as HTML.
+
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") element.className = value;
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+const UNITS = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
+
+export function isBytes(resource) {
+  return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
+}
+
+/** An amount with its unit: cpu comes in millicores, all else in base units. */
+export function amount(resource, value) {
+  if (resource === "cpu") {
+    if (value !== 0 && Math.abs(value) < 1000) return `${value}m`;
+    return value === 1000 ? "1 core" : `${trimmed(value / 1000)} cores`;
+  }
+  if (isBytes(resource)) {
+    for (const [unit, size] of UNITS) if (Math.abs(value) >= size) return `${trimmed(value / size)} ${unit}`;
+  }
+  return String(value);
+}
+
+export function requests(amounts) {
+  const texts = Object.entries(amounts).map(([name, value]) => `${amount(name, value)}${name === "cpu" && value >= 1000 ? "" : ` ${name}`}`);
+  return texts.join(", ") || "nothing";
+}
+
+function trimmed(value) {
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return Number(value.toFixed(digits)).toLocaleString("en");
+}
+
+/** A share, rounded down, so that 100 % means all. */
+export function percent(share) {
+  return `${Math.floor(share * 100 + 1e-9)} %`;
+}
+
+export function rounded(share) {
+  return `${Math.round(share * 100)} %`;
+}
+
+export function count(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+
+/** A time in the reader's zone; in UTC when pointed at. */
+export function time(unixSeconds) {
+  const date = new Date(unixSeconds * 1000);
+  const old = Date.now() - date.getTime() > 20 * 3600 * 1000;
+  const iso = date.toISOString().slice(0, 19);
+  return make("time", { datetime: `${iso}Z`, title: `${iso.replace("T", " ")} UTC` }, (old ? DAY : CLOCK).format(date));
+}
+
+export function ago(unixSeconds, nowSeconds) {
+  const seconds = Math.max(0, Math.round(nowSeconds - unixSeconds));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return `${Math.floor(seconds / 3600)} h`;
+}

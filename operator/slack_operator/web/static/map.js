@@ -1,0 +1,242 @@
+// The map: one tile a node, drawn on one canvas a policy, so that ten thousand nodes cost one short drawing.
+
+import { amount, count, make, percent } from "./format.js";
+
+export const READY = 1;
+export const SCHEDULABLE = 2;
+
+/** Shares of the scarcest resource on every node, in columns; `view` is the document of /api/nodes. */
+export function sharesOf(view) {
+  const size = view.names.length;
+  const pods = new Float32Array(size);
+  const slack = new Float32Array(size);
+  const scarcest = new Uint8Array(size);
+  const highest = new Float32Array(size).fill(-1);
+  view.resources.forEach((one, index) => {
+    for (let node = 0; node < size; node += 1) {
+      const offered = one.allocatable[node];
+      if (!(offered > 0)) continue;
+      const used = one.pods[node] + one.system[node];
+      const share = (used + one.slack[node]) / offered;
+      if (share > highest[node]) {
+        highest[node] = share;
+        scarcest[node] = index;
+        pods[node] = Math.min(1, used / offered);
+        slack[node] = Math.min(1 - pods[node], one.slack[node] / offered);
+      }
+    }
+  });
+  return { pods, slack, scarcest };
+}
+
+export function stateOf(view, node) {
+  const words = [];
+  if (!(view.flags[node] & READY)) words.push("not ready");
+  if (!(view.flags[node] & SCHEDULABLE)) words.push("cordoned");
+  if (view.flags[node] & 4) words.push("about to be removed by the autoscaler");
+  return words.join(", ") || "ready";
+}
+
+export function describe(view, shares, node) {
+  const scarcest = view.resources[shares.scarcest[node]];
+  const policy = view.policy[node] < 0 ? "no policy" : `policy ${view.policies[view.policy[node]]}`;
+  const zone = view.zones[view.zone[node]];
+  const parts = view.resources.filter((one) => one.allocatable[node] > 0).map((one) => {
+    const free = one.allocatable[node] - one.pods[node] - one.system[node] - one.slack[node];
+    return `${one.resource} ${amount(one.resource, one.allocatable[node])}: pods ${amount(one.resource, one.pods[node] + one.system[node])}, placeholders ${amount(one.resource, one.slack[node])}, free ${amount(one.resource, free)}`;
+  });
+  const free = Math.max(0, 1 - shares.pods[node] - shares.slack[node]);
+  return `${view.names[node]} (${[policy, zone, stateOf(view, node)].filter(Boolean).join(", ")}): ` +
+    `${count(view.pods[node], "pod")}, ${view.placeholders[node]} of them ${view.placeholders[node] === 1 ? "a placeholder" : "placeholders"}. ` +
+    `Scarcest is ${scarcest?.resource ?? "nothing"}, ${percent(free)} free. ${parts.join("; ")}.`;
+}
+
+function tileSize(total) {
+  if (total <= 60) return 44;
+  if (total <= 400) return 24;
+  if (total <= 2500) return 14;
+  return 9;
+}
+
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(["pods", "slack", "slack-deep", "free", "away"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+function stripes(context, paint, scale) {
+  const size = Math.round(6 * scale);
+  const tile = new OffscreenCanvas(size, size);
+  const brush = tile.getContext("2d");
+  brush.fillStyle = paint.slack;
+  brush.fillRect(0, 0, size, size);
+  brush.strokeStyle = paint["slack-deep"];
+  brush.lineWidth = Math.max(1, 1.4 * scale);
+  for (const shift of [-size, 0, size]) {
+    brush.beginPath();
+    brush.moveTo(shift, size);
+    brush.lineTo(shift + size, 0);
+    brush.stroke();
+  }
+  return context.createPattern(tile, "repeat");
+}
+
+/** The nodes of one policy. */
+class Group {
+  constructor(map, name) {
+    this.map = map;
+    this.title = make("h3");
+    this.canvas = make("canvas", { "aria-hidden": "true" });
+    this.cursor = make("div", { class: "cursor", hidden: true });
+    this.tiles = make("div", { class: "tiles", tabindex: "0", role: "application", "aria-roledescription": "map of nodes", "data-group": name }, this.canvas, this.cursor);
+    this.element = make("div", { class: "group" }, this.title, this.tiles);
+    this.name = name;
+    this.nodes = [];
+    this.at = 0;
+    this.tiles.addEventListener("keydown", (event) => this.onKey(event));
+    this.tiles.addEventListener("focus", () => this.point(this.at));
+    this.tiles.addEventListener("blur", () => { this.cursor.hidden = true; });
+    this.tiles.addEventListener("pointermove", (event) => this.onPointer(event));
+    this.tiles.addEventListener("pointerdown", (event) => this.onPointer(event));
+    this.tiles.addEventListener("pointerleave", () => { if (document.activeElement !== this.tiles) this.cursor.hidden = true; });
+  }
+
+  draw(nodes, tile) {
+    this.nodes = nodes;
+    this.tile = tile;
+    const { view, shares } = this.map;
+    const gap = tile > 20 ? 4 : tile > 10 ? 2 : 1;
+    this.pitch = tile + gap;
+    const width = Math.max(this.pitch, this.map.width);
+    this.columns = Math.max(1, Math.floor((width + gap) / this.pitch));
+    const rows = Math.ceil(nodes.length / this.columns);
+    const scale = devicePixelRatio || 1;
+    const height = rows * this.pitch;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.title.textContent = `${this.name || "outside every policy"} · ${count(nodes.length, "node")}`;
+    this.tiles.setAttribute("aria-label", `${count(nodes.length, "node")} of ${this.name || "no policy"}; the arrow keys move between them`);
+    const paint = this.map.paint;
+    const context = this.canvas.getContext("2d");
+    const striped = tile > 10 ? stripes(context, paint, scale) : paint.slack;
+    // One path a colour: a fill for each tile and part would be thirty thousand calls into the rasteriser.
+    const free = new Path2D();
+    const pods = new Path2D();
+    const slack = new Path2D();
+    const away = new Path2D();
+    nodes.forEach((node, index) => {
+      const x = (index % this.columns) * this.pitch * scale;
+      const y = Math.floor(index / this.columns) * this.pitch * scale;
+      const size = tile * scale;
+      const podsHeight = Math.round(shares.pods[node] * size);
+      const slackHeight = shares.slack[node] > 0 ? Math.max(1, Math.round(shares.slack[node] * size)) : 0;
+      free.rect(x, y, size, size - podsHeight - slackHeight);
+      pods.rect(x, y + size - podsHeight, size, podsHeight);
+      slack.rect(x, y + size - podsHeight - slackHeight, size, slackHeight);
+      if ((view.flags[node] & (READY | SCHEDULABLE)) !== (READY | SCHEDULABLE)) {
+        away.moveTo(x, y);
+        away.lineTo(x + size, y + size);
+        away.moveTo(x + size, y);
+        away.lineTo(x, y + size);
+      }
+    });
+    context.fillStyle = paint.free;
+    context.fill(free);
+    context.fillStyle = paint.pods;
+    context.fill(pods);
+    context.fillStyle = striped;
+    context.fill(slack);
+    context.strokeStyle = paint.away;
+    context.lineWidth = Math.max(1, (tile / 16) * scale);
+    context.stroke(away);
+    this.at = Math.min(this.at, nodes.length - 1);
+    if (document.activeElement === this.tiles) this.point(this.at);
+  }
+
+  onKey(event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns, PageUp: -10 * this.columns, PageDown: 10 * this.columns };
+    let next = this.at;
+    if (event.key in steps) next += steps[event.key];
+    else if (event.key === "Home") next = 0;
+    else if (event.key === "End") next = this.nodes.length - 1;
+    else return;
+    event.preventDefault();
+    const beyond = next < 0 || next >= this.nodes.length;
+    if (beyond && event.key.startsWith("Arrow")) return;
+    this.point(Math.max(0, Math.min(this.nodes.length - 1, next)));
+  }
+
+  onPointer(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left) / this.pitch);
+    const index = Math.floor((event.clientY - box.top) / this.pitch) * this.columns + column;
+    if (column >= 0 && column < this.columns && index >= 0 && index < this.nodes.length) this.point(index);
+  }
+
+  point(index) {
+    if (index < 0 || index >= this.nodes.length) return;
+    this.at = index;
+    const x = (index % this.columns) * this.pitch - 2;
+    const y = Math.floor(index / this.columns) * this.pitch - 2;
+    this.cursor.hidden = false;
+    this.cursor.style.transform = `translate(${x}px, ${y}px)`;
+    this.cursor.style.width = `${this.tile + 4}px`;
+    this.cursor.style.height = `${this.tile + 4}px`;
+    this.map.tell(this.nodes[index]);
+  }
+}
+
+export class NodeMap {
+  constructor() {
+    this.place = document.getElementById("map");
+    this.detail = document.getElementById("node-detail");
+    this.groups = new Map();
+    this.view = null;
+    this.shown = -1;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    new ResizeObserver(() => {
+      if (this.place.clientWidth !== this.width) this.draw();
+    }).observe(this.place);
+  }
+
+  show(view, shares) {
+    this.view = view;
+    this.shares = shares;
+    this.draw();
+  }
+
+  draw() {
+    const view = this.view;
+    if (view === null) return;
+    this.width = this.place.clientWidth;
+    this.paint = colours();
+    if (view.names.length === 0) {
+      this.groups.clear();
+      this.place.replaceChildren(make("p", { class: "empty" }, "The cluster has no node."));
+      return;
+    }
+    const members = new Map();
+    for (let node = 0; node < view.names.length; node += 1) {
+      const name = view.policy[node] < 0 ? "" : view.policies[view.policy[node]];
+      if (!members.has(name)) members.set(name, []);
+      members.get(name).push(node);
+    }
+    const names = [...members.keys()].sort((a, b) => (a === "") - (b === "") || a.localeCompare(b));
+    const known = names.length === this.groups.size && names.every((name) => this.groups.has(name));
+    if (!known) {
+      const before = this.groups;
+      this.groups = new Map(names.map((name) => [name, before.get(name) ?? new Group(this, name)]));
+      this.place.replaceChildren(...[...this.groups.values()].map((group) => group.element));
+    }
+    const tile = tileSize(view.names.length);
+    for (const [name, nodes] of members) this.groups.get(name).draw(nodes, tile);
+    if (this.shown >= 0 && this.shown < view.names.length) this.tell(this.shown);
+  }
+
+  tell(node) {
+    this.shown = node;
+    const text = describe(this.view, this.shares, node);
+    if (this.detail.textContent !== text) this.detail.textContent = text;
+  }
+}

@@ -1,0 +1,156 @@
+// The headline, the key figures, and the policies with their conditions.
+
+import { ago, amount, count, make, percent, requests, time } from "./format.js";
+
+const opened = new Set();
+
+export function showAnswer(state, nowSeconds) {
+  const headline = document.getElementById("headline");
+  const subline = document.getElementById("subline");
+  const [sign, text] = answerOf(state);
+  headline.replaceChildren(sign === "" ? "" : make("span", { class: `sign ${sign === "✓" ? "good" : "bad"}`, "aria-hidden": "true" }, sign), sign === "" ? text : ` ${text}`);
+  document.title = `${sign} ${text} · resource-slack`.trim();
+  if (state.at === null) subline.textContent = state.stale || "Waiting for the first look at the cluster.";
+  else subline.replaceChildren("Figures of ", time(state.at), `, ${ago(state.at, nowSeconds)} ago`);
+  showNotices(state, nowSeconds);
+  showFigures(state);
+}
+
+function answerOf(state) {
+  if (state.at === null) return ["", "Looking at the cluster …"];
+  if (!state.leading) return ["", "This is a standby"];
+  const ready = state.policies.filter((one) => one.ready).length;
+  const all = state.policies.length;
+  if (all === 0) return ["!", "There is no policy"];
+  if (ready === all) return ["✓", all === 1 ? "Your slack is there" : `Your slack is there, in all ${all} policies`];
+  return ["!", all === 1 ? "Your slack is not all there" : `Slack is missing in ${all - ready} of ${all} policies`];
+}
+
+function showNotices(state, nowSeconds) {
+  const notices = [];
+  if (state.at !== null && !state.leading) {
+    const pod = state.leader;
+    notices.push(make("p", { class: "notice", role: "status" },
+      pod ? "Another process leads; it has the plans. Open its page: " : "Nobody is known to lead just now; plans come when somebody does.",
+      pod ? make("code", {}, `kubectl port-forward -n ${state.namespace} pod/${pod} 8081`) : null));
+  }
+  if (state.at !== null && state.stale) {
+    notices.push(make("p", { class: "notice", role: "status" }, `Nothing is planned: ${state.stale}. What stands below is older.`));
+  } else if (state.at !== null && nowSeconds - state.at > 3 * state.intervalSeconds + 20) {
+    notices.push(make("p", { class: "notice", role: "status" }, `These figures are ${ago(state.at, nowSeconds)} old; there should be new ones every ${state.intervalSeconds} s.`));
+  }
+  const place = document.getElementById("notices");
+  const text = notices.map((one) => one.textContent).join();
+  if (place.dataset.text !== text) {
+    place.dataset.text = text;
+    place.replaceChildren(...notices);
+  }
+}
+
+function total(policies, resource, field) {
+  let sum = 0;
+  for (const policy of policies) for (const one of policy.amounts) if (one.resource === resource) sum += one[field];
+  return sum;
+}
+
+function showFigures(state) {
+  const policies = state.policies;
+  const instants = policies.filter((one) => one.instant !== null);
+  const worst = instants.reduce((low, one) => (low === null || one.instant < low.instant ? one : low), null);
+  const displaced = policies.reduce((sum, one) => sum + Object.values(one.displaced).reduce((a, b) => a + b, 0), 0);
+  const pending = policies.reduce((sum, one) => sum + one.pending, 0);
+  const bound = policies.reduce((sum, one) => sum + one.bound, 0);
+  const figures = [
+    ["Reserved cpu", amount("cpu", total(policies, "cpu", "reserved")), `of ${amount("cpu", total(policies, "cpu", "desired"))} desired`],
+    ["Reserved memory", amount("memory", total(policies, "memory", "reserved")), `of ${amount("memory", total(policies, "memory", "desired"))} desired`],
+    ["Placeholders", `${bound}`, pending ? `${pending} pending` : "none pending"],
+    ["Instant starts", worst === null ? "–" : percent(worst.instant), worst === null ? "no pod has started yet" : instants.length > 1 ? `lowest: ${worst.name}` : "of pods, in the last hour"],
+    ["Displaced", `${displaced}`, "since this process began"],
+    ["Nodes", state.nodes.toLocaleString("en"), policies.length ? count(policies.length, "policy", "policies") : "no policy"],
+  ];
+  document.getElementById("figures").replaceChildren(...figures.map(([name, value, more]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more)))));
+}
+
+export function showPolicies(state) {
+  const place = document.getElementById("policy-list");
+  if (state.policies.length === 0) {
+    const why = state.at === null ? "None yet." : state.leading ? "None can be planned for." : "A standby knows no plans.";
+    place.replaceChildren(make("p", { class: "empty" }, why));
+    return;
+  }
+  const key = JSON.stringify([state.policies, [...opened]]);
+  if (place.dataset.key === key) return; // what is focused or selected stays so
+  place.dataset.key = key;
+  const focused = document.activeElement?.dataset?.condition;
+  const unfolded = new Set([...place.querySelectorAll("details[open]")].map((one) => one.dataset.policy));
+  place.replaceChildren(...state.policies.map((policy) => policyElement(policy, state, unfolded)));
+  if (focused) place.querySelector(`[data-condition="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function policyElement(policy, state, unfolded) {
+  const ready = policy.conditions.find((one) => one.type === "Ready");
+  const facts = policy.planned ? `${Number((policy.rate * 100).toPrecision(4))} % · ${count(policy.nodes, "node")} · a burst of ${count(policy.burst, "placeholder")}` : "its spec cannot be used";
+  const element = make("article", { class: "policy", "data-policy": policy.name },
+    make("div", { class: "policy-head" },
+      make("h3", {}, make("span", { class: `sign ${policy.ready ? "good" : "bad"}`, "aria-hidden": "true" }, policy.ready ? "✓" : "!"), ` ${policy.name}`),
+      make("span", { class: policy.ready ? "good" : "bad" }, policy.ready ? "Ready" : "Not ready"),
+      policy.builtIn ? make("span", { class: "tag" }, "built in") : null,
+      policy.dryRun ? make("span", { class: "tag" }, "dry run: nothing is written") : null,
+      make("span", { class: "facts" }, facts)),
+    ready ? make("p", { class: "message muted" }, ready.message) : null,
+    make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
+    conditions(policy, state));
+  if (policy.shapes.length || policy.uncovered.length) element.append(more(policy, unfolded));
+  return element;
+}
+
+function bar(one) {
+  const share = one.desired > 0 ? Math.min(1, one.reserved / one.desired) : one.reserved > 0 ? 1 : 0;
+  const fill = make("i");
+  fill.style.width = `${share * 100}%`;
+  return make("div", { class: "bar-row" }, make("span", {}, one.resource), make("div", { class: "meter", "aria-hidden": "true" }, fill),
+    make("span", { class: "num" }, `${amount(one.resource, one.reserved)} of ${amount(one.resource, one.desired)}`));
+}
+
+function conditions(policy, state) {
+  const holder = make("div");
+  const list = make("ul", { class: "conditions", "aria-label": `Conditions of ${policy.name}` });
+  const texts = [];
+  policy.conditions.forEach((one) => {
+    const key = `${policy.name}/${one.type}`;
+    const button = make("button", { type: "button", class: one.trouble ? "bad" : "good", "aria-expanded": String(opened.has(key)), "data-condition": key },
+      `${one.trouble ? "!" : "✓"} ${one.type} ${one.status}`);
+    button.addEventListener("click", () => {
+      if (!opened.delete(key)) opened.add(key);
+      showPolicies(state);
+      document.querySelector(`[data-condition="${CSS.escape(key)}"]`)?.focus();
+    });
+    list.append(make("li", {}, button));
+    if (opened.has(key)) {
+      texts.push(make("p", { class: "condition-text" }, make("strong", {}, `${one.type}: ${one.reason}`), `, since `, time(Date.parse(one.since) / 1000), ` — ${one.message}`));
+    }
+  });
+  holder.append(list, ...texts);
+  return holder;
+}
+
+function more(policy, unfolded) {
+  const rows = policy.shapes.map((one) => make("tr", {},
+    make("td", {}, one.name), make("td", {}, one.retiring ? `${one.role}, retiring` : one.role), make("td", {}, requests(one.requests)),
+    make("td", { class: "num" }, String(one.count)), make("td", { class: "num" }, String(one.bound)), make("td", { class: "num" }, String(one.pending)),
+    make("td", { class: "wrap" }, one.workloads.join(", ") || "–")));
+  const titles = [["Shape", ""], ["Role", ""], ["Requests", ""], ["Planned", "num"], ["Bound", "num"], ["Pending", "num"], ["Makes room for", ""]];
+  const table = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Shapes of ${policy.name}` }, make("table", {},
+    make("thead", {}, make("tr", {}, ...titles.map(([title, kind]) => make("th", { scope: "col", class: kind }, title)))),
+    make("tbody", {}, ...rows)));
+  const left = policy.uncovered.map((one) => make("li", {}, `${one.pod}: ${one.reason}`));
+  if (policy.moreUncovered) left.push(make("li", {}, `and ${policy.moreUncovered} more`));
+  const holes = policy.uncovered.length ? `, ${count(policy.uncovered.length + policy.moreUncovered, "workload")} without room` : "";
+  return make("details", { "data-policy": policy.name, open: unfolded.has(policy.name) },
+    make("summary", {}, `${count(policy.shapes.length + policy.moreShapes, "shape")}${holes}`),
+    policy.shapes.length ? table : null,
+    policy.moreShapes ? make("p", { class: "muted small" }, `and ${policy.moreShapes} more`) : null,
+    left.length ? make("p", { class: "small" }, "No room is kept for:") : null,
+    left.length ? make("ul", { class: "small" }, ...left) : null);
+}

@@ -1,0 +1,195 @@
+"""The recording rules and the alerts of resource-slack.
+
+Alerts leave out what another alert says already. Thresholds are far from what a healthy cluster does: slack that is
+pushed out once in a burst, or a node that takes five minutes, wakes nobody.
+"""
+
+from slack.monitoring.expressions import (
+    BY_POLICY,
+    SOURCE,
+    STARTS,
+    condition,
+    instant_ratio,
+    of_policies,
+    quantile,
+    reserved_ratio,
+)
+from slack.monitoring.rules import Alert, Group, Recording, Severity
+
+_POLICY = "SlackPolicy {{ $labels.policy }}"
+_IN_SLACK = 'in_slack="true"'
+_REFUSALS = "0|401|403|422|429|5.."
+"""Answers that mean trouble; 404, 409 and 410 are how the API works."""
+
+
+def _recordings() -> tuple[Recording, ...]:
+    rules = []
+    for window in ("5m", "1h"):
+        rules += [
+            Recording(f"slack:instant_start:ratio_rate{window}", instant_ratio(window)),
+            Recording(f"slack:instant_start_in_slack:ratio_rate{window}", instant_ratio(window, _IN_SLACK)),
+            Recording(f"slack:instant_start_seconds:p50_rate{window}", quantile(0.5, window)),
+            Recording(f"slack:instant_start_seconds:p99_rate{window}", quantile(0.99, window)),
+        ]
+    return (
+        *rules,
+        Recording("slack:starts:rate5m", f"sum by ({BY_POLICY}, in_slack) (rate({STARTS}_count[5m]))"),
+        Recording("slack:displaced:rate5m", f"sum by ({BY_POLICY}, cause) (rate(slack_displaced_total[5m]))"),
+        Recording("slack:reserved_cpu:ratio", reserved_ratio("cpu")),
+        Recording("slack:reserved_memory:ratio", reserved_ratio("memory")),
+    )
+
+
+_DRY_RUN = f"{of_policies('slack_policy_dry_run')} == 1"
+_PENDING = of_policies("slack_pending_placeholders")
+_PLACEHOLDERS = f"({of_policies('slack_bound_placeholders')} + {_PENDING})"
+_DISPLACED = f"sum by ({BY_POLICY}) (increase(slack_displaced_total[15m]))"
+
+_OPERATOR = (
+    Alert(
+        "ResourceSlackNotLeading",
+        f"sum by ({SOURCE}) (slack_leader) == 0 or absent(slack_leader)",
+        Severity.CRITICAL,
+        "5m",
+        "No operator of resource-slack leads",
+        "No process holds the lease, or none is scraped. Placeholders that are there stay, and the stock controllers "
+        "refill them, but slack follows the load no more.",
+    ),
+    Alert(
+        "ResourceSlackTwoLeaders",
+        f"sum by ({SOURCE}) (slack_leader) > 1",
+        Severity.CRITICAL,
+        "2m",
+        "More than one operator of resource-slack acts",
+        "{{ $value }} processes act at the same time and undo each other's work.",
+    ),
+    Alert(
+        "ResourceSlackPlanStale",
+        "time() - slack_plan_timestamp_seconds > 300 and slack_leader == 1",
+        Severity.CRITICAL,
+        "2m",
+        "The leading operator makes no plans",
+        "{{ $labels.instance }} leads and has carried out no plan for more than 5 minutes: it cannot see the whole "
+        "cluster, cannot write, or fails.",
+    ),
+    Alert(
+        "ResourceSlackWatchRestarts",
+        f"max by ({SOURCE}, path) (increase(slack_watch_restarts_total[15m])) > 10",
+        Severity.WARNING,
+        "5m",
+        "The watch of {{ $labels.path }} breaks again and again",
+        "It was opened anew {{ $value | humanize }} times in 15 minutes; each time the operator may be blind for "
+        "seconds, and lists cost the API server work.",
+    ),
+    Alert(
+        "ResourceSlackApiErrors",
+        f'sum by ({SOURCE}) (rate(slack_api_requests_total{{code=~"{_REFUSALS}"}}[10m])) / '
+        f"sum by ({SOURCE}) (rate(slack_api_requests_total[10m])) > 0.05",
+        Severity.WARNING,
+        "10m",
+        "The API server refuses or fails the operator's requests",
+        "{{ $value | humanizePercentage }} of its requests over 10 minutes had no answer (0), were not allowed (401, "
+        "403), invalid (422), too many (429) or failed (5xx).",
+    ),
+    Alert(
+        "ResourceSlackPreemptionStuck",
+        f"round(sum by ({SOURCE}) (increase(slack_preemptions_stuck_total[30m]))) > "
+        f"round(sum by ({SOURCE}) (increase(slack_preemption_rescues_total[30m])))",
+        Severity.WARNING,
+        "1m",
+        "Pods hang after preemption and were not freed",
+        "The scheduler made room for pods and left them pending; {{ $value }} were found in 30 minutes, and not all of "
+        "them could be freed.",
+    ),
+)
+
+_POLICIES = (
+    Alert(
+        "ResourceSlackNotSatisfied",
+        f"{condition('SlackSatisfied', False)} unless {_DRY_RUN}",
+        Severity.WARNING,
+        "15m",
+        f"{_POLICY} has less slack than it wants",
+        "The desired extra capacity has not been on nodes for 15 minutes: new pods may wait for a node.",
+    ),
+    Alert(
+        "ResourceSlackCoverageLost",
+        f"{of_policies('slack_coverage_ratio')} and {condition('Covered', False)}",
+        Severity.WARNING,
+        "15m",
+        f"{_POLICY} keeps no room for some of its pods",
+        "{{ $value | humanizePercentage }} of arrivals fit the room of one placeholder, less than spec.cover asks for; "
+        "the others wait for a node.",
+    ),
+    Alert(
+        "ResourceSlackInstantStartLow",
+        f"{instant_ratio('1h')} < 0.9 and sum by ({BY_POLICY}) (increase({STARTS}_count[1h])) >= 20 unless {_DRY_RUN}",
+        Severity.WARNING,
+        "30m",
+        f"Pods of {_POLICY} wait",
+        "Only {{ $value | humanizePercentage }} of the last hour's pods were bound within 2 seconds.",
+    ),
+    Alert(
+        "ResourceSlackDisplacedStorm",
+        f"{_DISPLACED} > clamp_min(3 * {_PLACEHOLDERS}, 10)",
+        Severity.WARNING,
+        "5m",
+        f"Placeholders of {_POLICY} are pushed out again and again",
+        "{{ $value | humanize }} left in 15 minutes, more than three times as many as there are.",
+    ),
+    Alert(
+        "ResourceSlackPlaceholdersPending",
+        f"{_PENDING} > 0 unless {condition('SlackSatisfied', False)} unless {condition('LimitReached', True)}",
+        Severity.WARNING,
+        "30m",
+        f"Placeholders of {_POLICY} find no node",
+        "{{ $value }} have been pending for 30 minutes. The amount of slack is there, but not for every shape of pod.",
+    ),
+    Alert(
+        "ResourceSlackAutoscalerIgnoresPlaceholders",
+        condition("AutoscalerIgnoresPlaceholders", True),
+        Severity.WARNING,
+        "5m",
+        f"No autoscaler says a word about placeholders of {_POLICY}",
+        "They wait for a node and nobody adds one: none is running, or it takes them for expendable.",
+    ),
+    Alert(
+        "ResourceSlackLimitReached",
+        condition("LimitReached", True),
+        Severity.WARNING,
+        "15m",
+        f"{_POLICY} cannot grow",
+        "An autoscaler's limit or a quota refuses placeholders; the operator holds them back and tries again later.",
+    ),
+    Alert(
+        "ResourceSlackNotFeasible",
+        condition("Feasible", False),
+        Severity.WARNING,
+        "15m",
+        f"{_POLICY} wants what fits no node",
+        "Some wanted placeholder fits no eligible node, or the policy has none.",
+    ),
+    Alert(
+        "ResourceSlackPolicyNotReady",
+        f"{condition('Ready', False)} unless {condition('SlackSatisfied', False)} unless {_PENDING} > 0",
+        Severity.WARNING,
+        "15m",
+        f"{_POLICY} is not acted upon",
+        "Its spec is invalid, its PriorityClass cannot be used, or writes for it are refused.",
+    ),
+    Alert(
+        "ResourceSlackPinsNodes",
+        condition("PinsNodes", True),
+        Severity.INFO,
+        "1h",
+        f"Placeholders of {_POLICY} keep nodes from being removed",
+        "One placeholder takes more of a node than the autoscaler's utilisation threshold: that node stays although "
+        "nothing else may run on it.",
+    ),
+)
+
+GROUPS = (
+    Group("resource-slack.recording", _recordings()),
+    Group("resource-slack.operator", _OPERATOR),
+    Group("resource-slack.policies", _POLICIES),
+)
