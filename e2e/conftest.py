@@ -15,15 +15,30 @@ from e2e.harness import clusterautoscaler
 from e2e.harness.backend import Backend, choose
 from e2e.harness.cleanup import cleaned
 from e2e.harness.errors import UnavailableError
+from e2e.harness.operator import rights_report
 
+_RIGHTS = pytest.StashKey[list[str]]()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every suite the time that real components need; a test's own mark still wins."""
+    """Give every suite the time that real components need; a test's own mark still wins.
+
+    What judges the whole session comes last.
+    """
+    items.sort(key=lambda item: item.path.stem == "test_chart_rights")
     for item in items:
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which of the operator's rights this session did not use, and what it was refused."""
+    lines = config.stash.get(_RIGHTS, [])
+    if lines:
+        terminalreporter.section("the operator's rights, by this session's audit log")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,11 +58,16 @@ def _loopback_only() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def backend(tmp_path_factory: pytest.TempPathFactory, _loopback_only: None) -> Iterator[Backend]:
+def backend(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _loopback_only: None
+) -> Iterator[Backend]:
     """The session's cluster, up and running; tests want `cluster`."""
     started = choose(tmp_path_factory.mktemp("cluster")).start()
     yield started
-    started.stop()
+    try:
+        request.config.stash[_RIGHTS] = rights_report(started)
+    finally:
+        started.stop()
 
 
 @pytest.fixture

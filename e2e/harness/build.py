@@ -86,6 +86,7 @@ TOOLS = {
         Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", _kubernetes_flags()),
         Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _kubernetes_flags()),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Tool(
             "karpenter",
             "karpenter",

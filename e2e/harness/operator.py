@@ -1,6 +1,7 @@
 """The operator under test, as its users run it: the installed command, out of cluster, with exactly its own RBAC.
 
-A missing verb fails the suite, because the identity may do nothing but what `deploy/operator.yaml` grants.
+A missing verb fails the suite, because the identity may do nothing but what `deploy/operator.yaml` grants: the rights
+of the chart with its default values.
 """
 
 import os
@@ -12,7 +13,7 @@ from typing import Self
 
 import urllib3
 
-from e2e.harness import access
+from e2e.harness import access, rbac
 from e2e.harness.api import Api, Json
 from e2e.harness.backend import Backend
 from e2e.harness.karpenter import install_crds
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy" / "operator.yaml"
 CRDS = ROOT / "charts" / "resource-slack" / "crds"
 NAMESPACE = "resource-slack"
+USER = f"system:serviceaccount:{NAMESPACE}:resource-slack"
 POLICIES = "/apis/resource-slack.io/v1alpha1/slackpolicies"
 REPLICA_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
 PLACEHOLDERS = "resource-slack.io/placeholder=true"
@@ -52,9 +54,12 @@ class Operator:
             operator.wait_until_ready()
     """
 
-    def __init__(self, cluster: Backend, *flags: str, name: str = "operator") -> None:
+    def __init__(
+        self, cluster: Backend, *flags: str, name: str = "operator", identity: access.Access | None = None
+    ) -> None:
+        """One process, not started yet; with an identity of the caller's nothing is installed."""
         self._cluster = cluster
-        self._identity = install(cluster)
+        self._identity = identity or install(cluster)
         self.port = free_port()
         command = [
             str(Path(sys.executable).with_name("resource-slack")),
@@ -115,6 +120,13 @@ class Operator:
     def __exit__(self, *_: object) -> None:
         if self.program.running:
             self.stop()
+
+
+def rights_report(cluster: Backend) -> list[str]:
+    """Return lines about the rights that nobody has used so far; none when no operator ran."""
+    asked = cluster.audit_entries(user=USER)
+    rights = rbac.granted(access.read_manifests(MANIFESTS))
+    return rbac.report(rights, rbac.used(rights, asked), rbac.refused(rights, asked)) if asked else []
 
 
 def policy(name: str, **spec: object) -> Json:

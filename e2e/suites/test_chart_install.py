@@ -1,0 +1,184 @@
+"""The chart installed by Helm on the real control plane: upgraded, rolled back, and gone without a trace.
+
+No container runs there, so the operator and the uninstall hook's command run as processes of this machine, each with
+the arguments that the chart gives it and as the service account that the chart makes for it.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.harness import kwok, rbac
+from e2e.harness.access import Access
+from e2e.harness.api import Api, Json
+from e2e.harness.backend import Backend
+from e2e.harness.helm import CHART, NAMESPACE, RELEASE, Helm
+from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
+from e2e.harness.operator import (
+    POLICIES,
+    Operator,
+    environment,
+    placeholders,
+    policy,
+    replica_sets,
+    status,
+    wait_until_placed,
+)
+
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/slackpolicies.resource-slack.io"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
+JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/resource-slack-uninstall"
+CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/resource-slack"
+HOOK = "resource-slack-uninstall"
+# The hook also takes pods without an owner, which nobody makes.
+ONLY_FOR_FAULTS = {rbac.Right(NAMESPACE, "pods", "delete")}
+
+
+def install(helm: Helm, verb: str, *flags: str) -> None:
+    found = helm.run(verb, RELEASE, CHART, f"--namespace={NAMESPACE}", "--wait", "--timeout=60s", *flags)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def arguments(workload: Json) -> list[str]:
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
+
+
+def run_hook(identity: Access, *more: str, command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [Path(sys.executable).with_name("resource-slack"), *command, f"--kubeconfig={identity.kubeconfig}", *more],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def complete(api: Api, job: Json) -> None:
+    """Let kwok end the Job's pod, as its container's exit code 0 would."""
+    selector = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
+    pods_path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    (pod,) = wait_until(lambda: api.items(pods_path, labelSelector=selector), 20, "the hook's pod")
+    api.patch(f"{pods_path}/{pod['metadata']['name']}", {"metadata": {"annotations": {kwok.RUN_SECONDS: "0"}}})
+
+
+def roles_of_hook(api: Api) -> list[Json]:
+    prefix = "/apis/rbac.authorization.k8s.io/v1"
+    return [
+        api.get(f"{prefix}/namespaces/{NAMESPACE}/roles/{HOOK}"),
+        api.get(f"{prefix}/clusterroles/{HOOK}"),
+    ]
+
+
+def left_in_cluster(api: Api) -> list[str]:
+    """Return everything of the release and of the operator that is still there."""
+    here = f"namespaces/{NAMESPACE}"
+    paths = [
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        *(f"/apis/rbac.authorization.k8s.io/v1/{here}/{kind}" for kind in ("roles", "rolebindings")),
+        *(f"/apis/apps/v1/{here}/{kind}" for kind in ("deployments", "replicasets")),
+        *(f"/api/v1/{here}/{kind}" for kind in ("pods", "services", "secrets", "serviceaccounts", "configmaps")),
+        f"/apis/batch/v1/{here}/jobs",
+        f"/apis/coordination.k8s.io/v1/{here}/leases",
+        f"/apis/policy/v1/{here}/poddisruptionbudgets",
+    ]
+    ours_to_keep = {"default", "kube-root-ca.crt"}
+    return [
+        f"{path.rpartition('/')[2]}/{one['metadata']['name']}"
+        for path in paths
+        for one in api.items(path)
+        if one["metadata"]["name"] not in ours_to_keep
+        and ("namespaces" in path or "resource-slack" in one["metadata"]["name"])
+        and not one["metadata"]["name"].startswith("e2e-")
+    ]
+
+
+@pytest.fixture
+def loaded(cluster: Backend) -> Backend:
+    create_all(cluster.api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i % 3]}") for i in range(6)])
+    cluster.api.create(deployment("api", 10, cpu="800m", memory="1Gi"))
+    wait_for_running(cluster.api, 10, 60)
+    # An earlier suite may have left the CRD there; Helm is to install it.
+    cluster.api.delete(CRD)
+    wait_until(lambda: cluster.api.find(CRD) is None, 30, "the CRD to be gone")
+    return cluster
+
+
+def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> None:
+    api = loaded.api
+    helm = Helm(tmp_path, loaded.kubeconfig)
+    install(
+        helm, "install", "--create-namespace", '--set-json=policies={"default": {"extraCapacity": {"minRate": 0.1}}}'
+    )
+    assert api.get(CRD)["spec"]["group"] == "resource-slack.io"
+    running = api.get(DEPLOYMENT)
+    assert running["status"]["readyReplicas"] == 2
+    command, *flags = arguments(running)
+    flags = [flag for flag in flags if not flag.startswith("--listen=")]
+    assert command == "operator"
+    identity = loaded.service_account(NAMESPACE, "resource-slack")
+    with Operator(loaded, *flags, identity=identity) as operator:
+        operator.wait_until_ready()
+        wait_until_placed(api, "default")
+        small = len(placeholders(api))
+        assert small > 0
+
+        install(
+            helm,
+            "upgrade",
+            '--set-json=policies={"default": {"extraCapacity": {"minRate": 0.5}}}',
+            "--set=operator.rescueStuckPreemptors=false,operator.interval=5s",
+        )
+        assert "--interval=5s" in arguments(api.get(DEPLOYMENT))
+        assert not any("pods/status" in rule["resources"] for rule in api.get(CLUSTER_ROLE)["rules"])
+        wait_until(lambda: len(placeholders(api, bound=True)) > small, 30, "more placeholders after the upgrade")
+        wait_until_placed(api, "default")
+
+        back = helm.run("rollback", RELEASE, "1", f"--namespace={NAMESPACE}", "--wait", "--timeout=60s")
+        assert back.returncode == 0, back.stdout + back.stderr
+        assert api.get(f"{POLICIES}/default")["spec"]["extraCapacity"]["minRate"] == 0.1
+        assert "--interval=10s" in arguments(api.get(DEPLOYMENT))
+        assert any("pods/status" in rule["resources"] for rule in api.get(CLUSTER_ROLE)["rules"])
+
+        # A policy that Helm knows nothing of; it only looks, so that it takes no node from the other one.
+        api.create(policy("by-hand", dryRun=True, nodeSelector={"kubernetes.io/hostname": "node-5"}))
+        wait_until(lambda: status(api, "by-hand"), 20, "the policy applied by hand to be seen")
+
+        uninstalling = helm.start("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=120s")
+        try:
+            wait_until(lambda: api.find(JOB), 30, "the hook's Job")
+            job = api.get(JOB)
+            hook = loaded.service_account(NAMESPACE, HOOK)
+            rights = rbac.granted(roles_of_hook(api))
+            mark = loaded.audit_mark()
+            stuck = run_hook(hook, "--wait-seconds=1", command=arguments(job))
+            assert stuck.returncode == 2
+            assert "the operator still runs" in stuck.stderr
+            assert placeholders(api), "nothing is deleted while the operator would make it again"
+            assert api.get(DEPLOYMENT)["spec"]["replicas"] == 0
+            operator.stop()  # what the kubelet does for a Deployment that is scaled to zero
+            done = run_hook(hook, command=arguments(job))
+            assert done.returncode == 0, done.stderr
+            print(f"\n{done.stdout}{done.stderr}")
+            assert replica_sets(api) == []
+            assert placeholders(api) == []
+            asked = loaded.audit_entries(user=hook.user, since=mark)
+            assert rbac.refused(rights, asked) == set()
+            assert rights - rbac.used(rights, asked) == ONLY_FOR_FAULTS
+            complete(api, job)
+            output, _ = uninstalling.communicate(timeout=60)
+        finally:
+            uninstalling.kill()
+        assert uninstalling.returncode == 0, output
+    wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))
+    assert [one["metadata"]["name"] for one in api.items(POLICIES)] == ["by-hand"], "the user's own policy stays"
+    time.sleep(3)
+    assert replica_sets(api) == [], "nothing comes back for the policy that stays"
+    api.delete(f"{POLICIES}/by-hand")

@@ -1,0 +1,107 @@
+"""`deploy/operator.yaml`, what clusters without Helm apply: the chart with default values."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slack.planner.manifests import PRIORITY, PRIORITY_CLASS
+from slack.process.settings import OperatorSettings
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+READS = {"get", "list", "watch"}
+
+
+def one(kind: str) -> dict[str, Any]:
+    (found,) = [item for item in MANIFESTS if item["kind"] == kind]
+    return found
+
+
+def rights(kind: str) -> set[tuple[str, str]]:
+    return {(resource, verb) for rule in one(kind)["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_nothing_is_granted_by_a_wildcard_and_no_secret_can_be_read() -> None:
+    everything = rights("ClusterRole") | rights("Role")
+    assert not any("*" in word for pair in everything for word in pair)
+    assert not {"secrets", "configmaps"} & {resource for resource, _ in everything}
+
+
+def test_outside_its_namespace_the_operator_writes_status_and_events_only() -> None:
+    assert {(resource, verb) for resource, verb in rights("ClusterRole") if verb not in READS} == {
+        ("slackpolicies/status", "patch"),
+        ("events", "create"),
+        ("events", "patch"),
+        ("pods/status", "patch"),
+    }
+
+
+def test_in_its_namespace_it_writes_placeholders_and_its_lease() -> None:
+    assert {resource for resource, verb in rights("Role") if verb not in READS} == {"replicasets", "pods", "leases"}
+
+
+def test_the_pod_passes_the_restricted_standard() -> None:
+    spec = one("Deployment")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
+    assert {"hostNetwork", "hostPID", "hostIPC"}.isdisjoint(spec)
+
+
+def test_two_replicas_that_leave_one_at_a_time() -> None:
+    deployment, budget = one("Deployment"), one("PodDisruptionBudget")
+    assert deployment["spec"]["replicas"] == 2
+    assert budget["spec"]["maxUnavailable"] == 1
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selector in (
+        deployment["spec"]["selector"]["matchLabels"],
+        budget["spec"]["selector"]["matchLabels"],
+        one("Service")["spec"]["selector"],
+    ):
+        assert selector.items() <= labels.items()
+
+
+def test_every_argument_is_a_setting_with_the_default_that_the_operator_has() -> None:
+    (container,) = one("Deployment")["spec"]["template"]["spec"]["containers"]
+    command, *flags = container["args"]
+    assert command == "operator"
+    given = {name: value for name, _, value in (flag.removeprefix("--").partition("=") for flag in flags)}
+    values: dict[str, object] = {name.replace("-", "_"): value or True for name, value in given.items()}
+    settings = OperatorSettings.model_validate(values)
+    by_hand = OperatorSettings()
+    changed = {name for name in OperatorSettings.model_fields if getattr(settings, name) != getattr(by_hand, name)}
+    assert changed == {"listen", "log_format"}
+
+
+def test_the_priority_class_is_the_operators_own() -> None:
+    found = one("PriorityClass")
+    assert found["metadata"]["name"] == PRIORITY_CLASS
+    assert found["value"] == PRIORITY
+    assert found["preemptionPolicy"] == "Never"
+    assert found["globalDefault"] is False
+
+
+def test_hooks_are_left_to_helm() -> None:
+    for item in MANIFESTS:
+        assert "helm.sh/hook" not in item["metadata"].get("annotations", {}), item["metadata"]["name"]
+
+
+@pytest.mark.parametrize("item", MANIFESTS, ids=lambda item: item["kind"])
+def test_every_object_has_kubernetes_recommended_labels(item: dict[str, Any]) -> None:
+    labels = item["metadata"]["labels"]
+    for name in ("name", "instance", "version", "component", "managed-by"):
+        assert labels[f"app.kubernetes.io/{name}"]
+
+
+def test_the_namespace_comes_before_what_is_in_it() -> None:
+    files = sorted((ROOT / "deploy").glob("*.yaml"))
+    kinds = [item["kind"] for file in files for item in yaml.safe_load_all(file.read_text())]
+    assert kinds[0] == "Namespace"

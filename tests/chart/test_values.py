@@ -1,0 +1,77 @@
+"""The chart's own files: versions, values beside their schema, examples."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slack.planner.policy import parse_policy
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "resource-slack"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
+
+
+def test_the_chart_has_the_packages_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert f"ARG VERSION={version}\n" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_policys_part_of_the_schema_is_what_the_models_say() -> None:
+    made = subprocess.run(
+        [sys.executable, ROOT / "charts" / "make_values_schema.py"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(made.stdout) == SCHEMA, "run: make crds"
+
+
+def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = str(schema.get("$ref", ""))
+    return SCHEMA["$defs"][reference.rpartition("/")[2]] if reference else schema
+
+
+def differences(values: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    properties = resolved(schema).get("properties")
+    if properties is None:
+        return
+    assert resolved(schema)["additionalProperties"] is False, path
+    yield from (f"{path}{name}" for name in values.keys() ^ properties.keys())
+    for name, value in values.items():
+        if isinstance(value, dict) and name in properties:
+            yield from differences(value, properties[name], f"{path}{name}.")
+
+
+def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
+    # Helm's own key; a list's items, which have no default; the two halves of Kubernetes' own types.
+    known = {"global", "operator.resources.claims"}
+    known |= {f"operator.affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")}
+    assert set(differences(VALUES, SCHEMA, "")) == known
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_says_what_it_is_for_and_changes_something(file: Path) -> None:
+    text = file.read_text()
+    assert text.startswith("# ")
+    assert yaml.safe_load(text)
+    assert f"`examples/{file.name}`" in (CHART / "README.md").read_text()
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_the_policies_of_an_example_are_good(file: Path) -> None:
+    for name, spec in (yaml.safe_load(file.read_text()).get("policies") or {}).items():
+        document = {
+            "apiVersion": "resource-slack.io/v1alpha1",
+            "kind": "SlackPolicy",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        assert parse_policy(document, source=file.name).name == name
