@@ -5,32 +5,47 @@ from pathlib import Path
 
 import typer
 
-from slack.cli import crd, explain, operator, plan, record, reference, simulate, tune, uninstall, version
+from slack.cli import (
+    completion,
+    crd,
+    explain,
+    migrate,
+    monitoring,
+    operator,
+    plan,
+    record,
+    reference,
+    simulate,
+    status,
+    tune,
+    uninstall,
+    version,
+)
+from slack.cli.completing import ASK, answered
 from slack.cli.problems import Command, output_checked
 
 app = typer.Typer(
     name="resource-slack",
     help="Pods that start at once on autoscaled Kubernetes clusters, at the least cost.",
-    epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -",
+    epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
+    "Is my slack there? kubectl slack status",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (
-    plan.plan,
-    explain.explain,
-    simulate.simulate,
-    tune.tune,
-    record.record,
-    operator.operator,
-    uninstall.uninstall,
-    crd.crd,
-    reference.reference,
-    version.version,
+LOOK, SIZE, CLUSTER, SELF = "Look (reads only)", "Choose a size", "In the cluster", "About the command itself"
+"""Panels of the help text, in the order in which people need them."""
+for _panel, _commands in (
+    (LOOK, (status.status, plan.plan, explain.explain)),
+    (SIZE, (simulate.simulate, tune.tune, record.record, migrate.migrate)),
+    (CLUSTER, (operator.operator, crd.crd, uninstall.uninstall)),
+    (SELF, (completion.completion, reference.reference, version.version)),
 ):
-    app.command(cls=Command)(_command)
+    for _command in _commands:
+        app.command(cls=Command, rich_help_panel=_panel)(_command)
+app.add_typer(monitoring.app, name="monitoring", rich_help_panel=CLUSTER)
 
 
 def program(argv0: str) -> str:
@@ -41,4 +56,7 @@ def program(argv0: str) -> str:
 def run() -> None:
     """Run the command line."""
     with output_checked():
+        if sys.argv[1:2] == [ASK]:
+            sys.stdout.write(answered(sys.argv[2:]))
+            return
         app(prog_name=program(sys.argv[0]))

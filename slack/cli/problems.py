@@ -118,8 +118,19 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _flowing(text: str) -> str:
+    """Join the lines of each paragraph but of examples, which are indented."""
+    return "\n\n".join(part if part[:1] == " " else " ".join(part.split()) for part in text.split("\n\n"))
+
+
 class Command(TyperCommand):
     """A command behind the shield, whose switches also take `=true` and `=false` as kubectl's do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Let the paragraphs of the help text flow: the width of our source is not that of a terminal."""
+        if kwargs.get("help"):
+            kwargs["help"] = _flowing(kwargs["help"])
+        super().__init__(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; usage errors are found before and are the command line library's to tell."""

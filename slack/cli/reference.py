@@ -1,18 +1,58 @@
-"""`reference`: every field of a scenario, the text of docs/reference/scenario.md."""
+"""`reference`: the generated pages of docs/reference, one a subject, from the code that does the work."""
+
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 
-def reference() -> None:
-    """Print the reference of a scenario's fields: types, defaults, upstream's names and defaults, examples.
+class Subject(StrEnum):
+    """What there is a reference of."""
 
-    [bold]Example[/bold]
+    SCENARIO = "scenario"
+    SLACKPOLICY = "slackpolicy"
+    FLAGS = "flags"
+    METRICS = "metrics"
+    EVENTS = "events"
 
-        resource-slack reference | less
+
+def reference(
+    subject: Annotated[Subject, typer.Argument(help="What to print the reference of.")] = Subject.SCENARIO,
+) -> None:
+    """Print a reference as Markdown: of scenarios, of SlackPolicy, of flags, of metrics, or of Events and conditions.
+
+    [bold]Examples[/bold]
+
+        resource-slack reference slackpolicy | less
+
+        resource-slack reference flags > flags.md
     """
-    from slack.simulator.reference import reference as written
+    typer.echo(written(subject), nl=False)
 
-    typer.echo(written(), nl=False)
+
+def written(subject: Subject) -> str:
+    """Return the whole page."""
+    match subject:
+        case Subject.SCENARIO:
+            from slack.simulator.reference import reference as scenario
+
+            return scenario()
+        case Subject.SLACKPOLICY:
+            from slack.cli.reference_policy import page as policy
+
+            return policy()
+        case Subject.FLAGS:
+            from slack.cli.reference_flags import page as flags
+
+            return flags()
+        case Subject.METRICS:
+            from slack.cli.reference_metrics import page as metrics
+
+            return metrics()
+        case Subject.EVENTS:
+            from slack.cli.reference_events import page as events
+
+            return events()
 
 
 if __name__ == "__main__":

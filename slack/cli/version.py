@@ -11,7 +11,12 @@ import typer
 def version(
     output: Annotated[str, typer.Option("--output", "-o", help="text or json.", metavar="FORMAT")] = "text",
 ) -> None:
-    """Print the version."""
+    """Print the version.
+
+    [bold]Example[/bold]
+
+        resource-slack version -o json
+    """
     own = metadata.version("resource-slack")
     if output == "json":
         typer.echo(json.dumps({"version": own, "python": platform.python_version()}))

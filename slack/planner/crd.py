@@ -145,10 +145,11 @@ def _object() -> Schema:
     source = PolicySpec.model_json_schema(by_alias=True)
     return {
         "type": "object",
-        "description": "Room kept for pods that are yet to come: how much, of which shapes, on which nodes.",
+        "description": "Room kept for pods that are yet to come, by placeholder pods of low priority that they push "
+        "out. Is it there? kubectl get slackpolicies, or kubectl slack status.",
         "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
+            "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
+            "kind": {"type": "string", "description": f"Always {KIND}."},
             "metadata": {"type": "object"},
             "spec": _structural(source, source.get("$defs", {}), "PolicySpec"),
             "status": STATUS_SCHEMA,

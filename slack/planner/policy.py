@@ -47,7 +47,7 @@ class TolerationSpec(_Model):
     key: str = ""
     """Taint key that is tolerated."""
     operator: Literal["Equal", "Exists"] = "Equal"
-    """Equal compares the value, Exists does not."""
+    """Equal: the taint's value must be `value`. Exists: any value will do."""
     value: str = ""
     """Taint value that is tolerated, for Equal."""
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = ""
@@ -86,11 +86,11 @@ class LadderStep(_Model):
     """One step of a ladder: from so many nodes, or so much requested, on, this rate."""
 
     from_nodes: Annotated[int, Field(ge=0)] | None = None
-    """The step holds from this many eligible nodes on."""
+    """The step holds from this many eligible nodes on. Give this or fromRequested."""
     from_requested: Amount | None = None
-    """The step holds once the base reaches these amounts in every resource named."""
+    """The step holds once what real pods request reaches these amounts, in every resource named."""
     min_rate: Rate
-    """The rate of this step."""
+    """The rate of this step: 0.1 is ten percent."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
@@ -105,19 +105,19 @@ class ScheduleWindow(_Model):
     name: str = ""
     """Shown in status while the window is open."""
     cron: Cron | None = None
-    """When the window opens: five cron fields in `timeZone`."""
+    """When the window opens: five cron fields in timeZone, such as 0 7 * * 1-5. Needs duration."""
     duration: Duration | None = None
-    """How long a cron window stays open."""
+    """How long a cron window stays open, such as 12h."""
     time_zone: TimeZone = "UTC"
-    """IANA time zone of `cron`; daylight saving time is followed."""
+    """IANA time zone of cron, such as Europe/Berlin; daylight saving time is followed."""
     start: datetime | None = None
-    """When a one-time window opens (RFC 3339 with an offset)."""
+    """When a one-time window opens: RFC 3339 with an offset, such as 2026-11-27T06:00:00Z. Needs until."""
     until: datetime | None = None
     """When a one-time window closes."""
     min_rate: Rate | None = None
-    """The rate while the window is open."""
+    """The rate while the window is open; the largest where several are."""
     floor: Amount | None = None
-    """The floor while the window is open."""
+    """The floor while the window is open, where it is above extraCapacity.floor."""
     replicas: Annotated[int, Field(ge=0, le=5000)] | None = None
     """The number of standard placeholders while the window is open."""
 
@@ -141,17 +141,21 @@ class ExtraCapacity(_Model):
     """How much room is kept."""
 
     min_rate: Rate | None = None
-    """S5: extra capacity as a share of the base; the operator's --extra-capacity-min-rate where it is absent."""
+    """Extra capacity as a share of the base: 0.1 is ten percent. Without it the operator's --extra-capacity-min-rate
+    holds, 0.1 unless it was told otherwise. Which rate is right: resource-slack tune."""
     base: Base = Base.REQUESTED
-    """Requested: the requests of real pods. Allocatable: the nodes' (version 1; the slack's own nodes feed back)."""
+    """What minRate is a share of. Requested: what real pods request. Allocatable: what the nodes have; nodes that slack
+    brings in count too, so it feeds itself."""
     floor: Amount = Field(default_factory=dict)
-    """Never less than this, whatever the base."""
+    """Never less than this, in quiet hours too, such as {cpu: 2, memory: 4Gi}; further resources such as GPUs are kept
+    only where they are named here."""
     ceiling: Amount = Field(default_factory=dict)
-    """Never more than this, at any instant; wins over everything else."""
+    """Never more than this, at any instant; wins over everything else and bounds what slack can cost."""
     replicas: Annotated[int, Field(ge=0, le=5000)] | None = None
-    """A fixed number of standard placeholders instead of a rate; per zone its equal part, rounded up."""
+    """A fixed number of standard placeholders instead of a rate; with perDomain Zone each zone gets its equal part,
+    rounded up."""
     ladder: tuple[LadderStep, ...] = ()
-    """Rates by size of the cluster; the last step that holds is used instead of minRate."""
+    """Rates by size of the cluster, more on a small one, say; the last step that holds is used instead of minRate."""
     schedule: tuple[ScheduleWindow, ...] = ()
     """Windows in which the size is another; where several are open the largest wins."""
 
@@ -181,32 +185,35 @@ class PodSelector(_Model):
 
 
 class Cover(_Model):
-    """Which pods must find the room of one placeholder (S6, R5, R6, R7)."""
+    """Which pods must find the room of one placeholder, so that pushing one out is enough to start them."""
 
     mode: CoverMode = CoverMode.FREQUENT
-    """Everything: every pod. Frequent: the most arrivals per cost. Largest: one box (version 2). None: version 1, with
-    chunks of an average node / granularity whatever the pods, so they can be larger than any pod."""
+    """Frequent: the pods that come most often, as cheaply as can be. Everything: every pod. Largest: one size that all
+    pods fit. None: pieces of an average node divided by granularity, whatever the pods are like."""
     coverage: Annotated[float, Field(gt=0, le=1)] = 0.99
-    """Share of arrivals that Frequent must cover."""
+    """With mode Frequent: the share of arriving pods that must be covered; rare large pods are what the rest is."""
     max_shapes: Annotated[int, Field(ge=1, le=64)] = 8
-    """At most so many different covering placeholders."""
+    """At most so many different sizes of covering placeholders."""
     exclude: tuple[PodSelector, ...] = ()
-    """Pods that need no room kept (R6)."""
+    """Pods that need no room kept, such as databases that never come in a burst. The annotation
+    resource-slack.io/exclude on a workload does the same."""
 
 
 class Stabilization(_Model):
     """How fast slack follows; growing is at once, shrinking waits."""
 
     shrink_delay: Duration = timedelta(minutes=10)
-    """How long less must have been enough before slack shrinks; the autoscaler's own unneeded time by default."""
+    """How long less must have been enough before slack shrinks. 10m is also what the Cluster Autoscaler waits before it
+    removes a node."""
     shape_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """How far a wanted shape may move before running placeholders are replaced."""
+    """How far the wanted size of a placeholder may move before running ones are replaced; 0.1 is ten percent."""
     give_up_after: Duration = timedelta(minutes=20)
-    """How long placeholders may stay pending against the autoscaler's refusal; longer than its provision time."""
+    """How long placeholders may stay pending while the autoscaler refuses a node; then they are held back, with one
+    left to try. Longer than the autoscaler's own time for a node to come."""
 
 
 class NodeTemplate(_Model):
-    """A node of a group that may stand at zero, so that shapes for it are known to be feasible (S3)."""
+    """A node of a group that may stand at zero, so that placeholders for it are known to fit."""
 
     name: str
     """Name of the node group, for messages."""
@@ -231,30 +238,33 @@ class NodeTemplate(_Model):
 
 
 class PolicySpec(_Model):
-    """The spec of a SlackPolicy; every field has a default and {} is a good policy."""
+    """How much room is kept, of which shapes, on which nodes. Every field has a default, and {} is a good policy."""
 
     node_selector: Labels = Field(default_factory=dict)
-    """The domain: nodes with these labels; every node that placeholders could go to when empty."""
+    """Nodes with these labels belong to the policy; without any, every node that placeholders could go to and that no
+    other policy selects."""
     tolerations: tuple[TolerationSpec, ...] = ()
-    """Which tainted nodes belong to the domain."""
+    """Taints that placeholders tolerate: tainted nodes belong to the policy only when their taints are named here."""
     per_domain: Literal["None", "Zone"] = "None"
-    """Zone: the slack is kept in every zone of the domain, not only in all of them together."""
+    """Zone: an equal part of the slack is kept in every zone. None: it may be anywhere, softly spread."""
     extra_capacity: ExtraCapacity = ExtraCapacity()
     """How much room is kept."""
     cover: Cover = Cover()
-    """Which pods must find the room of one placeholder."""
+    """Which pods must find the room of one placeholder, so that pushing one out is enough to start them."""
     granularity: Annotated[int, Field(ge=1, le=100)] = 5
-    """Standard placeholders are at most an average eligible node divided by this."""
+    """Standard placeholders are at most an average node divided by this; more of them are smaller."""
     stabilization: Stabilization = Stabilization()
     """How fast slack follows."""
     node_templates: tuple[NodeTemplate, ...] = ()
-    """Nodes of groups that may stand at zero."""
+    """Nodes of groups that may stand at zero: what the autoscaler would add, so that slack can be planned for it."""
     scheduler_name: str = "default-scheduler"
-    """The scheduler that places the policy's real pods; two schedulers do not see each other's nominations."""
+    """The scheduler of the policy's real pods, which must place the placeholders too: two do not see what the other has
+    promised."""
     priority_class_name: str = "resource-slack"
-    """PriorityClass of the placeholders; its value must lie from -10 to -1."""
+    """PriorityClass of the placeholders: a value from -10 (below it the Cluster Autoscaler adds no node) to -1, and
+    preemptionPolicy Never."""
     dry_run: bool = False
-    """Compute status and write nothing else."""
+    """Work everything out and write it into status, but make, change and delete no placeholder."""
 
 
 class Policy(_Model):

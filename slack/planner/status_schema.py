@@ -29,12 +29,24 @@ _CONDITION: Final[Schema] = {
     "type": "object",
     "required": ["type", "status", "reason", "message", "lastTransitionTime"],
     "properties": {
-        "type": _text("What is said something about.", 316),
-        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-        "reason": _text("One CamelCase word for machines."),
-        "message": _text("A sentence for people.", 32768),
-        "lastTransitionTime": _TIME,
-        "observedGeneration": {"type": "integer", "format": "int64"},
+        "type": _text(
+            "Good when True: Ready, SlackSatisfied, Covered, Feasible. Good when False: PinsNodes, LimitReached, "
+            "AutoscalerIgnoresPlaceholders, ViewStale, PreemptionStuck.",
+            316,
+        ),
+        "status": {
+            "type": "string",
+            "enum": ["True", "False", "Unknown"],
+            "description": "Whether it is so.",
+        },
+        "reason": _text("One CamelCase word that stays the same, to search and to alert by; Events have it too."),
+        "message": _text("A sentence for people: what is so, and what would help.", 32768),
+        "lastTransitionTime": _TIME | {"description": "Since when the status is as it is."},
+        "observedGeneration": {
+            "type": "integer",
+            "format": "int64",
+            "description": "The metadata.generation that it is about.",
+        },
     },
 }
 
@@ -43,17 +55,21 @@ _SHAPE: Final[Schema] = {
     "required": ["name"],
     "properties": {
         "name": _text("The shape's hash; the end of its ReplicaSet's name.", 63),
-        "role": _text("cover, fill or mirror.", 63),
+        "role": _text(
+            "cover: the size of pods that come often. fill: the rest of the rate. mirror: as an annotated workload.",
+            63,
+        ),
         "requests": _amounts("Requests of one placeholder."),
-        "count": _COUNT | {"description": "Placeholders that the plan heads for."},
-        "replicas": _COUNT | {"description": "Placeholders that should be there now."},
+        "count": _COUNT | {"description": "Placeholders that the plan heads for; 0 when the shape is being given up."},
+        "replicas": _COUNT
+        | {"description": "Placeholders that should be there now; another number while slack changes."},
         "bound": _COUNT | {"description": "Placeholders on a node."},
         "pending": _COUNT | {"description": "Placeholders on no node yet."},
         "for": {
             "type": "array",
             "maxItems": 20,
             "items": {"type": "string", "maxLength": 512},
-            "description": "Workloads that it makes room for.",
+            "description": "Workloads that it makes room for, the most frequent first.",
         },
     },
 }
@@ -76,9 +92,9 @@ STATUS_SCHEMA: Final[Schema] = {
                 "reserved": _text("cpu/memory of the placeholders that are on a node.", 128),
             },
         },
-        "nodes": _COUNT | {"description": "Eligible nodes of the domain."},
+        "nodes": _COUNT | {"description": "Nodes of the policy that can take placeholders."},
         "rate": _text("The rate in force, after ladder and schedule, as a number.", 32),
-        "base": _amounts("What the rate is taken of."),
+        "base": _amounts("What the rate is taken of: the requests of real pods."),
         "desired": _amounts("Extra capacity wanted."),
         "planned": _amounts("Requests of all placeholders that the plan heads for."),
         "reserved": _amounts("Requests of the placeholders that are on a node."),
@@ -88,13 +104,14 @@ STATUS_SCHEMA: Final[Schema] = {
             "description": "Placeholders that left without the operator's doing.",
             "properties": {
                 "total": _COUNT | {"description": "How many, since `since`."},
-                "since": _TIME,
+                "since": _TIME | {"description": "Since when they are counted."},
             },
         },
         "shapes": {
             "type": "array",
             "maxItems": 256,
             "items": _SHAPE,
+            "description": "Placeholders by shape: what each requests, how many there are, and what for.",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"],
         },
@@ -114,18 +131,33 @@ STATUS_SCHEMA: Final[Schema] = {
             "type": "array",
             "maxItems": 32,
             "items": _CONDITION,
+            "description": "Whether slack is there, and if not, why; docs/reference/events.md has every reason.",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
         },
     },
 }
 
+
+def _column(name: str, path: str, description: str, *, kind: str = "string", wide: bool = False) -> Schema:
+    """Return a printed column; a wide one shows with `-o wide` only."""
+    column: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return column | ({"priority": 1} if wide else {})
+
+
 PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
-    {"name": "READY", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
-    {"name": "RATE", "type": "string", "jsonPath": ".status.summary.rate"},
-    {"name": "DESIRED", "type": "string", "jsonPath": ".status.summary.desired"},
-    {"name": "RESERVED", "type": "string", "jsonPath": ".status.summary.reserved"},
-    {"name": "PENDING", "type": "integer", "jsonPath": ".status.pending"},
-    {"name": "INSTANT", "type": "string", "jsonPath": ".status.instantStart"},
+    _column("READY", '.status.conditions[?(@.type=="Ready")].status', "Every placeholder of the plan is on a node."),
+    _column("RATE", ".status.summary.rate", "The rate in force, after ladder and schedule."),
+    _column("DESIRED", ".status.summary.desired", "Extra capacity wanted, cpu/memory."),
+    _column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory: placeholders on nodes."),
+    _column("PENDING", ".status.pending", "Placeholders that wait for a node.", kind="integer"),
+    _column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    _column("NODES", ".status.nodes", "Nodes of the policy that can take placeholders.", kind="integer", wide=True),
+    _column(
+        "COVERED", '.status.conditions[?(@.type=="Covered")].status', "Enough pods fit one placeholder.", wide=True
+    ),
+    _column("BURST", ".status.burst", "Placeholders that one burst can take.", kind="integer", wide=True),
+    _column("DISPLACED", ".status.displaced.total", "Placeholders that pods pushed out.", kind="integer", wide=True),
+    _column("REASON", '.status.conditions[?(@.type=="Ready")].reason', "Why it is ready, or why not.", wide=True),
 )
 """AGE, from the metadata, is added by the CRD."""

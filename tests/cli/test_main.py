@@ -1,11 +1,16 @@
 """The program as a whole: names, help, versions, switches."""
 
+import os
+import pty
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 from typer.testing import CliRunner
 
@@ -13,11 +18,44 @@ from slack.cli.commands import app, program
 from tests.cli.conftest import COMMAND, Run
 
 
-@pytest.mark.parametrize("command", ["plan", "explain", "operator", "uninstall", "crd"])
+def _commands() -> list[str]:
+    command = typer.main.get_command(app)
+    return [
+        f"{name} {below}".strip()
+        for name, one in getattr(command, "commands", {}).items()
+        for below in getattr(one, "commands", {"": None})
+    ]
+
+
+@pytest.mark.parametrize("command", _commands())
 def test_the_help_of_every_command_teaches_with_an_example(command: str) -> None:
-    found = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    found = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "200"})
     assert found.exit_code == 0
-    assert f"resource-slack {command}" in found.output
+    assert re.search(rf"(resource-slack|kubectl slack) {command}\b", found.output.partition("Example")[2])
+
+
+def test_pipes_get_no_colours(run: Run, cluster: Path) -> None:
+    for args in (["plan", "--help"], ["plan", "--snapshot", str(cluster)]):
+        found = run(*args)
+        assert "\x1b" not in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_gets_no_colours_where_the_user_wants_none(name: str, value: str) -> None:
+    ours, theirs = pty.openpty()
+    environment = {key: text for key, text in os.environ.items() if key != "FORCE_COLOR"} | {name: value}
+    found = subprocess.run(
+        [COMMAND, "plan", "--help"], stdout=theirs, env={"TERM": "xterm", **environment}, check=False
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal is an error
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    assert found.returncode == 0
+    assert b"dry run" in shown
+    assert not re.search(rb"\x1b\[(\d+;)*(3[0-7]|9[0-7])m", shown)
 
 
 def test_kubectl_runs_it_as_its_plugin(run: Run) -> None:

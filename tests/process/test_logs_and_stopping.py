@@ -75,3 +75,27 @@ def test_a_signal_asks_for_the_end() -> None:
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])
+
+
+def test_an_api_server_that_is_away_is_told_once_and_then_twice_a_minute() -> None:
+    now = [100.0]
+    repeats = logs.Repeats(clock=lambda: now[0])
+
+    def shown(path: str, cause: str, name: str = "slack.kube.reflector", level: int = logging.WARNING) -> bool:
+        text = "reflector %s: GET %s: %s; again in %.1f s"
+        record = logging.LogRecord(name, level, "", 0, text, (path, path, cause, now[0] % 7), None)
+        found = bool(repeats.filter(record))
+        if found and hasattr(record, "slack_fields"):
+            left_out.append(record.slack_fields["repeated"])
+        return found
+
+    left_out: list[int] = []
+    refused = "[Errno 111] Connection refused"
+    assert shown("/pods", refused)
+    assert not any(shown(path, refused) for path in ("/pods", "/nodes", "/jobs"))
+    assert shown("/pods", "403 Forbidden"), "another cause is another line"
+    assert shown("/pods", refused, name="slack_operator.loop"), "decisions are never left out"
+    assert shown("/pods", refused, level=logging.INFO)
+    now[0] += 31
+    assert shown("/nodes", refused)
+    assert left_out == [3]

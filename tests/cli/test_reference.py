@@ -1,0 +1,62 @@
+"""The generated pages are there, are what the code says, and leave nothing out."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from slack.cli.commands import app
+from slack.cli.reference import Subject, written
+from slack.planner.crd import crd
+from slack.process.reasons import REASONS
+from slack.process.settings import OperatorSettings, flag
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+@pytest.mark.parametrize("subject", Subject)
+def test_the_page_is_what_the_code_says(subject: Subject) -> None:
+    assert (PAGES / f"{subject.value}.md").read_text() == written(subject), "run: make reference"
+
+
+@pytest.mark.parametrize("subject", Subject)
+def test_every_link_within_a_page_leads_somewhere(subject: Subject) -> None:
+    page = written(subject)
+    titles = {
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= titles
+    for target in re.findall(r"\]\(([^#)][^)]*)\)", page):
+        assert (PAGES / target).exists(), target
+
+
+def test_every_flag_of_every_command_is_there() -> None:
+    page = written(Subject.FLAGS)
+    command = typer.main.get_command(app)
+    for name, one in getattr(command, "commands", {}).items():
+        for below in getattr(one, "commands", {"": one}).values():
+            section = page.partition(f"\n## resource-slack {name}")[2]
+            for parameter in below.params:
+                for option in parameter.opts if parameter.param_type_name == "option" else ():
+                    assert option in section, f"{name} {option}"
+    for setting in OperatorSettings.model_fields:
+        assert f"RESOURCE_SLACK_{setting.upper()}" in page
+        assert flag(setting) in page
+
+
+def test_every_field_of_the_crd_is_there() -> None:
+    page = written(Subject.SLACKPOLICY)
+    schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    for part in ("spec", "status"):
+        for name in schema[part]["properties"]:
+            assert f"| `{name}` |" in page.partition(f"\n## {part}\n")[2]
+
+
+def test_every_metric_and_every_reason_is_there() -> None:
+    from slack_operator.metrics import described
+
+    metrics, events = written(Subject.METRICS), written(Subject.EVENTS)
+    assert all(f"`{one.name}`" in metrics for one in described())
+    assert all(f"`{one.name}`" in events for one in REASONS)
