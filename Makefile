@@ -8,7 +8,11 @@ READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRD     := charts/resource-slack/crds/slackpolicies.yaml
-FIELDS  := docs/reference/scenario.md
+VALUES  := charts/resource-slack/values.schema.json
+PLAIN   := deploy/operator.yaml
+REFS    := scenario slackpolicy flags metrics events
+RULES   := charts/resource-slack/rules/resource-slack.yaml
+BOARD   := charts/resource-slack/dashboards/resource-slack.json
 BURST   := examples/scenarios/burst.yaml
 PICTURE := .cache/demo/burst.png
 # --at: the time at which the example cluster was written, so that the demo shows the same every day.
@@ -21,9 +25,9 @@ export UV_PYTHON_DOWNLOADS = never
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-plan demo-cluster test coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference e2e bench bench-reading bench-coldstart bench-steady bench-memory bench-storm \
-        soak fidelity crds reference example locks clean
+.PHONY: help setup demo demo-plan demo-cluster playground test coverage check check-lint check-format check-types check-layers \
+        check-crds check-reference check-monitoring e2e bench bench-reading bench-coldstart bench-steady bench-memory bench-storm \
+        soak fidelity crds deploy reference monitoring pictures example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,11 +39,13 @@ help:
 	  'make check          lint, format, types, layers, generated files' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
+	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
 	  'make soak           ten minutes of churn and broken watches' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
-	  'make crds reference locks' \
-	  '                    write what is generated: the CRD, the scenario reference, the requirement locks' \
+	  'make crds deploy reference monitoring locks' \
+	  '                    write what is generated: the CRD, manifests without Helm, references, rules and dashboard, locks' \
+	  'make pictures       draw the pictures of the docs anew (a minute)' \
 	  'make clean          remove what make has made'
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
@@ -98,6 +104,10 @@ demo-cluster: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m e2e.demo
 
+playground: $(READY)
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok karpenter
+	@$(BIN)/python -m e2e.playground
+
 # --- tests -----------------------------------------------------------------------------------------------------------
 
 test: $(READY)
@@ -110,7 +120,7 @@ coverage: $(READY)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
-	  check-reference
+	  check-reference check-monitoring
 	@$(call say,'check: all good')
 
 check-lint: $(READY)
@@ -132,12 +142,26 @@ check-layers: $(READY)
 check-crds: $(READY)
 	@$(call say,'check: the CRD is what the models say')
 	@$(BIN)/resource-slack crd | cmp --silent - $(CRD) || { echo '$(CRD) is not up to date; run: make crds' >&2; exit 1; }
+	@$(BIN)/python charts/make_values_schema.py | cmp --silent - $(VALUES) || { echo '$(VALUES) is not up to date; run: make crds' >&2; exit 1; }
 
 check-reference: $(READY)
-	@$(call say,'check: the scenario reference is what the models say')
-	@$(BIN)/resource-slack reference | cmp --silent - $(FIELDS) || { echo '$(FIELDS) is not up to date; run: make reference' >&2; exit 1; }
+	@$(call say,'check: the references are what the code says')
+	@for name in $(REFS); do $(BIN)/resource-slack reference $$name | cmp --silent - docs/reference/$$name.md || \
+	  { echo "docs/reference/$$name.md is not up to date; run: make reference" >&2; exit 1; }; done
 
-e2e: $(READY)
+check-monitoring: $(READY)
+	@$(call say,'check: rules and dashboard are what slack/monitoring says')
+	@$(BIN)/resource-slack monitoring rules | cmp --silent - $(RULES) || { echo '$(RULES) is not up to date; run: make monitoring' >&2; exit 1; }
+	@$(BIN)/resource-slack monitoring dashboard | cmp --silent - $(BOARD) || { echo '$(BOARD) is not up to date; run: make monitoring' >&2; exit 1; }
+
+# The suite of the web page drives the system's Chromium; where there is none it is skipped, and nothing is installed.
+BROWSER := $(if $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name) 2>/dev/null)),.venv/.browser)
+.venv/.browser: requirements/browser.txt $(READY)
+	@$(call say,'setting up: what drives the browser')
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/browser.txt
+	@touch $@
+
+e2e: $(READY) $(BROWSER)
 	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
 	@BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
 
@@ -165,10 +189,28 @@ fidelity: $(READY)
 crds: $(READY)
 	@mkdir -p $(dir $(CRD))
 	@$(BIN)/resource-slack crd > $(CRD).new && mv $(CRD).new $(CRD)
+	@$(BIN)/python charts/make_values_schema.py > $(VALUES).new && mv $(VALUES).new $(VALUES)
+
+deploy: $(READY)
+	@$(BIN)/python -m e2e.harness.build helm >/dev/null
+	@$(BIN)/python -m e2e.harness.helm > $(PLAIN).new && mv $(PLAIN).new $(PLAIN)
 
 reference: $(READY)
-	@mkdir -p $(dir $(FIELDS))
-	@$(BIN)/resource-slack reference > $(FIELDS).new && mv $(FIELDS).new $(FIELDS)
+	@mkdir -p docs/reference
+	@for name in $(REFS); do $(BIN)/resource-slack reference $$name > docs/reference/$$name.new && \
+	  mv docs/reference/$$name.new docs/reference/$$name.md || exit 1; done
+
+monitoring: $(READY)
+	@mkdir -p $(dir $(RULES)) $(dir $(BOARD))
+	@$(BIN)/resource-slack monitoring rules > $(RULES).new && mv $(RULES).new $(RULES)
+	@$(BIN)/resource-slack monitoring dashboard > $(BOARD).new && mv $(BOARD).new $(BOARD)
+
+# The simulator's, with fixed seeds: the same code draws the same bytes.
+pictures: $(READY)
+	@for name in life day; do \
+	  $(BIN)/resource-slack simulate --compare none,own docs/pictures/$$name.yaml --picture docs/pictures/$$name.svg || exit 1; \
+	done
+	@$(BIN)/resource-slack simulate --curve 0,0.1,0.2,0.3,0.4,0.6,0.8 --seeds 5 $(BURST) --picture docs/pictures/curve.svg
 
 example: $(READY)
 	@$(BIN)/python examples/make_cluster.py > examples/cluster.json
@@ -179,6 +221,8 @@ locks: | $(UV)
 	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
 	@$(COMPILE) pyproject.toml --group dev --output-file requirements/dev.txt
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
+	@$(COMPILE) requirements/browser.in --constraint requirements/dev.txt --output-file requirements/browser.txt
+	@echo 'hatchling>=1.27' | $(COMPILE) - --output-file requirements/build.txt
 
 clean:
 	@rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage htmlcov dist build

@@ -1,0 +1,61 @@
+"""`make playground`: a real control plane with Karpenter to play with, until Ctrl-C.
+
+Nothing of resource-slack runs in it but the CRD and the namespace: the rest is what a reader tries. It ends with this
+program, and its folder with it.
+"""
+
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.harness.controlplane import ControlPlane
+from e2e.harness.errors import HarnessError
+from e2e.harness.karpenter import Karpenter
+from e2e.harness.operator import install
+
+BOOT_SECONDS = 15
+console = Console(highlight=False, soft_wrap=True)
+
+
+def _until_told(*signals: signal.Signals) -> None:
+    told = threading.Event()
+    for one in signals:
+        signal.signal(one, lambda *_: told.set())
+    told.wait()
+
+
+def main() -> int:
+    """Run the cluster; 1 when it does not start."""
+    try:
+        console.print("starting etcd, API server, scheduler, controller manager, kwok and Karpenter ...")
+        with (
+            tempfile.TemporaryDirectory(prefix="resource-slack-playground-") as folder,
+            ControlPlane(Path(folder)) as cluster,
+            Karpenter(cluster) as karpenter,
+        ):
+            install(cluster)
+            karpenter.add_pool("default", boot_seconds=BOOT_SECONDS, consolidate_after="30s")
+            console.print(
+                f"\nIt is up: no nodes yet, {BOOT_SECONDS} s for each that Karpenter brings. In another terminal:\n\n"
+                f"  export KUBECONFIG={cluster.kubeconfig}\n"
+                "  . .venv/bin/activate\n"
+                "  kubectl apply -f examples/quickstart\n"
+                "  resource-slack operator --interval 2s\n\n"
+                "and in a third, with the first two lines again, the burst:\n\n"
+                "  kubectl scale deployment shop --replicas=14\n\n"
+                "Ctrl-C ends the cluster."
+            )
+            _until_told(signal.SIGINT, signal.SIGTERM)
+            console.print("ending ...")
+    except HarnessError as error:
+        console.print(f"[red]the playground stopped:[/red] {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

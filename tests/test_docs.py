@@ -1,0 +1,289 @@
+"""The documents are held to the code: links, commands, manifests, names of metrics and conditions, the table of rights.
+
+What is checked of a command is that it exists and takes these flags; what it prints is the other tests' to show.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import typer
+import yaml
+
+from slack.cli.commands import app
+from slack.monitoring.catalog import GROUPS
+from slack.monitoring.expressions import family_of
+from slack.monitoring.rules import alerts
+from slack.planner.outcome import ConditionType
+from slack.planner.policy import KIND, parse_policy
+from slack.process.reasons import REASONS
+from slack.simulator.scenario import parse_scenario
+from slack_operator.displaced import DELETED, OVERCOMMITTED, PREEMPTED
+from slack_operator.families import FAMILIES
+from slack_operator.status import PREEMPTION_STUCK, VIEW_STALE
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
+LARGEST_PICTURE_BYTES = 150_000
+
+_FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
+_USAGE = re.compile(r"\.\.\.|\[[A-Z]+\]|\bCOMMAND\b")
+_OPERATORS = {"|", "||", "&&", ";", ">", "<", "&"}
+
+CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK}
+OURS = CONDITIONS | {one.name for one in REASONS} | {str(one.name) for one in alerts(GROUPS)}
+OURS |= {DELETED, OVERCOMMITTED, PREEMPTED, KIND}
+FOREIGN = {
+    *("ScheduleAnyway", "RunAsAny", "PodMonitor", "ServiceMonitor", "PrometheusRule"),
+    # the autoscalers' and controllers' words
+    *("TriggeredScaleUp", "NotTriggerScaleUp", "MaxNodesTotalReached", "FailedScheduling", "FailedCreate"),
+    *("CapacityBuffer", "WhenEmpty", "WhenEmptyOrUnderutilized", "LeastAllocated", "DisruptionTarget"),
+    *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
+}
+"""CamelCase words that are not ours: Kubernetes', the autoscalers', other programs'."""
+NOT_WORDS = {"performance.md", "requirements.md", "scenario.md", "slackpolicy.md"}
+"""Pages about our own code or fields, whose CamelCase words are neither conditions nor Events."""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def prose(path: Path) -> str:
+    """A page without its code blocks."""
+    return _FENCE.sub("", path.read_text())
+
+
+def blocks(path: Path, *languages: str) -> Iterator[str]:
+    for language, body in _FENCE.findall(path.read_text()):
+        if language in languages:
+            yield body
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", prose(path), re.MULTILINE):
+        text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
+    return frozenset(found)
+
+
+def links(path: Path) -> Iterator[tuple[Path, str]]:
+    """Relative links: the file, and the anchor or ''."""
+    for link in _LINK.findall(prose(path)):
+        if "://" not in link:
+            target, _, anchor = link.partition("#")
+            yield (path.parent / target).resolve() if target else path, anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), f"{target} is not there"
+        if anchor:
+            assert anchor in anchors(target), f"{name_of(target)} has no heading #{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        for target, _ in links(page):
+            # a link to a folder shows its files
+            todo += [
+                one for one in (sorted(target.glob("*.md")) if target.is_dir() else [target]) if one.suffix == ".md"
+            ]
+    assert not [name_of(page) for page in PAGES if page not in seen]
+
+
+def words_of(line: str) -> list[list[str]]:
+    """Split a shell line into simple commands, without comments; `$(...)` counts as one word."""
+    line = re.sub(r"\$\(\(?[^()]*\)?\)", "VALUE", line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    commands: list[list[str]] = [[]]
+    for word in lexer:
+        if word.startswith("#"):
+            break
+        if word in _OPERATORS:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return [command for command in commands if command]
+
+
+def shell_lines(page: Path) -> Iterator[str]:
+    for body in blocks(page, "", "sh", "bash", "console"):
+        yield from re.sub(r"\\\n\s*", " ", body).splitlines()
+
+
+def commands(page: Path, *programs: str) -> Iterator[list[str]]:
+    """Every call of one of the programs in a page's code blocks and inline code."""
+    inline = (" ".join(code.split()) for code in _INLINE.findall(prose(page)))
+    for line in (*shell_lines(page), *inline):
+        if any(program in line for program in programs) and not _USAGE.search(line):
+            yield from (words for words in words_of(line) if program_of(words) in programs)
+
+
+def program_of(words: list[str]) -> str:
+    return words[0].rpartition("/")[2]
+
+
+def our_arguments(words: list[str]) -> list[str] | None:
+    """What a call gives to our command; None when it is no call of it."""
+    if program_of(words) == "resource-slack":
+        return words[1:]
+    return words[2:] if words[:2] == ["kubectl", "slack"] else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_ours_parses(page: Path) -> None:
+    root: Any = typer.main.get_command(app)
+    for words in commands(page, "resource-slack", "kubectl"):
+        arguments = our_arguments(words)
+        command = root
+        while arguments and not arguments[0].startswith("-") and getattr(command, "commands", None):
+            assert arguments[0] in command.commands, f"{' '.join(words)}: there is no such command"
+            command, arguments = command.commands[arguments[0]], arguments[1:]
+        if arguments and command is not root and arguments not in (["--help"], ["-h"]):
+            context = command.context_class(command, info_name=words[0], resilient_parsing=False)
+            _, left, _ = command.make_parser(context).parse_args(list(arguments))
+            assert not left, f"{' '.join(words)}: {left} is too much"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_make_target_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][\w -]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    known = {name for line in targets for name in line.split()}
+    for words in commands(page, "make"):
+        named = {word for word in words[1:] if re.fullmatch(r"[a-z][a-z-]*", word)}
+        assert named <= known, " ".join(words)
+
+
+@cache
+def chart_values() -> Any:
+    return yaml.safe_load((ROOT / "charts" / "resource-slack" / "values.yaml").read_text())
+
+
+def value_exists(path: str) -> bool:
+    here = chart_values()
+    for key in path.split("."):
+        if not isinstance(here, dict) or key not in here:
+            return False
+        here = here[key]
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_value_of_the_chart_exists(page: Path) -> None:
+    named = [words[i + 1].partition("=")[0] for words in commands(page, "helm") for i in settings_in(words)]
+    named += [code.partition("=")[0] for code in _INLINE.findall(prose(page)) if re.match(r"operator\.\w", code)]
+    for path in named:
+        assert value_exists(path), f"values.yaml has no {path}"
+
+
+def settings_in(words: list[str]) -> list[int]:
+    return [i for i, word in enumerate(words) if word == "--set"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_manifest_is_yaml_and_every_policy_a_good_one(page: Path) -> None:
+    for body in blocks(page, "yaml"):
+        for document in yaml.safe_load_all(body):
+            if isinstance(document, dict) and document.get("kind") == KIND:
+                parse_policy(document, source=name_of(page))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "quickstart").glob("*.yaml")), ids=name_of)
+def test_the_quick_starts_files_are_good(path: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    assert document["kind"] in (KIND, "Deployment")  # all of the folder is applied
+    if document["kind"] == KIND:
+        parse_policy(document, source=path.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_metric_exists(page: Path) -> None:
+    exported = {family.name for family in FAMILIES}
+    named = {name for name in re.findall(r"\bslack_[a-z_]+\b", page.read_text()) if name != "slack_operator"}
+    assert {family_of(name) for name in named} <= exported | {"slack_operator"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NOT_WORDS], ids=name_of)
+def test_every_condition_reason_and_alert_exists(page: Path) -> None:
+    named = {code for code in _INLINE.findall(prose(page)) if _CAMEL.fullmatch(code)}
+    assert named <= OURS | FOREIGN, "neither ours nor known as somebody else's"
+
+
+def test_trouble_is_told_by_symptom() -> None:
+    """Each symptom says what one sees, why, how to check with a command, what to do; every condition has one."""
+    text = (DOCS / "troubleshooting.md").read_text()
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert len(sections) >= 15
+    for section in sections:
+        title = section.splitlines()[0]
+        order = [section.find(f"**{word}**") for word in ("See", "Why", "Check", "Do")]
+        assert -1 not in order, title
+        assert order == sorted(order), title
+        assert "```" in section[order[2] : order[3]], f"{title}: no command to check with"
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        assert f"](#{anchor})" in text.partition("\n## ")[0], f"{title} is not in the table of symptoms"
+    assert {kind for kind in CONDITIONS if kind not in text} == set()
+
+
+TABLES = [("ClusterRole", "In the whole cluster:"), ("Role", "In its own namespace:")]
+
+
+def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
+    """(group, resources, verbs) of the roles' rules, each sorted and joined."""
+    return {
+        (group or "core", ", ".join(sorted(rule["resources"])), ", ".join(sorted(rule["verbs"])))
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+    }
+
+
+@pytest.mark.parametrize(("kind", "before"), TABLES)
+def test_the_table_of_rights_is_what_is_granted(kind: str, before: str) -> None:
+    manifests = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
+    granted = rights([one for one in manifests if one and one["kind"] == kind])
+    rows = (DOCS / "security.md").read_text().partition(before)[2].lstrip().splitlines()
+    told = set()
+    for row in rows[2:]:
+        if not row.startswith("|"):
+            break
+        group, resources, verbs, why = (cell.strip() for cell in row.strip("|").split("|"))
+        assert why, row
+        told.add((group, ", ".join(sorted(resources.split(", "))), ", ".join(sorted(verbs.split(", ")))))
+    assert told == granted
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=name_of)
+def test_pictures_are_svg_of_a_size_and_each_is_shown(picture: Path) -> None:
+    assert picture.stat().st_size < LARGEST_PICTURE_BYTES
+    assert ElementTree.fromstring(picture.read_text()).tag.endswith("}svg")  # our own file, not a stranger's
+    assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "pictures").glob("*.yaml")), ids=name_of)
+def test_the_scenarios_of_the_pictures_can_be_played(path: Path) -> None:
+    assert path.with_suffix(".svg") in PICTURES
+    assert parse_scenario(yaml.safe_load(path.read_text()), source=path.name).name == path.stem
