@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
-from slack.cluster.identity import REAL, RESERVE, is_excluded, role_of, workload_of
+from slack.cluster.identity import PLACEHOLDER, REAL, RESERVE, is_excluded, role_of, workload_of
 from slack.cluster.interning import ConstraintTable, RequestTable, Resources
 from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable, kind_text
 from slack.cluster.node_table import NodeFacts, NodeTable
@@ -272,16 +272,18 @@ class ClusterColumns:
             row = self.pods.add(key, uid)
             self.changed += 1
         node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
-        before, state = self.pods.state(row), (role, kind, requests, node) if using else GONE
+        state = (role, kind, requests, node) if using else GONE
+        before = GONE if new else self.pods.state(row)
         if new:
-            self._change(row, before, state, kind, bucket, counted=counted)
+            self._change(row, GONE, state, kind, bucket, counted=counted)
         elif before != state or state == GONE or (counted and self.pods.cells.arrival_kind[row] != kind):
             # Held meanwhile: what the pod was may be all that holds the values that it has now, or nothing does.
             self._hold(kind, requests)
             self._change(row, before, state, kind, bucket, counted=counted)
             self._let_go(kind, requests)
         # Else it is what it was, as after most events: its row holds the values.
-        self.changed += self.noted.note(row, pod, role if using else 0, node)
+        if not new or node < 0 or role == PLACEHOLDER:  # nearly every pod of a list has a node, and no more to note
+            self.changed += self.noted.note(row, pod, role if using else 0, node)
         cells = self.pods.cells
         cells.version[row] = version
         cells.generation[row] = self._pod_generation

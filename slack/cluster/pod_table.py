@@ -12,11 +12,14 @@ from slack.cluster.snapshot import IndexArray, IntArray
 
 _INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation")
 _WIDE_COLUMNS = ("uid", "version")
+_FROM_NOUGHT = ("role", "arrival_bucket", "generation")
+"""What they hold in a row that is not in use; the others hold -1."""
+NONE = -1
 
 PodState = tuple[int, int, int, int]
 """What of a pod is relevant: role, and the ids of kind, requests and node; -1 stands for none."""
 
-GONE: PodState = (0, -1, -1, -1)
+GONE: PodState = (0, NONE, NONE, NONE)
 
 
 class Cells:
@@ -46,13 +49,13 @@ class PodTable:
         self.rows: dict[str, int] = {}
         self.keys: list[str] = []
         self._free: list[int] = []
-        self.role = _index(256)
-        self.kind = _index(256)
-        self.requests = _index(256)
-        self.node = _index(256)
-        self.arrival_kind = _index(256)
-        self.arrival_bucket = _index(256)
-        self.generation = _index(256)
+        self.role = _index("role", 256)
+        self.kind = _index("kind", 256)
+        self.requests = _index("requests", 256)
+        self.node = _index("node", 256)
+        self.arrival_kind = _index("arrival_kind", 256)
+        self.arrival_bucket = _index("arrival_bucket", 256)
+        self.generation = _index("generation", 256)
         self.uid = _wide(256)
         self.version = _wide(256)
         self.cells = Cells(self)
@@ -73,18 +76,14 @@ class PodTable:
             if row >= self.role.size:
                 self._grow()
         self.rows[key] = row
-        cells = self.cells
-        cells.uid[row] = uid
-        cells.version[row] = NO_VERSION
-        cells.arrival_kind[row] = -1
-        self.set_state(row, GONE)
+        self.cells.uid[row] = uid
         return row
 
     def remove(self, row: int) -> None:
         """Give a row back; its contributions must have been taken back."""
         del self.rows[self.keys[row]]
         self.keys[row] = ""
-        self.set_state(row, GONE)
+        self._clear(row)
         self._free.append(row)
 
     def state(self, row: int) -> PodState:
@@ -102,17 +101,23 @@ class PodTable:
         stale = np.flatnonzero(self.generation[: self.size] != generation)
         return [self.keys[row] for row in stale.tolist() if self.keys[row]]
 
+    def _clear(self, row: int) -> None:
+        """Leave a row as a new one is: with nothing contributed."""
+        self.set_state(row, GONE)
+        self.cells.arrival_kind[row] = NONE
+        self.cells.version[row] = NO_VERSION
+
     def _grow(self) -> None:
         for name in _INDEX_COLUMNS:
-            setattr(self, name, np.concatenate([getattr(self, name), _index(getattr(self, name).size)]))
+            setattr(self, name, np.concatenate([getattr(self, name), _index(name, getattr(self, name).size)]))
         for name in _WIDE_COLUMNS:
             setattr(self, name, np.concatenate([getattr(self, name), _wide(getattr(self, name).size)]))
         self.cells = Cells(self)
 
 
-def _index(size: int) -> IndexArray:
-    return np.zeros(size, dtype=np.int32)
+def _index(name: str, size: int) -> IndexArray:
+    return np.full(size, 0 if name in _FROM_NOUGHT else NONE, dtype=np.int32)
 
 
 def _wide(size: int) -> IntArray:
-    return np.zeros(size, dtype=np.int64)
+    return np.full(size, NO_VERSION, dtype=np.int64)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ workloads:
 """
 
 
+@pytest.fixture(autouse=True)
+def _interrupts_are_heard() -> Iterator[None]:
+    """Let what is started here hear Ctrl-C, even where the tests run in the background of a shell, which turns it off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _running(session: int) -> list[str]:
     """Return the processes of a session; one that has ended and that nobody has asked after yet does not run."""
     found = []
@@ -39,7 +48,7 @@ def _running(session: int) -> list[str]:
 
 
 @pytest.mark.parametrize("whom", ["the group, as a terminal does", "the process alone"])
-@pytest.mark.parametrize("after_seconds", [0.2, 0.6, 1.0, 1.4, 1.8, 2.5])
+@pytest.mark.parametrize("after_seconds", [0.4, 0.7, 1.0, 1.4, 1.8, 2.5])
 def test_an_interrupted_simulation_ends_with_130_and_says_nothing(
     tmp_path: Path, after_seconds: float, whom: str
 ) -> None:
