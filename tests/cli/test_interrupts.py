@@ -27,7 +27,7 @@ workloads:
 
 @pytest.fixture(autouse=True)
 def _interrupts_are_heard() -> Iterator[None]:
-    """Let what is started here hear Ctrl-C, even where the tests run in the background of a shell, which turns it off."""
+    """Let what is started here hear Ctrl-C, even where a shell runs the tests in the background, deaf to it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
