@@ -6,8 +6,10 @@ plans. After many: the events of as many pods as `MANY` at once, so that all fou
 first snapshot and plan after all pods and nodes were read, when nothing is kept yet.
 """
 
+import cProfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from statistics import median
@@ -16,6 +18,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import structs
 
+from benchmarks.decoding import top_lines
 from benchmarks.generator import NOW, Json, Size, node_pages, nodes, pod_pages, pods, scaled
 from benchmarks.report import Report, Row, parser, say, show
 from slack.cluster.columns import ClusterColumns
@@ -23,7 +26,7 @@ from slack.cluster.quantity import base_units, cpu_millis
 from slack.cluster.wire import Node, Pod
 from slack.kube.watch import PageDecoder
 from slack.planner.kept import Kept
-from slack.planner.outcome import Memory
+from slack.planner.outcome import ExistingShape, Memory, Plan
 from slack.planner.plan import plan
 from slack.planner.policy import Cover, CoverMode, Policy, PolicySpec, TolerationSpec
 
@@ -106,19 +109,31 @@ def policies() -> tuple[Policy, ...]:
     )
 
 
-def measure(size: Size) -> Row:
-    """Measure one size and return its row of the table."""
+def there(planned: Plan) -> tuple[ExistingShape, ...]:
+    """Return the ReplicaSets that a plan asks for, as if they had been made: what the operator plans with next."""
+    return tuple(
+        ExistingShape(item.policy, shape.shape, shape.role, shape.replicas)
+        for item in planned.items
+        for shape in item.shapes
+    )
+
+
+def measure(size: Size, profile: cProfile.Profile | None = None) -> Row:
+    """Measure one size and return its row of the table; what follows a change goes into the profile, too."""
     say(f"planning: reading {size.pods} pods")
     (columns, some), chosen = filled(size), policies()
     columns.require_labels(key for policy in chosen for key in policy.spec.node_selector)
     memory: Memory = MappingProxyType({})
+    existing: tuple[ExistingShape, ...] = ()
     kept = Kept()
 
     def look_and_plan() -> None:
-        nonlocal memory
-        memory = plan(columns.snapshot(NOW), chosen, now=NOW, memory=memory, kept=kept).memory
+        nonlocal memory, existing
+        planned = plan(columns.snapshot(NOW), chosen, now=NOW, existing=existing, memory=memory, kept=kept)
+        memory, existing = planned.memory, there(planned)
 
     nothing = cpu_seconds(look_and_plan)
+    look_and_plan()  # the first with what it asked for
 
     def change(event: str, *changed: Pod) -> None:
         before = columns.changed
@@ -130,8 +145,9 @@ def measure(size: Size) -> Row:
     # each takes its pods from all over the list, and none twice
     one, *rest = (some[i :: 1 + MANY] for i in range(1 + MANY))
     many = list(zip(*rest, strict=False))
-    changes = [cpu_seconds(partial(change, "DELETED", pod)) for pod in one]
-    changes += [cpu_seconds(partial(change, "ADDED", made_again(pod))) for pod in one]
+    with profile if profile is not None else nullcontext():
+        changes = [cpu_seconds(partial(change, "DELETED", pod)) for pod in one]
+        changes += [cpu_seconds(partial(change, "ADDED", made_again(pod))) for pod in one]
     of_many = [cpu_seconds(partial(change, "DELETED", *several)) for several in many]
     snapshots = [cpu_seconds(lambda: columns.snapshot(NOW)) for _ in range(CHANGES)]
     snapshot = columns.snapshot(NOW)
@@ -152,18 +168,24 @@ def measure(size: Size) -> Row:
     }
 
 
-def report() -> Report:
+def report(shares: Sequence[float] = SHARES, profile: cProfile.Profile | None = None) -> Report:
     """Measure every size."""
-    return Report(
+    found = Report(
         "plan of four policies, frontier cover, CPU time; against a loop over pods x nodes",
-        [measure(scaled(share)) for share in SHARES],
+        [measure(scaled(share), profile) for share in shares],
         [f"(the loop is run on at most {NAIVE_PODS} pods and {NAIVE_NODES} nodes and scaled up)"],
     )
+    if profile is not None:
+        found.notes += ["", *top_lines(profile)]
+    return found
 
 
 def main() -> None:
     """Print one row a size."""
-    show([report()], parser(__doc__ or "").parse_args().output)
+    options = parser(__doc__ or "")
+    options.add_argument("--profile", action="store_true", help="the full size alone, and where its time goes")
+    asked = options.parse_args()
+    show([report(SHARES[-1:], cProfile.Profile()) if asked.profile else report()], asked.output)
 
 
 if __name__ == "__main__":
