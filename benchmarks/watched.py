@@ -20,11 +20,7 @@ from unittest.mock import patch
 from benchmarks.fingerprint import fingerprint
 from slack.cluster import wire
 from slack.cluster.freshness import version_number
-from slack.kube.connection import Connection
-from slack.process.settings import OperatorSettings
-from slack.process.stopping import Stopping
 from slack_operator import app, watches
-from slack_operator.metrics import Metrics
 from slack_operator.sinks import Events, PodSink
 from slack_operator.view import View
 
@@ -47,10 +43,8 @@ class _Watched(app.Operator):
 
     folder: Path
 
-    def __init__(
-        self, settings: OperatorSettings, connection: Connection, stopping: Stopping, metrics: Metrics
-    ) -> None:
-        super().__init__(settings, connection, stopping, metrics)
+    def start(self) -> None:
+        super().start()
         threading.Thread(target=self._answer, name="window", daemon=True).start()
 
     def _answer(self) -> None:
