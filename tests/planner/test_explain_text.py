@@ -1,0 +1,62 @@
+"""The words of an explanation, line by line, and amounts as people read them."""
+
+import pytest
+
+from slack.planner.explain import Explanation, Room
+from slack.planner.explain_text import lines, resources_text
+from slack.planner.shape import Role
+
+REQUESTS = (("cpu", 500), ("memory", 1 << 30))
+
+
+def room(*, bound: int = 0, pending: int = 0) -> Room:
+    on = tuple((f"n{i}", 1) for i in range(bound))
+    return Room("web", "9f3c2a", Role.COVER, REQUESTS, 2, bound, pending, on)
+
+
+def explanation(
+    *rooms: Room, pods: int = 3, reasons: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
+) -> Explanation:
+    return Explanation("shop/deploy/api", pods, REQUESTS, rooms, reasons, warnings)
+
+
+def test_room_that_stands_is_where_the_next_pod_starts() -> None:
+    assert lines(explanation(room(bound=1, pending=1))) == [
+        "shop/deploy/api: 3 pods, 500m cpu, 1Gi memory each",
+        "  policy web makes room for it:",
+        "    2 x 9f3c2a (cover), 500m cpu, 1Gi memory each; 1 on n0; 1 pending",
+        "  its next pod starts there at once",
+    ]
+
+
+def test_room_that_is_only_planned_is_said_to_be() -> None:
+    assert lines(explanation(room(), pods=1))[0] == "shop/deploy/api: 1 pod, 500m cpu, 1Gi memory each"
+    assert lines(explanation(room()))[-1] == "  none of it stands yet; the operator would make it"
+
+
+def test_a_warning_keeps_the_promise_back() -> None:
+    found = lines(explanation(room(bound=1), warnings=("its preemptionPolicy is Never",)))
+    assert found[-1] == "  but its preemptionPolicy is Never"
+    assert "  its next pod starts there at once" not in found
+
+
+def test_no_room_has_its_reasons() -> None:
+    assert lines(explanation(reasons=("it is excluded by annotation",)))[1:] == [
+        "  no room is kept for it",
+        "  because it is excluded by annotation",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "text"),
+    [
+        ((), "no requests"),
+        ((("cpu", 0),), "no requests"),
+        ((("cpu", 1500), ("memory", 1288490189)), "1500m cpu, 1.2Gi memory"),
+        ((("cpu", 12_500), ("memory", 3 << 40)), "12.5 cpu, 3Ti memory"),
+        ((("ephemeral-storage", 2 << 10), ("hugepages-2Mi", 64 << 20)), "2Ki ephemeral-storage, 64Mi hugepages-2Mi"),
+        ((("memory", 100), ("nvidia.com/gpu", 2)), "100 memory, 2 nvidia.com/gpu"),
+    ],
+)
+def test_amounts_read_as_people_write_them(amounts: tuple[tuple[str, int], ...], text: str) -> None:
+    assert resources_text(amounts) == text
