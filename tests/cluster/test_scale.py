@@ -4,7 +4,7 @@ Each event is looked for in the columns right after it, so none can be lost unno
 the aggregates are compared with those of the rows now and then, and with those of a fresh list at the end.
 A 25th of R10's cluster (200 nodes, 6,000 pods of the generator); the whole of it with
 
-    SCALE_SHARE=1 make test PYTEST_ARGS='tests/cluster/test_scale.py -o timeout=600'
+    SCALE_SHARE=1 make test PYTEST_ARGS='tests/cluster/test_scale.py -o timeout=900'
 """
 
 import os
