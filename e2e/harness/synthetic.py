@@ -5,6 +5,7 @@ For what only size shows, such as whether a page with 10,000 nodes still answers
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -101,6 +102,10 @@ class Synthetic:
             },
             instant={"web": 0.993},
         )
+
+    def standby_turn(self, at: float) -> Turn:
+        """Give the turn of a process that does not lead: it sees the cluster and plans nothing."""
+        return replace(self.turn(at), leading=False, subjects=(), items=(), policy_of_node={}, instant={})
 
     def _plan(self, snapshot: Snapshot, at: float) -> tuple[PolicyPlan, ...]:
         existing = {

@@ -1,9 +1,12 @@
 """The web page in a real browser: on a real control plane, by keyboard alone, in the dark, and with 10,000 nodes."""
 
 import json
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from e2e.harness.backend import Backend
 from e2e.harness.browser import Browser, Visit, unavailable
 from e2e.harness.objects import create_all, deployment, wait_for_running
 from e2e.harness.operator import Operator, policy, wait_until_placed
+from e2e.harness.page import freezable_page
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.synthetic import Synthetic
 from slack_operator.web.server import WebServer
@@ -90,10 +94,128 @@ def test_a_burst_in_the_slack_is_seen_live_and_a_standby_says_where_the_leader_i
                 with browser.visit(origins[1]) as other:
                     other.wait_for_text("#headline", "This is a standby")
                     other.wait_for_text("#notices", "kubectl port-forward -n resource-slack pod/")
+                    other.wait_for_text("#map", "3 nodes; their policies are the leader's to tell")
                     assert_well_behaved(other)
             assert_well_behaved(visit)
             operator.stop()
             visit.wait_for_text("#connection", "trying again")
+            visit.wait_for_text("#headline", "Not known")
+
+
+READY = {"ready": True, "idle": ""}
+STATE = {"at": 1000.0, "now": 1001.0, "leading": True, "stale": "", "intervalSeconds": 10.0, "policies": [READY]}
+LIVE = {"kind": "live", "silentSeconds": 1}
+LOST = {"kind": "lost", "silentSeconds": 33}
+THERE = ["✓", "Your slack is there"]
+
+
+@pytest.mark.parametrize(
+    ("change", "age", "link", "answer"),
+    [
+        ({}, 5, LIVE, THERE),
+        ({}, 30, LIVE, THERE),
+        ({}, 31, LIVE, ["?", "Not known: no new figures for 30 s"]),
+        ({"intervalSeconds": 60.0}, 125, LIVE, THERE),
+        ({"intervalSeconds": 60.0}, 131, LIVE, ["?", "Not known: no new figures for 2 min"]),
+        ({}, 5, {"kind": "waiting", "silentSeconds": 0}, THERE),
+        ({}, 5, LOST, ["?", "Not known: no answer for 30 s"]),
+        ({}, 5, LOST | {"silentSeconds": 2}, ["?", "Not known: the connection is lost"]),
+        ({"stale": "a list is missing"}, 5, LIVE, ["?", "Not known: the operator's view of the cluster is not whole"]),
+        ({"leading": False}, 5, LIVE, ["?", "Not known: this is a standby"]),
+        ({"at": None, "leading": False, "stale": "not yet"}, 0, LIVE, ["", "Looking at the cluster …"]),
+        ({"policies": []}, 5, LIVE, ["!", "There is no policy"]),
+        ({"policies": [READY, READY | {"ready": False}]}, 5, LIVE, ["!", "Slack is missing in 1 of 2 policies"]),
+        ({"policies": [{"ready": False, "idle": "x"}]}, 5, LIVE, ["–", "Nothing to keep room for yet: x"]),
+        (
+            {"policies": [READY, {"ready": False, "idle": "x"}]},
+            5,
+            LIVE,
+            ["✓", "Your slack is there, in all 2 policies"],
+        ),
+    ],
+)
+def test_the_answer_is_unknown_whenever_nobody_knows(
+    answering: Visit, change: dict[str, Any], age: float, link: dict[str, Any], answer: list[str]
+) -> None:
+    script = "async (given) => (await import('/static/answer.js')).answerOf(...given)"
+    assert answering.page.evaluate(script, [STATE | change, age, link]) == answer
+
+
+@pytest.fixture(scope="module")
+def answering(browser: Browser, small: Synthetic) -> Iterator[Visit]:
+    with page_of(small) as (origin, _), browser.visit(origin) as visit:
+        yield visit
+
+
+def test_an_operator_that_freezes_is_noticed_and_one_that_wakes_up_is_believed_again(browser: Browser) -> None:
+    with freezable_page() as (origin, process), browser.visit(origin) as visit:
+        visit.wait_for_text("#headline", "Your slack is there")
+        visit.wait_for_text("#connection", "live")
+        process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        visit.wait_for_text("#headline", "Not known: no answer for", 40)
+        print("\nseconds until a frozen operator is noticed:", round(time.monotonic() - began, 1))
+        assert visit.page.title().startswith("? Not known: no answer for")
+        visit.wait_for_text("#connection", "trying again")
+        assert visit.page.evaluate("getComputedStyle(document.querySelector('#policy-list')).filter") == "grayscale(1)"
+        process.send_signal(signal.SIGCONT)
+        visit.wait_for_text("#headline", "Your slack is there", 60)
+        assert visit.page.title().startswith("✓ Your slack is there")
+        visit.wait_for_text("#connection", "live")
+
+
+def test_a_view_that_is_stale_or_old_is_no_answer(browser: Browser, small: Synthetic) -> None:
+    with page_of(small) as (origin, board), browser.visit(origin) as visit:
+        visit.wait_for_text("#headline", "Your slack is there")
+        turn = small.turn(time.time())
+        board.show(replace(turn, stale="/api/v1/pods is not listed yet", look=None, subjects=(), items=()))
+        visit.wait_for_text("#headline", "Not known: the operator's view of the cluster is not whole")
+        visit.wait_for_text("#notices", "Nothing is planned: /api/v1/pods is not listed yet.")
+        board.show(small.turn(time.time() - 45))
+        visit.wait_for_text("#headline", "Not known: no new figures for 45 s")
+        visit.wait_for_text("#notices", "there should be new figures every 10 s")
+        board.show(small.turn(time.time()))
+        visit.wait_for_text("#headline", "Your slack is there")
+        assert visit.text("#notices") == ""
+        assert_well_behaved(visit)
+
+
+def test_a_standby_shows_no_figure_that_it_does_not_know(browser: Browser, small: Synthetic) -> None:
+    with page_of(small) as (origin, board):
+        board.show(small.standby_turn(time.time()))
+        with browser.visit(origin) as visit:
+            visit.wait_for_text("#map", "60 nodes; their policies are the leader's to tell")
+            figures = visit.text("#figures").split("\n")
+            assert [line for line in figures if line[:1].isdigit()] == ["60"]
+            assert figures.count("the leader knows") == figures.count("–") == 5
+            port = origin.rpartition(":")[2]
+            visit.wait_for_text("#notices", f"kubectl port-forward -n resource-slack pod/operator-1 {port}")
+            visit.page.focus("[data-group='']")
+            visit.wait_for_text("#node-detail", "node-00000.example (zone-a, cordoned)")
+            assert_well_behaved(visit)
+
+
+def test_an_empty_cluster_is_no_trouble_and_its_axes_have_no_tick_twice(browser: Browser) -> None:
+    with page_of(Synthetic(0)) as (origin, _), browser.visit(origin) as visit:
+        visit.wait_for_text("#headline", "Nothing to keep room for yet: the cluster has no node")
+        assert visit.page.locator("#policy-list .bad").count() == 0
+        visit.page.locator(".chart .mark").first.wait_for()
+        assert sorted(visit.page.locator(".chart .mark").all_text_contents()) == ["0 cores", "1 core", "500m"]
+        times = visit.page.locator(".chart .hour").all_text_contents()
+        assert len(set(times)) == len(times) == 5
+        visit.page.select_option("#timeline-resource", "memory")
+        assert sorted(visit.page.locator(".chart .mark").all_text_contents()) == ["0", "1 Gi", "512 Mi"]
+        assert_well_behaved(visit)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(1280, 6), (1000, 3), (700, 3), (400, 2)])
+def test_the_figures_leave_no_orphan(browser: Browser, small: Synthetic, width: int, columns: int) -> None:
+    with page_of(small) as (origin, _), browser.visit(origin, width=width) as visit:
+        visit.page.locator("#figures > div").nth(5).wait_for()
+        script = "[...document.querySelectorAll('#figures > div')].map((one) => Math.round(one.offsetTop))"
+        tops = visit.page.evaluate(script)
+        assert [tops.count(top) for top in sorted(set(tops))] == [columns] * (6 // columns)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_page_is_usable_by_keyboard_alone(browser: Browser, small: Synthetic) -> None:

@@ -13,6 +13,7 @@ from slack_operator.web.nodes import READY, SCHEDULABLE, nodes_of, same_nodes
 from slack_operator.web.state import About, Board, State, pod_of, state_of
 from tests.operator.fakes import World, policy
 
+NOW = 1_800_000_100.0
 ABOUT = About("op-1_abc", "resource-slack", "1.2.3", 10.0, lambda: "op-2_def")
 
 
@@ -25,7 +26,7 @@ def watched(world: World) -> Board:
 
 def state(board: Board) -> State:
     version, turn, figures = board.last()
-    return state_of(version, turn, figures, board.about, nodes_version=1)
+    return state_of(version, turn, figures, board.about, now=NOW, nodes_version=1, port=8081)
 
 
 def settled(**spec: Any) -> tuple[World, Board]:
@@ -117,7 +118,52 @@ def test_a_standby_shows_nodes_and_who_leads() -> None:
     shown = state(board)
     assert (shown.leading, shown.leader, shown.identity, shown.nodes) == (False, "op-2", "op-1", 3)
     assert shown.policies == []
+    assert (shown.namespace, shown.port) == ("resource-slack", 8081)
     assert board.timeline().at == []
+
+
+def test_a_standby_does_not_tell_as_displaced_what_the_leader_took_away() -> None:
+    world, board = settled()
+    world.leading = False
+    del world.api.objects[f"/api/v1/namespaces/resource-slack/pods/{min(world.placeholders())}"]
+    world.turn()
+    figures = board.last()[2]
+    assert figures is not None
+    assert figures.look is not None
+    assert figures.look.displacements
+    assert state(board).displaced == []
+
+
+def test_the_state_has_the_time_at_which_it_was_made() -> None:
+    _, board = settled()
+    shown = state(board)
+    assert shown.now == NOW
+    assert shown.at is not None
+    assert shown.at < NOW
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "why"),
+    [
+        (0, 0, "the cluster has no node"),
+        (3, 0, "the policy's nodes run no pod with requests"),
+        (3, 3, ""),
+    ],
+)
+def test_a_cluster_without_nodes_or_pods_has_nothing_to_keep_room_for(nodes: int, pods: int, why: str) -> None:
+    world = World(nodes=nodes, pods=pods)
+    board = watched(world)
+    world.settle()
+    (one,) = state(board).policies
+    assert (one.built_in, one.idle) == (True, why)
+
+
+def test_a_policy_that_has_none_of_the_nodes_is_no_idle_one() -> None:
+    _, board = settled(nodeSelector={"pool": "none-such"})
+    (one,) = state(board).policies
+    assert (one.ready, one.idle) == (False, "")
+    _, board = settled(extraCapacity={"minRate": 0})
+    assert [one.idle for one in state(board).policies] == [""]
 
 
 def test_nodes_are_the_columns_of_the_snapshot() -> None:
@@ -125,7 +171,7 @@ def test_nodes_are_the_columns_of_the_snapshot() -> None:
     figures = board.last()[2]
     assert figures is not None
     assert figures.look is not None
-    shown = nodes_of(figures.look.snapshot, figures.policy_of_node, 7)
+    shown = nodes_of(figures.look.snapshot, figures.policy_of_node, 7, divided=True)
     assert (shown.version, shown.names, shown.policies, shown.policy) == (7, ["n0", "n1", "n2"], ["web"], [0, 0, 0])
     assert shown.flags == [READY | SCHEDULABLE] * 3
     cpu, memory = shown.resources

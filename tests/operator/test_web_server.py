@@ -16,7 +16,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from slack_operator.displaced import Displacement
 from slack_operator.turn import Turn
-from slack_operator.web import explaining, server
+from slack_operator.web import explaining, failures, server
 from slack_operator.web.guard import BadTokenFile, Guard, read_token
 from slack_operator.web.server import STATIC, WebServer
 from slack_operator.web.state import Board
@@ -166,7 +166,7 @@ def test_a_bearer_may_read(scheme: str) -> None:
 def test_the_form_gives_a_session_and_the_token_is_neither_in_it_nor_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "WRONG_TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "WRONG_TOKEN_SECONDS", 0.0)
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     with serving(token=TOKEN) as web, caplog.at_level("DEBUG"):
         wrong = ask(web, "/login", method="POST", body="token=guess-guess-guess", headers=form)
@@ -184,6 +184,72 @@ def test_the_form_gives_a_session_and_the_token_is_neither_in_it_nor_in_the_log(
     assert "a wrong token was given" in caplog.text
     assert TOKEN not in caplog.text
     assert "guess" not in caplog.text
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def guess(web: WebServer) -> int:
+    return ask(web, "/api/state", headers={"Authorization": "Bearer guess-guess-guess"}).status
+
+
+def test_a_wrong_bearer_waits_and_is_logged_and_a_right_one_is_not_held_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(failures, "WRONG_TOKEN_SECONDS", 0.4)
+    with serving(token=TOKEN) as web, caplog.at_level("INFO"):
+        began = time.monotonic()
+        assert guess(web) == 401
+        assert time.monotonic() - began >= 0.4
+        held = threading.Thread(target=guess, args=(web,))
+        held.start()
+        wait_until(lambda: web._failures._held == 1)
+        began = time.monotonic()
+        assert ask(web, "/api/state", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200
+        assert ask(web, "/api/state").status == 401  # no token at all is no guess
+        assert ask(web, "/api/state", headers={"Cookie": "resource-slack=ended"}).status == 401
+        assert web._failures._held == 1
+        held.join()
+    (line,) = [record for record in caplog.records if "wrong token" in record.getMessage()]
+    assert line.slack_fields == {"times": 1, "last_peer": "127.0.0.1"}  # type: ignore[attr-defined]  # `fields` set it
+    assert "guess" not in caplog.text
+
+
+def test_wrong_tokens_are_logged_once_an_interval_with_their_number(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(failures, "WRONG_TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr(failures, "LOG_SECONDS", 0.5)
+
+    def times() -> list[int]:
+        lines = [record for record in caplog.records if "wrong token" in record.getMessage()]
+        return [line.slack_fields["times"] for line in lines]  # type: ignore[attr-defined]  # `fields` set it
+
+    with serving(token=TOKEN) as web, caplog.at_level("INFO"):
+        for _ in range(3):
+            assert guess(web) == 401
+            assert ask(web, "/login", method="POST", body="token=guess", headers=FORM).status == 303
+        wait_until(lambda: sum(times()) == 6)
+        assert times()[0] == 1
+        assert len(times()) <= 3
+        wait_until(lambda: web._failures._quiet is None)
+        assert sum(times()) == 6
+
+
+def test_wrong_tokens_are_held_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "WRONG_TOKEN_SECONDS", 5.0)
+    monkeypatch.setattr(failures, "MAX_HELD", 1)
+    with serving(token=TOKEN) as web:
+        waiting = http.client.HTTPConnection("127.0.0.1", web.port, timeout=10)
+        waiting.request("GET", "/api/state", headers={"Authorization": "Bearer guess-guess-guess"})
+        wait_until(lambda: web._failures._held == 1)
+        assert guess(web) == 429
+        form = ask(web, "/login", method="POST", body="token=guess", headers=FORM)
+        assert (form.status, form.headers["Retry-After"]) == (429, "1")
+        right = ask(web, "/login", method="POST", body=f"token={TOKEN}", headers=FORM)
+        assert (right.status, right.headers["Location"]) == (303, "/")
+        waiting.close()  # who has gone is not waited for
+        wait_until(lambda: web._failures._held == 0)
 
 
 def test_sessions_end_and_are_bounded() -> None:
@@ -232,6 +298,21 @@ def test_state_and_nodes_are_json_and_compressed_for_those_who_can() -> None:
         packed = ask(web, "/api/state", headers={"Accept-Encoding": "gzip"})
         assert packed.headers["Content-Encoding"] == "gzip"
         assert packed.body[:2] == b"\x1f\x8b"
+        assert abs(first["state"]["now"] - time.time()) < 10
+        assert first["state"]["port"] == web.port
+
+
+def test_who_begins_to_lead_gets_nodes_that_are_divided() -> None:
+    world, board = settled()
+    world.leading = False
+    world.turn()
+    with serving(board) as web:
+        standby = ask(web, "/api/nodes").json
+        assert (standby["divided"], set(standby["policy"])) == (False, {-1})
+        world.leading = True
+        world.turn()
+        leader = ask(web, "/api/nodes").json
+        assert (leader["divided"], set(leader["policy"])) == (True, {0})
 
 
 def test_nodes_get_another_version_only_when_they_look_otherwise() -> None:
@@ -314,6 +395,17 @@ def test_the_stream_brings_each_turn_and_the_displaced(monkeypatch: pytest.Monke
         assert [one["number"] for one in second["displaced"]] == [1]
         stream.close()
         wait_until(lambda: web.streams == 0)
+
+
+def test_a_stream_without_news_says_so_where_a_script_hears_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "STREAM_SECONDS", 0.01)
+    monkeypatch.setattr(server, "ALIVE_SECONDS", 0.05)
+    with serving() as web:
+        stream = Stream(web)
+        stream.state()
+        lines = [stream.answer.readline() for _ in range(4)]
+        assert lines[1:3] == [b"event: alive\n", b"data: -\n"]
+        stream.close()
 
 
 def test_streams_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,13 +98,14 @@ class Guard:
 
     def knows(self, request: web.BaseRequest) -> bool:
         """Whether the caller has shown the token."""
-        if self._token is None:
-            return True
-        scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        if scheme.lower() == "bearer" and self._is_token(given.strip()):
+        if self._token is None or self._is_token(_bearer(request)):
             return True
         session = request.cookies.get(COOKIE, "")
         return self._sessions.get(session, 0.0) > self._clock()
+
+    def guesses(self, request: web.BaseRequest) -> bool:
+        """Whether a caller who is not known gives a token; one whose session has ended does not."""
+        return bool(_bearer(request))
 
     def open_session(self, given: str) -> str | None:
         """Return the name of a new session for the right token, None for a wrong one."""
@@ -120,6 +121,12 @@ class Guard:
 
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+
+
+def _bearer(request: web.BaseRequest) -> str:
+    """Return the token that a request carries, '' for none."""
+    scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def _host_name(header: str) -> str:

@@ -34,6 +34,8 @@ class NodesView(msgspec.Struct, frozen=True, rename="camel"):
 
     version: int
     names: list[str]
+    divided: bool
+    """Whether policies are known: only the leader divides the nodes between them."""
     policies: list[str]
     policy: list[int]
     """Index into `policies`, -1 for a node that no policy has."""
@@ -47,7 +49,7 @@ class NodesView(msgspec.Struct, frozen=True, rename="camel"):
     resources: list[ResourceColumns]
 
 
-def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int) -> NodesView:
+def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int, *, divided: bool) -> NodesView:
     """Build the document; resources that nobody offers or requests are left out."""
     nodes = snapshot.nodes
     count = len(nodes.names)
@@ -61,6 +63,7 @@ def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int
     return NodesView(
         version=version,
         names=list(nodes.names),
+        divided=divided,
         policies=policies,
         policy=[index.get(policy_of_node.get(name, ""), -1) for name in nodes.names],
         zones=zones,

@@ -20,6 +20,7 @@ from aiohttp import hdrs, web
 from slack.process.logs import fields
 from slack_operator.turn import Turn
 from slack_operator.web import explaining
+from slack_operator.web.failures import Failures
 from slack_operator.web.guard import COOKIE, HEADERS, SESSION_SECONDS, Guard
 from slack_operator.web.history import Timeline
 from slack_operator.web.nodes import nodes_of, same_nodes
@@ -35,7 +36,6 @@ ALIVE_SECONDS = 15.0
 SLOW_SECONDS = 10.0
 EXPLAIN_SECONDS = 5.0
 MAX_EXPLAINS = 2
-WRONG_TOKEN_SECONDS = 0.5
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -51,8 +51,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class First(msgspec.Struct, frozen=True):
     """What the page starts from."""
 
-    now: float
-    """Unix time here: the reader's clock may be another."""
     state: State
     timeline: Timeline
 
@@ -69,6 +67,7 @@ class WebServer:
         self._host = host
         self._board = board
         self._guard = Guard(host, token)
+        self._failures = Failures()
         self._files = {file.name: file.read_bytes() for file in sorted(STATIC.iterdir()) if file.suffix in _TYPES}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = threading.Event()
@@ -156,6 +155,8 @@ class WebServer:
         if not guard.knows(request) and not request.path.startswith(_OPEN):
             if request.path == "/":
                 return web.Response(status=303, headers={hdrs.LOCATION: "/login"})
+            if guard.guesses(request) and not await self._failures.hold(request.remote or ""):
+                return _too_many_guesses()
             return _problem(401, "a token is needed, as a bearer or by /login", **{"WWW-Authenticate": "Bearer"})
         return await handler(request)
 
@@ -178,8 +179,8 @@ class WebServer:
         given = (await request.post()).get("token")
         session = self._guard.open_session(given) if isinstance(given, str) else None
         if session is None:
-            log.warning("web page: a wrong token was given", extra=fields(peer=request.remote or ""))
-            await asyncio.sleep(WRONG_TOKEN_SECONDS)
+            if not await self._failures.hold(request.remote or ""):
+                return _too_many_guesses()
             return web.Response(status=303, headers={hdrs.LOCATION: "/login?wrong"})
         answer = web.Response(status=303, headers={hdrs.LOCATION: "/"})
         secure = request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
@@ -189,7 +190,7 @@ class WebServer:
         return answer
 
     async def _get_state(self, request: web.Request) -> web.StreamResponse:
-        body = msgspec.json.encode(First(time.time(), self._state(), self._board.timeline()))
+        body = msgspec.json.encode(First(self._state(), self._board.timeline()))
         return await _json(request, body)
 
     async def _get_nodes(self, request: web.Request) -> web.StreamResponse:
@@ -198,8 +199,10 @@ class WebServer:
             number = self._nodes_version(figures)
             made, version, body = self._nodes
             if not body and made is not None and made.look is not None:
-                look, owners = made.look, made.policy_of_node
-                body = await asyncio.to_thread(lambda: msgspec.json.encode(nodes_of(look.snapshot, owners, version)))
+                look, owners, leads = made.look, made.policy_of_node, made.leading
+                body = await asyncio.to_thread(
+                    lambda: msgspec.json.encode(nodes_of(look.snapshot, owners, version, divided=leads))
+                )
                 if self._nodes[1] == version:
                     self._nodes = (made, version, body)
         if not number:
@@ -215,13 +218,16 @@ class WebServer:
                 and made.look is not None
                 and same_nodes(made.look.snapshot, figures.look.snapshot)
                 and made.policy_of_node == figures.policy_of_node
+                and made.leading == figures.leading
             )
             self._nodes = (figures, version, self._nodes[2]) if same else (figures, version + 1, b"")
         return self._nodes[1]
 
     def _state(self) -> State:
         version, turn, figures = self._board.last()
-        return state_of(version, turn, figures, self._board.about, nodes_version=self._nodes_version(figures))
+        nodes_version = self._nodes_version(figures)
+        about = self._board.about
+        return state_of(version, turn, figures, about, now=time.time(), nodes_version=nodes_version, port=self.port)
 
     async def _get_events(self, request: web.Request) -> web.StreamResponse:
         if self._streams >= MAX_STREAMS:
@@ -244,7 +250,7 @@ class WebServer:
                     seen = version
                     data = b"event: state\ndata: " + msgspec.json.encode(self._state()) + b"\n\n"
                 else:
-                    data = b": alive\n\n"
+                    data = b"event: alive\ndata: -\n\n"  # a comment would reach no script
                 await asyncio.wait_for(answer.write(data), SLOW_SECONDS)
                 await asyncio.sleep(STREAM_SECONDS)
                 if self._board.last()[0] == seen:
@@ -302,6 +308,10 @@ def _problem(status: int, text: str, **headers: str) -> web.Response:
     return web.Response(
         status=status, body=msgspec.json.encode(_Problem(text)), content_type="application/json", headers=headers
     )
+
+
+def _too_many_guesses() -> web.Response:
+    return _problem(429, "too many wrong tokens are being answered: try again", **{"Retry-After": "1"})
 
 
 async def _json(request: web.Request, body: bytes) -> web.Response:

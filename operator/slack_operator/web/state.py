@@ -75,6 +75,8 @@ class PolicyView(_Document, frozen=True):
     planned: bool
     """Whether there are figures: a policy whose spec cannot be used has none."""
     ready: bool
+    idle: str
+    """Why there is nothing to keep room for yet, '' when there is something."""
     rate: float
     nodes: int
     amounts: list[AmountView]
@@ -107,6 +109,8 @@ class State(_Document, frozen=True):
 
     version: int
     """Grows with every turn."""
+    now: float
+    """Unix time here when this was made: the reader's clock may be another."""
     at: float | None
     """Unix time of the figures; None before the first."""
     seen: float | None
@@ -117,13 +121,15 @@ class State(_Document, frozen=True):
     identity: str
     stale: str
     namespace: str
+    port: int
+    """Where a process of the same settings serves its page."""
     operator_version: str
     interval_seconds: float
     nodes: int
     nodes_version: int
     policies: list[PolicyView]
     displaced: list[DisplacedView]
-    """The latest ones, the newest first."""
+    """The latest ones, the newest first; none where another process leads, which alone knows what it took away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +196,16 @@ def pod_of(identity: str) -> str:
     return identity.rpartition("_")[0] or identity
 
 
-def state_of(version: int, turn: Turn | None, figures: Turn | None, about: About, *, nodes_version: int) -> State:
+def state_of(
+    version: int,
+    turn: Turn | None,
+    figures: Turn | None,
+    about: About,
+    *,
+    now: float,
+    nodes_version: int,
+    port: int,
+) -> State:
     """Build the state.
 
     Args:
@@ -198,11 +213,14 @@ def state_of(version: int, turn: Turn | None, figures: Turn | None, about: About
         turn: the last one.
         figures: the last one that saw the cluster; older than `turn` while the view is stale.
         about: the process.
+        now: Unix time.
         nodes_version: of the document of nodes that goes with it.
+        port: where the page is served.
     """
     look = figures.look if figures is not None else None
     return State(
         version=version,
+        now=now,
         at=figures.at if figures is not None else None,
         seen=turn.at if turn is not None else None,
         leading=turn is not None and turn.leading,
@@ -210,12 +228,13 @@ def state_of(version: int, turn: Turn | None, figures: Turn | None, about: About
         identity=pod_of(about.identity),
         stale=turn.stale if turn is not None else "the first look at the cluster is not through yet",
         namespace=about.namespace,
+        port=port,
         operator_version=about.operator_version,
         interval_seconds=about.interval_seconds,
         nodes=len(look.snapshot.nodes.names) if look is not None else 0,
         nodes_version=nodes_version,
         policies=_policies(figures) if figures is not None else [],
-        displaced=_displaced(figures) if figures is not None else [],
+        displaced=_displaced(figures) if figures is not None and figures.leading else [],
     )
 
 
@@ -231,6 +250,7 @@ def _policies(turn: Turn) -> list[PolicyView]:
             dry_run=False,
             planned=False,
             ready=False,
+            idle="",
             rate=0.0,
             nodes=0,
             amounts=[],
@@ -255,12 +275,14 @@ def _policy(plan: PolicyPlan, turn: Turn, *, seen: Mapping[str, object], built_i
     replaced = {str(one.type) for one in extra}
     conditions = [*(one for one in plan.conditions if str(one.type) not in replaced), *extra]
     counts = turn.look.displaced if turn.look is not None else {}
+    ready = all(one.status for one in conditions if one.type == ConditionType.READY)
     return PolicyView(
         name=plan.policy,
         built_in=built_in,
         dry_run=plan.dry_run,
         planned=True,
-        ready=all(one.status for one in conditions if one.type == ConditionType.READY),
+        ready=ready,
+        idle=_idle(plan, turn, ready=ready, built_in=built_in),
         rate=plan.rate,
         nodes=plan.nodes,
         amounts=[
@@ -293,6 +315,31 @@ def _policy(plan: PolicyPlan, turn: Turn, *, seen: Mapping[str, object], built_i
         uncovered=[UncoveredView(one.pod, one.reason) for one in plan.uncovered[:MAX_UNCOVERED]],
         more_uncovered=max(0, len(plan.uncovered) - MAX_UNCOVERED),
     )
+
+
+def _idle(plan: PolicyPlan, turn: Turn, *, ready: bool, built_in: bool) -> str:
+    """Say why a plan has nothing to keep room for, '' when it has something.
+
+    A policy that somebody wrote and that has none of the nodes that are there is no such case: its labels may be wrong.
+    """
+    nodes = len(turn.look.snapshot.nodes.names) if turn.look is not None else 0
+    if plan.shapes or any(plan.desired):
+        return ""
+    if nodes == 0:
+        return "the cluster has no node"
+    if plan.nodes == 0 and built_in:
+        return "no node of the cluster can be used"
+    if ready and plan.rate > 0 and not _has_pods(plan.policy, turn):
+        return "the policy's nodes run no pod with requests"
+    return ""
+
+
+def _has_pods(policy: str, turn: Turn) -> bool:
+    if turn.look is None:
+        return False
+    nodes = turn.look.snapshot.nodes
+    rows = [row for row, name in enumerate(nodes.names) if turn.policy_of_node.get(name) == policy]
+    return bool(nodes.real[rows].any())
 
 
 def _conditions(conditions: Sequence[Condition], seen: Mapping[str, object], at: float) -> list[ConditionView]:

@@ -4,7 +4,8 @@ import { showDisplaced } from "./displaced.js";
 import { setUpExplain } from "./explain.js";
 import { connect, get } from "./live.js";
 import { NodeMap, sharesOf } from "./map.js";
-import { showAnswer, showPolicies } from "./policies.js";
+import { showAnswer, showFigures, showPolicies } from "./policies.js";
+import { Since } from "./since.js";
 import { NodeTable } from "./table.js";
 import { TimelineChart } from "./timeline.js";
 
@@ -18,20 +19,24 @@ const timeline = new TimelineChart();
 const link = document.getElementById("connection");
 
 let state = null;
-let skew = 0; // the operator's clock less ours
+let received = null;
+let linkKind = "waiting";
 let nodesVersion = 0;
 let fetching = false;
 let nextFetch = 0;
 
-function now() {
-  return Date.now() / 1000 + skew;
+function answer() {
+  if (state === null) return;
+  showAnswer(state, state.now + received.seconds, { kind: linkKind, silentSeconds: silentSeconds() });
 }
 
 function show(next) {
   state = next;
-  showAnswer(state, now());
+  received = new Since();
+  answer();
+  showFigures(state);
   showPolicies(state);
-  showDisplaced(state.displaced);
+  showDisplaced(state);
   const version = `resource-slack ${state.operatorVersion} · ${state.identity} · namespace ${state.namespace}. Read-only: `;
   const about = document.getElementById("about");
   if (!about.textContent.startsWith(version)) {
@@ -67,9 +72,8 @@ async function showNodes() {
 }
 
 setUpExplain();
-connect({
+const silentSeconds = connect({
   onFirst(first) {
-    skew = first.now - Date.now() / 1000;
     nodesVersion = 0; // another process may have other versions
     timeline.start(first.timeline, first.state);
     show(first.state);
@@ -81,7 +85,12 @@ connect({
   onLink(kind, text) {
     link.dataset.state = kind;
     link.textContent = kind === "live" ? "live" : text;
+    linkKind = kind;
+    answer();
   },
 });
-setInterval(() => { if (state !== null) showAnswer(state, now()); }, 5000);
-document.addEventListener("visibilitychange", () => { if (state !== null) showNodes(); });
+setInterval(answer, 1000);
+document.addEventListener("visibilitychange", () => {
+  answer();
+  if (state !== null) showNodes();
+});

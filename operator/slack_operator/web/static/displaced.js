@@ -11,12 +11,15 @@ const CAUSES = {
 
 let newest = null;
 
-export function showDisplaced(displaced) {
+export function showDisplaced({ displaced, leading, at }) {
+  const none = document.getElementById("displaced-none");
+  const text = leading || at === null ? "None since this process began." : "A standby cannot tell them from what the leader takes away itself: see the leader's page.";
+  if (none.textContent !== text) none.textContent = text;
   const top = displaced.length ? displaced[0].number : 0;
   if (top === newest) return;
   const before = newest;
   newest = top;
-  document.getElementById("displaced-none").hidden = displaced.length > 0;
+  none.hidden = displaced.length > 0;
   document.getElementById("displaced").replaceChildren(...displaced.map((one) =>
     make("li", { class: before !== null && one.number > before ? "new" : "", "data-number": one.number },
       time(one.at),

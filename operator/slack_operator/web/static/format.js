@@ -63,6 +63,11 @@ export function time(unixSeconds) {
   return make("time", { datetime: `${iso}Z`, title: `${iso.replace("T", " ")} UTC` }, (old ? DAY : CLOCK).format(date));
 }
 
+/** Seconds that do not change all the time. */
+export function lasting(seconds) {
+  return ago(0, seconds < 60 ? Math.floor(seconds / 5) * 5 : seconds);
+}
+
 export function ago(unixSeconds, nowSeconds) {
   const seconds = Math.max(0, Math.round(nowSeconds - unixSeconds));
   if (seconds < 60) return `${seconds} s`;

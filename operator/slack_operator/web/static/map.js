@@ -39,7 +39,7 @@ export function stateOf(view, node) {
 
 export function describe(view, shares, node) {
   const scarcest = view.resources[shares.scarcest[node]];
-  const policy = view.policy[node] < 0 ? "no policy" : `policy ${view.policies[view.policy[node]]}`;
+  const policy = !view.divided ? "" : view.policy[node] < 0 ? "no policy" : `policy ${view.policies[view.policy[node]]}`;
   const zone = view.zones[view.zone[node]];
   const parts = view.resources.filter((one) => one.allocatable[node] > 0).map((one) => {
     const free = one.allocatable[node] - one.pods[node] - one.system[node] - one.slack[node];
@@ -115,8 +115,9 @@ class Group {
     this.canvas.height = Math.round(height * scale);
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
-    this.title.textContent = `${this.name || "outside every policy"} · ${count(nodes.length, "node")}`;
-    this.tiles.setAttribute("aria-label", `${count(nodes.length, "node")} of ${this.name || "no policy"}; the arrow keys move between them`);
+    const outside = view.divided ? "outside every policy" : "of the cluster";
+    this.title.textContent = this.name || view.divided ? `${this.name || outside} · ${count(nodes.length, "node")}` : `${count(nodes.length, "node")}; their policies are the leader's to tell`;
+    this.tiles.setAttribute("aria-label", `${count(nodes.length, "node")} ${this.name ? `of ${this.name}` : outside}; the arrow keys move between them`);
     const paint = this.map.paint;
     const context = this.canvas.getContext("2d");
     const striped = tile > 10 ? stripes(context, paint, scale) : paint.slack;

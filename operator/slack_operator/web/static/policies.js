@@ -1,43 +1,40 @@
 // The headline, the key figures, and the policies with their conditions.
 
-import { ago, amount, count, make, percent, requests, time } from "./format.js";
+import { answerOf, lateAfter } from "./answer.js";
+import { ago, amount, count, lasting, make, percent, requests, time } from "./format.js";
 
 const opened = new Set();
 
-export function showAnswer(state, nowSeconds) {
-  const headline = document.getElementById("headline");
+const SIGNS = { "✓": "good", "!": "bad" };
+
+export function showAnswer(state, nowSeconds, link) {
+  const age = state.at === null ? 0 : nowSeconds - state.at;
+  const [sign, text] = answerOf(state, age, link);
+  document.querySelector("main").dataset.known = String(sign !== "?");
+  const title = `${sign} ${text} · resource-slack`.trim();
+  if (document.title !== title) {
+    document.title = title;
+    document.getElementById("headline").replaceChildren(sign === "" ? "" : make("span", { class: `sign ${SIGNS[sign] ?? "muted"}`, "aria-hidden": "true" }, sign), sign === "" ? text : ` ${text}`);
+  }
   const subline = document.getElementById("subline");
-  const [sign, text] = answerOf(state);
-  headline.replaceChildren(sign === "" ? "" : make("span", { class: `sign ${sign === "✓" ? "good" : "bad"}`, "aria-hidden": "true" }, sign), sign === "" ? text : ` ${text}`);
-  document.title = `${sign} ${text} · resource-slack`.trim();
   if (state.at === null) subline.textContent = state.stale || "Waiting for the first look at the cluster.";
   else subline.replaceChildren("Figures of ", time(state.at), `, ${ago(state.at, nowSeconds)} ago`);
-  showNotices(state, nowSeconds);
-  showFigures(state);
+  showNotices(state, age);
 }
 
-function answerOf(state) {
-  if (state.at === null) return ["", "Looking at the cluster …"];
-  if (!state.leading) return ["", "This is a standby"];
-  const ready = state.policies.filter((one) => one.ready).length;
-  const all = state.policies.length;
-  if (all === 0) return ["!", "There is no policy"];
-  if (ready === all) return ["✓", all === 1 ? "Your slack is there" : `Your slack is there, in all ${all} policies`];
-  return ["!", all === 1 ? "Your slack is not all there" : `Slack is missing in ${all - ready} of ${all} policies`];
-}
-
-function showNotices(state, nowSeconds) {
+function showNotices(state, age) {
   const notices = [];
   if (state.at !== null && !state.leading) {
     const pod = state.leader;
     notices.push(make("p", { class: "notice", role: "status" },
-      pod ? "Another process leads; it has the plans. Open its page: " : "Nobody is known to lead just now; plans come when somebody does.",
-      pod ? make("code", {}, `kubectl port-forward -n ${state.namespace} pod/${pod} 8081`) : null));
+      pod ? `The leader is ${pod}: it has the plans and knows what is reserved. Stop forwarding to this pod, open the leader's page by ` : "Nobody is known to lead just now; plans come when somebody does.",
+      pod ? make("code", {}, `kubectl port-forward -n ${state.namespace} pod/${pod} ${state.port}`) : null,
+      pod ? " and load this page anew." : null));
   }
   if (state.at !== null && state.stale) {
     notices.push(make("p", { class: "notice", role: "status" }, `Nothing is planned: ${state.stale}. What stands below is older.`));
-  } else if (state.at !== null && nowSeconds - state.at > 3 * state.intervalSeconds + 20) {
-    notices.push(make("p", { class: "notice", role: "status" }, `These figures are ${ago(state.at, nowSeconds)} old; there should be new ones every ${state.intervalSeconds} s.`));
+  } else if (age > lateAfter(state)) {
+    notices.push(make("p", { class: "notice", role: "status" }, `What stands below is of ${lasting(age)} ago; there should be new figures every ${state.intervalSeconds} s.`));
   }
   const place = document.getElementById("notices");
   const text = notices.map((one) => one.textContent).join();
@@ -53,7 +50,7 @@ function total(policies, resource, field) {
   return sum;
 }
 
-function showFigures(state) {
+export function showFigures(state) {
   const policies = state.policies;
   const instants = policies.filter((one) => one.instant !== null);
   const worst = instants.reduce((low, one) => (low === null || one.instant < low.instant ? one : low), null);
@@ -68,6 +65,10 @@ function showFigures(state) {
     ["Displaced", `${displaced}`, "since this process began"],
     ["Nodes", state.nodes.toLocaleString("en"), policies.length ? count(policies.length, "policy", "policies") : "no policy"],
   ];
+  if (state.at !== null && !state.leading) {
+    for (const one of figures) if (one[0] !== "Nodes") one.splice(1, 2, "–", "the leader knows");
+    figures.at(-1)[2] = "in the cluster";
+  }
   document.getElementById("figures").replaceChildren(...figures.map(([name, value, more]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more)))));
 }
@@ -75,7 +76,7 @@ function showFigures(state) {
 export function showPolicies(state) {
   const place = document.getElementById("policy-list");
   if (state.policies.length === 0) {
-    const why = state.at === null ? "None yet." : state.leading ? "None can be planned for." : "A standby knows no plans.";
+    const why = state.at === null ? "None yet." : state.leading ? "None can be planned for." : "A standby makes no plans: see the leader's page.";
     place.replaceChildren(make("p", { class: "empty" }, why));
     return;
   }
@@ -91,14 +92,15 @@ export function showPolicies(state) {
 function policyElement(policy, state, unfolded) {
   const ready = policy.conditions.find((one) => one.type === "Ready");
   const facts = policy.planned ? `${Number((policy.rate * 100).toPrecision(4))} % · ${count(policy.nodes, "node")} · a burst of ${count(policy.burst, "placeholder")}` : "its spec cannot be used";
+  const [sign, kind, word] = policy.idle ? ["–", "muted", "Nothing to do yet"] : policy.ready ? ["✓", "good", "Ready"] : ["!", "bad", "Not ready"];
   const element = make("article", { class: "policy", "data-policy": policy.name },
     make("div", { class: "policy-head" },
-      make("h3", {}, make("span", { class: `sign ${policy.ready ? "good" : "bad"}`, "aria-hidden": "true" }, policy.ready ? "✓" : "!"), ` ${policy.name}`),
-      make("span", { class: policy.ready ? "good" : "bad" }, policy.ready ? "Ready" : "Not ready"),
+      make("h3", {}, make("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${policy.name}`),
+      make("span", { class: kind }, word),
       policy.builtIn ? make("span", { class: "tag" }, "built in") : null,
       policy.dryRun ? make("span", { class: "tag" }, "dry run: nothing is written") : null,
       make("span", { class: "facts" }, facts)),
-    ready ? make("p", { class: "message muted" }, ready.message) : null,
+    policy.idle || ready ? make("p", { class: "message muted" }, policy.idle ? `There is nothing to keep room for yet: ${policy.idle}.` : ready.message) : null,
     make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
     conditions(policy, state));
   if (policy.shapes.length || policy.uncovered.length) element.append(more(policy, unfolded));
@@ -119,8 +121,9 @@ function conditions(policy, state) {
   const texts = [];
   policy.conditions.forEach((one) => {
     const key = `${policy.name}/${one.type}`;
-    const button = make("button", { type: "button", class: one.trouble ? "bad" : "good", "aria-expanded": String(opened.has(key)), "data-condition": key },
-      `${one.trouble ? "!" : "✓"} ${one.type} ${one.status}`);
+    const kind = !one.trouble ? "good" : policy.idle ? "idle" : "bad";
+    const button = make("button", { type: "button", class: kind, "aria-expanded": String(opened.has(key)), "data-condition": key },
+      `${{ good: "✓", idle: "–", bad: "!" }[kind]} ${one.type} ${one.status}`);
     button.addEventListener("click", () => {
       if (!opened.delete(key)) opened.add(key);
       showPolicies(state);

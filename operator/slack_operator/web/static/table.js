@@ -36,7 +36,7 @@ export class NodeTable {
     const first = this.page * ROWS;
     const rows = found.slice(first, first + ROWS).map((node) => make("tr", {},
       make("td", {}, view.names[node]),
-      make("td", {}, view.policy[node] < 0 ? "–" : view.policies[view.policy[node]]),
+      make("td", {}, !view.divided ? "not known" : view.policy[node] < 0 ? "–" : view.policies[view.policy[node]]),
       make("td", {}, view.zones[view.zone[node]] || "–"),
       make("td", {}, view.resources[shares.scarcest[node]]?.resource ?? "–"),
       make("td", { class: "num" }, rounded(shares.pods[node])),

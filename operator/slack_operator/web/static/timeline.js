@@ -9,7 +9,9 @@ const MARGIN = { left: 88, right: 12, top: 10, bottom: 24 };
 const PENDING_HEIGHT = 42;
 const FIELDS = { cpu: [0, 1], memory: [2, 3] };
 const PENDING = 4;
-const AXIS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const LEAST = { cpu: 1000, memory: 2 ** 30 }; // what the axis reaches when there is nothing to show
+const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const SECONDS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 function svg(tag, attributes, ...children) {
   const element = document.createElementNS(SVG, tag);
@@ -46,6 +48,7 @@ export class TimelineChart {
     this.at = timeline.at;
     this.policies = timeline.policies;
     this.gap = Math.max(60, 3 * state.intervalSeconds);
+    if (this.at.length === 0) this.place.replaceChildren(make("p", { class: "empty" }, state.leading || state.at === null ? "No plan has been made yet." : "A standby makes no plans: see the leader's page."));
     this.draw();
   }
 
@@ -93,7 +96,7 @@ export class TimelineChart {
     const height = 240;
     const first = this.at[0];
     const last = Math.max(this.at.at(-1), first + 60);
-    const high = column.reduce((top, one) => (one === null ? top : Math.max(top, one[desired], one[reserved])), 0) || 1;
+    const high = column.reduce((top, one) => (one === null ? top : Math.max(top, one[desired], one[reserved])), 0) || LEAST[this.resource.value];
     const most = column.reduce((top, one) => (one === null ? top : Math.max(top, one[PENDING])), 0);
     const bottom = height - MARGIN.bottom - PENDING_HEIGHT;
     const x = (at) => MARGIN.left + ((at - first) / (last - first)) * (width - MARGIN.left - MARGIN.right);
@@ -115,13 +118,15 @@ export class TimelineChart {
       }
       broken = index + 1 < this.at.length && end(index) < this.at[index + 1];
     });
-    const lines = [0, 0.5, 1].map((share) => high * share).map((value) => [
+    const marks = new Map([high, 0, high / 2].map((value) => [amount(this.resource.value, Math.floor(value)), value]).reverse());
+    const lines = [...marks].map(([text, value]) => [
       svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-      svg("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, amount(this.resource.value, Math.round(value))),
+      svg("text", { class: "mark", x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, text),
     ]).flat();
     const ticks = width < 500 ? 2 : 4;
+    const axis = (last - first) / ticks < 60 ? SECONDS : MINUTES;
     const times = Array.from({ length: ticks + 1 }, (_, index) => first + ((last - first) * index) / ticks).map((at, index) =>
-      svg("text", { x: x(at), y: height - 6, "text-anchor": index === 0 ? "start" : index === ticks ? "end" : "middle" }, AXIS.format(new Date(at * 1000))));
+      svg("text", { class: "hour", x: x(at), y: height - 6, "text-anchor": index === 0 ? "start" : index === ticks ? "end" : "middle" }, axis.format(new Date(at * 1000))));
     const name = this.policy.value || "all policies";
     const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: "0", "aria-label": `${this.resource.value} of ${name} over time; the arrow keys read it out` },
       ...lines,
