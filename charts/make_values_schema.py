@@ -11,6 +11,7 @@ from typing import Any
 from slack.planner.crd import crd
 
 SCHEMA = Path(__file__).parent / "resource-slack" / "values.schema.json"
+_FRACTION = r"^[0-9]+(\.[0-9]+)?$"
 _NOT_JSON_SCHEMA = ("x-kubernetes-", "format", "description")
 """Texts too: `kubectl explain` has them, and a change of words is none of the chart."""
 
@@ -33,6 +34,8 @@ def closed(node: Any) -> Any:
     ):  # a flag beside the bound in the CRD's dialect, the bound itself in JSON Schema
         if kept.pop(f"exclusive{bound}", False):
             kept[f"exclusive{bound}"] = kept.pop(bound.lower())
+    if kept.get("type") == "number":  # Helm's --set gives fractions as text; the chart writes them as numbers again
+        kept |= {"type": ["number", "string"], "pattern": _FRACTION}
     if "properties" in kept:
         kept["additionalProperties"] = False
     return kept

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from e2e.harness import build, kwok
 from e2e.harness.api import Api, Json
 from e2e.harness.backend import Backend
-from e2e.harness.helm import CHART, NAMESPACE, PLAIN, Helm, plain
+from e2e.harness.helm import CHART, NAMESPACE, PLAIN, RELEASE, Helm, plain
 from e2e.harness.karpenter import install_crds
 from e2e.harness.objects import create_all, make_namespace, wait_until
 from e2e.harness.operator import CRDS
+from slack.process.settings import load
 
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 SETS: dict[str, list[str]] = {
@@ -21,12 +23,14 @@ SETS: dict[str, list[str]] = {
     **{file.stem: [f"--values={file}"] for file in EXAMPLES},
     "everything": [
         f"--values={CHART / 'examples' / 'production.yaml'}",
-        "--set=operator.metrics.podMonitor.enabled=true,operator.web.enabled=true,operator.quotaForPriorityClass=true",
+        "--set=operator.web.enabled=true,operator.web.listen=0.0.0.0:8081,operator.web.tokenSecret.name=page",
+        "--set=operator.web.service=true,operator.quotaForPriorityClass=true",
         "--set=image.pullSecrets[0].name=mine,operator.nodeSelector.pool=infra,operator.podLabels.team=platform",
         "--set=operator.tolerations[0].key=infra,operator.tolerations[0].operator=Exists,operator.logLevel=debug",
         f"--set=image.digest=sha256:{'0' * 64},operator.networkPolicy.apiServerCIDRs[0]=10.0.0.1/32",
         "--set=operator.podDisruptionBudget.maxUnavailable=50%,fullnameOverride=slack",
     ],
+    "pod monitor": ["--set=operator.metrics.podMonitor.enabled=true,operator.metrics.service=false"],
     "without uninstall": ["--set=uninstall.enabled=false,operator.rescueStuckPreemptors=false"],
     "without the operator": ["--set=operator.enabled=false"],
 }
@@ -53,8 +57,24 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
     [
         ("operator.replica=3", "'/operator': additional properties 'replica' not allowed"),
         ("operator.replicas=two", "'/operator/replicas': got string, want integer"),
-        ("operator.extraCapacityMinRate=10%", "'/operator/extraCapacityMinRate': got string, want number"),
+        ("operator.extraCapacityMinRate=10%", "'/operator/extraCapacityMinRate': '10%' does not match pattern"),
+        ("operator.extraCapacityMinRate=11", "'/operator/extraCapacityMinRate': maximum: got 11, want 10"),
+        ("operator.extraCapacityMinRate=10.5", "'/operator/extraCapacityMinRate': '10.5' does not match pattern"),
         ("operator.interval=10", "'/operator/interval'"),
+        ("operator.interval=0s", "'/operator/interval': '0s' does not match pattern"),
+        ("operator.interval=0h00m0s", "'/operator/interval': '0h00m0s' does not match pattern"),
+        ("operator.interval=10s1m", "'/operator/interval': '10s1m' does not match pattern"),
+        ("operator.web=null", "'/operator': missing property 'web'"),
+        ("operator.web.listen=8081", "'/operator/web/listen': got number, want string"),
+        ("operator.web.listen=0.0.0.0:0", "'/operator/web/listen': '0.0.0.0:0' does not match pattern"),
+        ("operator.metrics.serviceMonitor=null", "'/operator/metrics': missing property 'serviceMonitor'"),
+        ("operator.networkPolicy.apiServerCIDRs[0]=999.1.1.1/99", "'/operator/networkPolicy/apiServerCIDRs/0'"),
+        ("operator.networkPolicy.apiServerCIDRs[0]=10.0.0.0/33", "'/operator/networkPolicy/apiServerCIDRs/0'"),
+        ("operator.networkPolicy.apiServerCIDRs[0]=fd00::/129", "'/operator/networkPolicy/apiServerCIDRs/0'"),
+        ("operator.metrics.prometheusRule.runbooksUrl=wiki", "'/operator/metrics/prometheusRule/runbooksUrl'"),
+        ("image=null", "missing property 'image'"),
+        ("nameOverride=Foo Bar", "'/nameOverride': 'Foo Bar' does not match pattern"),
+        ("fullnameOverride=9lives", "'/fullnameOverride': '9lives' does not match pattern"),
         ("operator.logLevel=verbose", "'/operator/logLevel': value must be one of"),
         ("operator.podDisruptionBudget.maxUnavailable=0", "'/operator/podDisruptionBudget/maxUnavailable'"),
         ("image.tagg=1", "'/image': additional properties 'tagg' not allowed"),
@@ -71,11 +91,207 @@ def test_a_bad_value_is_refused_by_its_name(helm: Helm, flag: str, words: str) -
     assert words in found.stderr
 
 
-def test_a_service_monitor_without_a_service_is_refused(helm: Helm) -> None:
-    flags = "--set=operator.metrics.serviceMonitor.enabled=true,operator.metrics.service=false"
-    found = helm.run("template", "resource-slack", CHART, flags)
+METRICS = "operator.metrics"
+WEB = "operator.web.enabled=true,operator.web"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            f"{METRICS}.serviceMonitor.enabled=true,{METRICS}.service=false",
+            "operator.metrics.serviceMonitor needs operator.metrics.service=true",
+        ),
+        (
+            f"{METRICS}.serviceMonitor.enabled=true,{METRICS}.podMonitor.enabled=true",
+            "operator.metrics.podMonitor is instead of operator.metrics.serviceMonitor",
+        ),
+        (
+            r"operator.podLabels.app\.kubernetes\.io/name=mine",
+            "operator.podLabels: app.kubernetes.io/name is the chart's own",
+        ),
+        (f"{WEB}.listen=0.0.0.0:8081", "operator.web.tokenSecret.name is needed: operator.web.listen 0.0.0.0:8081"),
+        (f"{WEB}.listen=[::]:8081", "operator.web.tokenSecret.name is needed"),
+        (f"{WEB}.listen=0.0.0.0:8080,operator.web.tokenSecret.name=page", "operator.web.listen: port 8080 is that of"),
+        (f"{WEB}.service=true", "operator.web.service needs an operator.web.listen that others reach"),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused_by_name(helm: Helm, flags: str, words: str) -> None:
+    found = helm.run("template", "resource-slack", CHART, f"--set={flags}")
     assert found.returncode != 0
-    assert "operator.metrics.serviceMonitor needs operator.metrics.service=true" in found.stderr
+    assert words in found.stderr
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "operator.extraCapacityMinRate=0.2",
+        "operator.extraCapacityMinRate=10.0",
+        "operator.interval=1h30m",
+        "operator.networkPolicy.apiServerCIDRs={10.0.0.1/32,fd00::/8,::1/128,::ffff:10.0.0.1/128}",
+        "operator.web.listen=[::1]:8081,operator.web.enabled=true",
+        "operator.resources.limits=null",
+        "operator.tolerations=null",
+        "policies=null",
+    ],
+)
+def test_a_good_value_is_taken(helm: Helm, flag: str) -> None:
+    assert helm.template(f"--set={flag}")
+
+
+def test_numbers_of_policies_may_be_given_as_helm_reads_them_from_the_command_line(helm: Helm) -> None:
+    web = "policies.web"
+    flags = f"{web}.extraCapacity.minRate=0.2,{web}.extraCapacity.ladder[0].minRate=0.5,{web}.cover.coverage=0.9"
+    flags += f",{web}.extraCapacity.floor.cpu=1.5,{web}.stabilization.shapeTolerance=0.1"
+    (policy,) = [one for one in helm.template(f"--set={flags}") if one["kind"] == "SlackPolicy"]
+    assert policy["spec"] == {
+        "extraCapacity": {"minRate": 0.2, "ladder": [{"minRate": 0.5}], "floor": {"cpu": "1.5"}},
+        "cover": {"coverage": 0.9},
+        "stabilization": {"shapeTolerance": 0.1},
+    }
+
+
+def texts(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what Kubernetes wants as text: names, namespaces and labels, wherever they are."""
+    if isinstance(node, list):
+        for one in node:
+            yield from texts(one, path)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if path.endswith(("abels", "annotations")) or key in {"name", "namespace", "image", "priorityClassName"}:
+                yield f"{path}.{key}", value
+            elif key in {"resourceNames", "args", "values"}:
+                yield from ((f"{path}.{key}", one) for one in value)
+            yield from texts(value, f"{path}.{key}")
+
+
+# What YAML takes for a number or a truth value when it is not quoted.
+UNTEXTUAL = [
+    '--set-json=policies={"1": {}, "true": {}, "1e3": {}}',
+    "--set-string=image.repository=1,image.tag=1,operator.priorityClassName=12",
+    "--set=operator.quotaForPriorityClass=true,operator.web.enabled=true",
+    "--set-string=operator.web.listen=0.0.0.0:81,operator.web.tokenSecret.name=12,operator.web.tokenSecret.key=1",
+]
+
+
+@pytest.mark.parametrize("release", ["123", "1.5", "resource-slack"])
+def test_what_looks_like_a_number_stays_text(helm: Helm, release: str) -> None:
+    manifests = helm.template(*UNTEXTUAL, namespace="123", release=release)
+    found = [(path, value) for one in manifests for path, value in texts(one)]
+    assert {value for _, value in found} >= {"1", "true", "1e3", "12", "123", release, "1:1"}
+    assert [(path, value) for path, value in found if not isinstance(value, str)] == []
+
+
+def test_labels_and_annotations_of_users_are_merged_with_the_charts(helm: Helm) -> None:
+    text = helm.text(
+        r"--set=operator.podAnnotations.kubectl\.kubernetes\.io/default-container=proxy",
+        "--set=operator.podAnnotations.team=platform,operator.podLabels.team=platform",
+    )
+    assert text.count("kubectl.kubernetes.io/default-container") == 1
+    (found,) = [one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment"]
+    pod = found["spec"]["template"]["metadata"]
+    assert pod["annotations"] == {"kubectl.kubernetes.io/default-container": "proxy", "team": "platform"}
+    assert pod["labels"].items() >= {"team": "platform", "app.kubernetes.io/name": "resource-slack"}.items()
+
+
+def test_a_runbook_is_an_address_where_the_chart_is_told_one(helm: Helm) -> None:
+    def addresses(*flags: str) -> list[str]:
+        on = "--set=operator.metrics.prometheusRule.enabled=true"
+        (found,) = [one for one in helm.template(on, *flags) if one["kind"] == "PrometheusRule"]
+        rules = [rule for group in found["spec"]["groups"] for rule in group["rules"]]
+        return [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
+
+    here = addresses()
+    assert here
+    assert all(one.startswith("docs/runbooks/") for one in here)
+    for url in ("https://wiki.example.com/slack", "https://wiki.example.com/slack/"):
+        there = addresses(f"--set=operator.metrics.prometheusRule.runbooksUrl={url}")
+        assert there == [one.replace("docs/runbooks", "https://wiki.example.com/slack") for one in here]
+
+
+def test_the_page_opens_to_others_with_a_token_from_a_secret(helm: Helm) -> None:
+    found = {one["kind"]: one for one in helm.template(*SETS["everything"]) if one["kind"] != "ServiceAccount"}
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"--web", "--web-listen=0.0.0.0:8081", "--web-token-file=/var/run/resource-slack/token"} <= {
+        *container["args"]
+    }
+    flags = dict(flag.removeprefix("--").split("=", 1) for flag in container["args"] if "=" in flag)
+    settings = load({"web": True} | {name.replace("-", "_"): value for name, value in flags.items()}, {})
+    assert settings.web_host_port == ("0.0.0.0", 8081)
+    (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == "/var/run/resource-slack"]
+    assert mount["readOnly"] is True
+    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+    assert volume["secret"]["secretName"] == "page"
+    assert volume["secret"]["items"] == [{"key": "token", "path": "token"}]
+    assert {"name": "web", "containerPort": 8081, "protocol": "TCP"} in container["ports"]
+    assert "web" in [port["targetPort"] for port in found["Service"]["spec"]["ports"]]
+    assert "web" in [port["port"] for rule in found["NetworkPolicy"]["spec"]["ingress"] for port in rule["ports"]]
+
+
+def test_the_page_on_loopback_opens_no_port(helm: Helm) -> None:
+    found = {one["kind"]: one for one in helm.template("--set=operator.web.enabled=true")}
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--web-listen=127.0.0.1:8081" in container["args"]
+    assert [port["name"] for port in container["ports"]] == ["metrics"]
+    assert [port["name"] for port in found["Service"]["spec"]["ports"]] == ["metrics"]
+
+
+HOOKS = "helm.sh/hook"
+
+
+def hooks(manifests: list[Json]) -> list[Json]:
+    return [one for one in manifests if HOOKS in one["metadata"].get("annotations", {})]
+
+
+@pytest.mark.parametrize("flag", ["operator.enabled=true", "operator.enabled=false"])
+def test_uninstalling_cleans_up_whether_the_operator_is_on_or_off(helm: Helm, flag: str) -> None:
+    manifests = helm.template(f"--set={flag}")
+    assert {one["kind"] for one in hooks(manifests)} == {
+        "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Job"
+    }  # fmt: skip
+    assert hooks(manifests) == hooks(helm.template())
+    assert hooks(helm.template("--set=uninstall.enabled=false", f"--set={flag}")) == []
+
+
+def test_a_hook_that_cannot_run_ends_before_helm_gives_up(helm: Helm) -> None:
+    (job,) = [one for one in helm.template() if one["kind"] == "Job"]
+    assert 2 * 60 < job["spec"]["activeDeadlineSeconds"] < 300  # twice uninstall.waitSeconds; Helm's --timeout
+    assert job["spec"]["ttlSecondsAfterFinished"] >= 600
+    assert {one["metadata"]["annotations"][f"{HOOKS}-delete-policy"] for one in hooks(helm.template())} == {
+        "before-hook-creation,hook-succeeded"
+    }
+    readme = (CHART / "README.md").read_text()
+    labels = {"app.kubernetes.io/component": "uninstall", "app.kubernetes.io/instance": RELEASE}
+    assert all(one["metadata"]["labels"].items() >= labels.items() for one in hooks(helm.template()))
+    assert ",".join(f"{name}={value}" for name, value in labels.items()) in readme  # what deletes them by hand
+
+
+def notes(helm: Helm, *flags: str, release: str = "mine") -> str:
+    found = helm.run("install", release, CHART, "--namespace=spare", "--dry-run=client", *flags)
+    assert found.returncode == 0, found.stderr
+    return found.stdout.partition("NOTES:")[2]
+
+
+def test_the_notes_name_this_release(helm: Helm) -> None:
+    said = notes(helm)
+    assert "kubectl slack status --namespace spare --lease-name mine-resource-slack" in said
+    assert "none yet" not in said
+    assert "policies: {}" not in said
+    assert f"helm show crds {CHART.name}" not in said
+    assert "helm show crds CHART | kubectl apply --server-side -f -" in said
+    assert "charts/resource-slack/crds" not in said
+    assert "20 % of what pods request" in notes(helm, "--set=operator.extraCapacityMinRate=0.2")
+
+
+def test_the_notes_say_what_stays_where_the_operator_is_off(helm: Helm) -> None:
+    command = "resource-slack uninstall --yes --namespace spare --lease-name mine-resource-slack"
+    off = notes(helm, "--set=operator.enabled=false")
+    assert "no placeholder is kept" not in off
+    assert "placeholders that are there stay" in off
+    assert command in off
+    assert "`helm uninstall mine -n spare`" in off
+    assert command in notes(helm, "--set=uninstall.enabled=false")
 
 
 def kinds(manifests: list[Json]) -> set[str]:
@@ -89,7 +305,8 @@ def rules(manifests: list[Json]) -> list[Json]:
 def test_what_is_off_is_not_rendered(helm: Helm) -> None:
     usual = kinds(helm.template())
     assert {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy"}.isdisjoint(usual)
-    assert kinds(helm.template("--set=operator.enabled=false")) == {"PriorityClass"}
+    assert kinds(helm.template("--set=operator.enabled=false", "--no-hooks")) == {"PriorityClass"}
+    assert kinds(helm.template("--set=operator.enabled=false,uninstall.enabled=false")) == {"PriorityClass"}
     assert "Job" not in kinds(helm.template("--set=uninstall.enabled=false"))
     assert "PriorityClass" not in kinds(helm.template("--set=priorityClass.create=false"))
 
@@ -205,6 +422,8 @@ def test_the_api_server_takes_every_manifest(monitored: Backend, helm: Helm) -> 
         for manifest in helm.template(*flags):
             dry_run(monitored.api, manifest)
             judged.add(manifest["kind"])
+    for manifest in helm.template(*UNTEXTUAL, release="123"):
+        dry_run(monitored.api, manifest)
     assert {"Deployment", "Job", "NetworkPolicy", "PodDisruptionBudget", "SlackPolicy", "ResourceQuota"} <= judged
     assert {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap"} <= judged
     assert monitored.api.find(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack") is None
@@ -232,11 +451,14 @@ def test_what_scrapes_finds_the_metrics_port(helm: Helm) -> None:
     ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
     service_ports = {port["name"] for port in found["Service"]["spec"]["ports"]}
     assert {one["port"] for one in found["ServiceMonitor"]["spec"]["endpoints"]} <= service_ports
-    assert {one["port"] for one in found["PodMonitor"]["spec"]["podMetricsEndpoints"]} <= ports
+    (pod_monitor,) = [one for one in helm.template(*SETS["pod monitor"]) if one["kind"] == "PodMonitor"]
+    assert {one["port"] for one in pod_monitor["spec"]["podMetricsEndpoints"]} <= ports
+    (usual,) = [one for one in helm.template() if one["kind"] == "Deployment"]
+    usual_labels = usual["spec"]["template"]["metadata"]["labels"].items()
+    assert pod_monitor["spec"]["selector"]["matchLabels"].items() <= usual_labels
     assert found["NetworkPolicy"]["spec"]["ingress"][0]["ports"][0]["port"] in ports
     labels = template["metadata"]["labels"].items()
     assert found["Service"]["spec"]["selector"].items() <= labels
-    assert found["PodMonitor"]["spec"]["selector"]["matchLabels"].items() <= labels
     assert found["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"].items() <= labels
     assert (
         found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items()

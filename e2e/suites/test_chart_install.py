@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import kwok, rbac
+from e2e.harness import build, kwok, rbac
 from e2e.harness.access import Access
 from e2e.harness.api import Api, Json
 from e2e.harness.backend import Backend
@@ -182,3 +182,57 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
     time.sleep(3)
     assert replica_sets(api) == [], "nothing comes back for the policy that stays"
     api.delete(f"{POLICIES}/by-hand")
+
+
+def test_uninstalling_with_the_operator_switched_off(loaded: Backend, tmp_path: Path) -> None:
+    api = loaded.api
+    helm = Helm(tmp_path, loaded.kubeconfig)
+    policies = '--set-json=policies={"default": {}}'
+    install(helm, "install", "--create-namespace", policies)
+    flags = [flag for flag in arguments(api.get(DEPLOYMENT))[1:] if not flag.startswith("--listen=")]
+    with Operator(loaded, *flags, identity=loaded.service_account(NAMESPACE, "resource-slack")) as operator:
+        operator.wait_until_ready()
+        wait_until_placed(api, "default")
+        install(helm, "upgrade", policies, "--set=operator.enabled=false")
+        wait_until(lambda: api.find(DEPLOYMENT) is None, 30, "the Deployment to be gone")
+        operator.stop()  # what the kubelet does for a Deployment that is deleted
+    assert placeholders(api), "switching off is no uninstalling"
+
+    uninstalling = helm.start("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=120s")
+    try:
+        wait_until(lambda: api.find(JOB), 30, "the hook's Job")
+        job = api.get(JOB)
+        done = run_hook(loaded.service_account(NAMESPACE, HOOK), command=arguments(job))
+        assert done.returncode == 0, done.stderr
+        assert f"deployment {NAMESPACE}/resource-slack was gone already" in done.stdout
+        assert replica_sets(api) == []
+        complete(api, job)
+        output, _ = uninstalling.communicate(timeout=60)
+    finally:
+        uninstalling.kill()
+    assert uninstalling.returncode == 0, output
+    wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))
+    assert api.items(POLICIES) == []
+
+
+def test_a_hook_that_cannot_start_ends_and_leaves_a_way_out(loaded: Backend, tmp_path: Path) -> None:
+    api = loaded.api
+    helm = Helm(tmp_path, loaded.kubeconfig)
+    # No pod of it finds a node, as none starts whose image is not there; the deadline is a minute.
+    nowhere = ["--set=uninstall.waitSeconds=0,operator.replicas=0,operator.nodeSelector.none=here"]
+    install(helm, "install", "--create-namespace", *nowhere)
+    found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=100s")
+    assert found.returncode != 0
+    assert f"Job/{NAMESPACE}/{HOOK} not ready" in found.stderr
+    assert "DeadlineExceeded" in {one["reason"] for one in api.get(JOB)["status"]["conditions"]}
+    assert api.find(DEPLOYMENT), "nothing else is deleted"
+    found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--no-hooks")
+    assert found.returncode == 0, found.stderr
+    assert f"jobs/{HOOK}" in left_in_cluster(api), "Helm knows nothing of hooks once they are not run"
+    kubectl = str(build.ensure(["kubectl"])["kubectl"])
+    selector = f"--selector=app.kubernetes.io/component=uninstall,app.kubernetes.io/instance={RELEASE}"
+    for kinds in ("job,rolebinding,role,serviceaccount", "clusterrolebinding,clusterrole"):
+        command = [kubectl, f"--kubeconfig={loaded.kubeconfig}", f"--namespace={NAMESPACE}", "delete", kinds, selector]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        assert f" delete {kinds} \\\n" in (CHART / "README.md").read_text()
+    wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))

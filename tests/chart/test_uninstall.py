@@ -102,7 +102,8 @@ def test_a_lease_that_ran_out_holds_nobody_up(api: FakeApi, run: Run) -> None:
 
 def test_a_priority_class_of_helms_is_left_to_helm(api: FakeApi, run: Run) -> None:
     api.put(CLASS, metadata={"labels": {"app.kubernetes.io/managed-by": "Helm"}})
-    assert "priorityclass" not in run(yes=True)
+    assert "priorityclass resource-slack deleted" not in run(yes=True)
+    assert ("scheduling.k8s.io/v1", "priorityclasses", "", "resource-slack") in api.objects
 
 
 def test_a_second_time_there_is_nothing_left_to_do(api: FakeApi, run: Run) -> None:

@@ -57,6 +57,24 @@ def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
     assert set(differences(VALUES, SCHEMA, "")) == known
 
 
+MAY_BE_NULL = {"operator.resources.requests", "operator.resources.limits", "operator.metrics.dashboard.labels"}
+
+
+def unguarded(values: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Yield the keys that a template reads and that `--set KEY=null` may take away without a word."""
+    for name, value in values.items():
+        here = f"{path}{name}"
+        if value not in ("", [], {}) and name not in resolved(schema).get("required", ()) and here not in MAY_BE_NULL:
+            yield here
+        part = resolved(schema)["properties"][name]
+        if isinstance(value, dict) and "properties" in resolved(part) and here not in MAY_BE_NULL:
+            yield from unguarded(value, part, f"{here}.")
+
+
+def test_a_value_that_is_set_to_null_is_refused_by_its_name() -> None:
+    assert list(unguarded(VALUES, SCHEMA, "")) == []
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_says_what_it_is_for_and_changes_something(file: Path) -> None:
     text = file.read_text()
