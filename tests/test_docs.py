@@ -49,6 +49,7 @@ FOREIGN = {
     *("TriggeredScaleUp", "NotTriggerScaleUp", "MaxNodesTotalReached", "FailedScheduling", "FailedCreate"),
     *("CapacityBuffer", "WhenEmpty", "WhenEmptyOrUnderutilized", "LeastAllocated", "DisruptionTarget"),
     *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
+    *("ErrImagePull", "ImagePullBackOff"),
 }
 """CamelCase words that are not ours: Kubernetes', the autoscalers', other programs'."""
 NOT_WORDS = {"performance.md", "requirements.md", "scenario.md", "slackpolicy.md"}

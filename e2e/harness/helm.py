@@ -66,13 +66,13 @@ class Helm:
             text=True,
         )
 
-    def template(self, *flags: str | Path, namespace: str = NAMESPACE) -> list[Json]:
+    def template(self, *flags: str | Path, namespace: str = NAMESPACE, release: str = RELEASE) -> list[Json]:
         """Return the manifests that the chart gives."""
-        return [one for one in yaml.safe_load_all(self.text(*flags, namespace=namespace)) if one]
+        return [one for one in yaml.safe_load_all(self.text(*flags, namespace=namespace, release=release)) if one]
 
-    def text(self, *flags: str | Path, namespace: str = NAMESPACE) -> str:
+    def text(self, *flags: str | Path, namespace: str = NAMESPACE, release: str = RELEASE) -> str:
         """Return them as Helm prints them."""
-        found = self.run("template", RELEASE, CHART, f"--namespace={namespace}", *flags)
+        found = self.run("template", release, CHART, f"--namespace={namespace}", *flags)
         if found.returncode != 0:
             raise RuntimeError(found.stderr)
         return found.stdout

@@ -6,6 +6,7 @@ operator a process. There is no autoscaler, as on kind.
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,4 +77,8 @@ def test_the_steps_of_the_readme_lead_to_pods_that_start_at_once(cluster: Backen
         # Without an autoscaler room comes back when the load goes.
         shell(cores, "kubectl scale deployment shop --replicas=$cores")
         wait_until_placed(cluster.api, "default")
-        assert "True" in shell(step(5)[0]).splitlines()[1]
+        slackpolicies, _, leader, forward = step(5)
+        assert "True" in shell(slackpolicies).splitlines()[1]
+        # The page is the leader's: a pod's name there, this machine's here.
+        assert '"${leader%_*}"' in forward
+        assert shell(leader, 'echo "${leader%_*}"').strip() == socket.gethostname()

@@ -26,6 +26,7 @@ from slack.kube.lease import Elector
 from slack.kube.paths import resource_path
 from slack.kube.retry import retrying
 from slack.process import logs
+from slack.process.doubts import doubts
 from slack.process.logs import fields
 from slack.process.settings import BadSettings, OperatorSettings, flag, load
 from slack.process.stopping import Stopping
@@ -255,10 +256,13 @@ def ensure_namespace(writer: Writer, namespace: str) -> None:
 def run(settings: OperatorSettings) -> int:
     """Run the operator until a signal; returns the process's exit code."""
     logs.set_up(settings.log_format, settings.log_level)
+    for doubt in doubts(settings, os.environ):
+        log.warning("%s", doubt)
     stopping = Stopping()
     if threading.current_thread() is threading.main_thread():
         stopping.on_signals()
     metrics = Metrics()
+    metrics.plan_interval.set(settings.interval_seconds)
     try:
         web_token = read_token(settings.web_token_file) if settings.web and settings.web_token_file else None
     except BadTokenFile as error:

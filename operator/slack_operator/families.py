@@ -107,6 +107,13 @@ PLAN_TIMESTAMP = Family(
     "seconds",
     "Unix time at which the last plan was made and carried out; 0 before this process's first, so on standbys.",
 )
+PLAN_INTERVAL = Family(
+    "slack_plan_interval_seconds",
+    "gauge",
+    (),
+    "seconds",
+    "--interval: a leader plans at least this often. Standbys have it too.",
+)
 LOOP_LAG = Family(
     "slack_loop_lag_seconds",
     "histogram",
@@ -171,6 +178,7 @@ FAMILIES = (
     RESCUES,
     PLAN_DURATION,
     PLAN_TIMESTAMP,
+    PLAN_INTERVAL,
     LOOP_LAG,
     WATCH_RESTARTS,
     API_REQUESTS,

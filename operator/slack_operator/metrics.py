@@ -66,6 +66,7 @@ class Metrics:
         self.rescues = self._counter(families.RESCUES)
         self.plan_duration = self._histogram(families.PLAN_DURATION, _PLAN_BUCKETS)
         self.plan_timestamp = self._gauge(families.PLAN_TIMESTAMP)
+        self.plan_interval = self._gauge(families.PLAN_INTERVAL)
         self.loop_lag = self._histogram(families.LOOP_LAG, _LAG_BUCKETS)
         self.api_requests = self._counter(families.API_REQUESTS)
         self.leader = self._gauge(families.LEADER)

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -26,7 +27,6 @@ from slack.cli.problems import Command, output_checked
 
 app = typer.Typer(
     name="resource-slack",
-    help="Pods that start at once on autoscaled Kubernetes clusters, at the least cost.",
     epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
     "Is my slack there? kubectl slack status",
     no_args_is_help=True,
@@ -35,6 +35,23 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version.version("text")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Pods that start at once on autoscaled Kubernetes clusters, at the least cost."""
+
+
 LOOK, SIZE, CLUSTER, SELF = "Look (reads only)", "Choose a size", "In the cluster", "About the command itself"
 """Panels of the help text, in the order in which people need them."""
 for _panel, _commands in (

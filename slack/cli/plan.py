@@ -59,7 +59,7 @@ def plan(
     if output is Output.TABLE:
         from slack.cli.tables import print_plan
 
-        print_plan(result, inputs)
+        print_plan(result, inputs, default_rate)
     else:
         from slack.planner.output import document
 

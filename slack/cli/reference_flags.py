@@ -18,7 +18,8 @@ so that `kubectl slack COMMAND` is the same. Exit codes: 0 good, 1 a mistake of 
 _SETTINGS = """
 Each setting of the operator is a flag, an environment variable and a key of the YAML file that `--config` (or
 `RESOURCE_SLACK_CONFIG`) names. Flags win over the environment, the environment over the file, the file over the
-default. Without any, the namespace is the pod's own.
+default. Without any, the namespace is the pod's own. The log's first lines warn of what has no effect: a variable whose
+name is nearly that of a setting, and flags of the page without `--web`.
 """
 _MARKUP = re.compile(r"\[/?(bold|dim|italic)\]")
 

@@ -3,9 +3,8 @@
 from slack.cli.reference_text import head, table
 
 _TEXT = """
-The operator serves them at `/metrics` of `--listen` (see [flags](flags.md)), beside those of the Python process
-(`python_*`, `process_*`). Alerts and a dashboard that use them come with the chart; `resource-slack monitoring` prints
-both.
+The operator serves them at `/metrics` of `--listen` (see [flags](flags.md)), beside those of its process (`process_*`).
+Alerts and a dashboard that use them come with the chart; `resource-slack monitoring` prints both.
 """
 
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from slack.cli.items import Json, item, items
+from slack.cli.places import DEFAULT_PLACE, OPERATOR_PODS, PLACEHOLDERS, Place, described, leaving, places, running
 from slack.cli.problems import UserError
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
 from slack.planner.crd import PLURAL
-from slack.planner.manifests import LABEL_MANAGED_BY, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE, MANAGED_BY
+from slack.planner.manifests import LABEL_POLICY, LABEL_SHAPE
 from slack.planner.policy import API_VERSION
 from slack.process.reasons import Level, reason
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
 
-OPERATOR_PODS = "app.kubernetes.io/name=resource-slack,app.kubernetes.io/component=operator"
 _GOOD_WHEN_TRUE = frozenset({"Ready", "SlackSatisfied", "Covered", "Feasible"})
 _LEASE_SECONDS = 15.0
 
@@ -113,6 +113,8 @@ class Seen:
     """Operator pods that run; None when they may not be seen."""
     unseen: tuple[str, ...]
     """What could not be looked at, and why."""
+    elsewhere: tuple[Place, ...] = ()
+    """Where else something of ours is; only looked for where no lease is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +161,14 @@ class Standing:
     unseen: tuple[str, ...]
     built_in: bool
     """There is no SlackPolicy: the operator keeps its built-in one, which has no status."""
+    built_in_bound: int
+    """Its placeholders that are on nodes."""
+    built_in_findings: tuple[Finding, ...]
 
     @property
     def good(self) -> bool:
-        """Whether all slack is there."""
-        return not self.operator_findings and all(one.good for one in self.policies)
+        """Whether all slack is there, as far as it can be seen."""
+        return not self.operator_findings and not self.built_in_findings and all(one.good for one in self.policies)
 
 
 def look(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> Seen:
@@ -185,22 +190,46 @@ def look(connection: "Connection", name: str | None, *, namespace: str, lease_na
             return None
 
     pods_path = resource_path("v1", "pods", namespace=namespace)
-    ours = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_PLACEHOLDER}=true"
     policies, crd = _policies(connection, name)
-    pods = optional(f"pods in {namespace}", lambda: items(connection, pods_path, ours))
+    pods = optional(f"pods in {namespace}", lambda: items(connection, pods_path, PLACEHOLDERS))
     operators = None if pods is None else items(connection, pods_path, OPERATOR_PODS)
     before = len(unseen)
     lease_path = resource_path("coordination.k8s.io/v1", "leases", namespace=namespace, name=lease_name)
     lease = optional(f"leases in {namespace}", lambda: item(connection, lease_path))
+    lease_seen = len(unseen) == before
+    elsewhere = places(connection) if lease is None and lease_seen else ()
     return Seen(
         policies,
         crd,
-        None if pods is None else tuple(_placeholder(pod) for pod in pods if not _leaving(pod)),
+        None if pods is None else tuple(_placeholder(pod) for pod in pods if not leaving(pod)),
         lease,
-        len(unseen) == before,
-        None if operators is None else sum(_running(pod) for pod in operators),
+        lease_seen,
+        None if operators is None else sum(running(pod) for pod in operators),
         tuple(unseen),
+        tuple(one for one in elsewhere if (one.namespace, one.lease_name) != (namespace, lease_name)),
     )
+
+
+def look_around(
+    connection: "Connection", name: str | None, *, namespace: str | None, lease_name: str | None
+) -> tuple[Seen, str, str]:
+    """Look at the place that is named. Without a name: at the usual one, or the only other one where an operator is.
+
+    Returns:
+        what is seen, and the namespace and the lease's name that it is of.
+
+    Raises:
+        UserError, KubeError: as `look`.
+    """
+    at_namespace, at_lease = namespace or DEFAULT_PLACE[0], lease_name or DEFAULT_PLACE[1]
+    seen = look(connection, name, namespace=at_namespace, lease_name=at_lease)
+    if namespace is None and lease_name is None and seen.elsewhere:
+        with_operator = [one for one in seen.elsewhere if one.operator_pods]
+        best = with_operator or ([] if seen.placeholders else list(seen.elsewhere))
+        if len(best) == 1:
+            at_namespace, at_lease = best[0].namespace, best[0].lease_name
+            seen = look(connection, name, namespace=at_namespace, lease_name=at_lease)
+    return seen, at_namespace, at_lease
 
 
 def _policies(connection: "Connection", name: str | None) -> tuple[tuple[Json, ...], bool]:
@@ -220,14 +249,6 @@ def _policies(connection: "Connection", name: str | None) -> tuple[tuple[Json, .
     raise UserError(f"slackpolicy {name}: there is none of this name; there are: {names or 'none'}")
 
 
-def _leaving(pod: Json) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def _running(pod: Json) -> bool:
-    return not _leaving(pod) and pod.get("status", {}).get("phase") == "Running"
-
-
 def _placeholder(pod: Json) -> Placeholder:
     labels = pod["metadata"].get("labels", {})
     node = pod.get("spec", {}).get("nodeName") or ""
@@ -243,21 +264,45 @@ def judge(seen: Seen, *, now: float, namespace: str, lease_name: str) -> Standin
         namespace: of the lease, for the words.
         lease_name: for the words.
     """
-    operator, findings = _operator(seen, now, f"{namespace}/{lease_name}")
+    operator, findings = _operator(seen, now, namespace, lease_name)
     built_in = not seen.policies and (not seen.crd or not findings)
     return Standing(
-        tuple(_standing(one, seen.placeholders) for one in seen.policies),
+        tuple(_standing(one, seen.placeholders, namespace) for one in seen.policies),
         None if not seen.lease_seen else not findings,
         operator,
         findings,
         seen.unseen,
         built_in,
+        sum(1 for one in seen.placeholders or () if one.node),
+        _built_in_findings(seen, namespace) if built_in and not findings else (),
     )
 
 
-def _operator(seen: Seen, now: float, lease: str) -> tuple[str, tuple[Finding, ...]]:
+def _built_in_findings(seen: Seen, namespace: str) -> tuple[Finding, ...]:
+    """The built-in policy has no status: only placeholders that are there and on nodes show that it does its work."""
+    waiting = sum(1 for one in seen.placeholders or () if not one.node)
+    if seen.placeholders is None:
+        name, text = "NotSeen", "the built-in policy has no status, and its placeholders may not be seen"
+    elif not seen.placeholders:
+        name, text = "NoPlaceholders", "the built-in policy has no status, and none of its placeholders is there"
+    elif waiting:
+        name = "PlaceholdersPending"
+        text = f"{waiting} of the {len(seen.placeholders)} placeholders of the built-in policy wait for a node"
+    else:
+        return ()
+    advice = (
+        f"its conditions are in the operator's log (kubectl -n {namespace} logs -l {OPERATOR_PODS}), its metrics "
+        "(slack_policy_condition) and on its web page; what it would keep: kubectl slack plan"
+    )
+    return (Finding(text, advice, Level.TROUBLE, name),)
+
+
+def _operator(seen: Seen, now: float, namespace: str, lease_name: str) -> tuple[str, tuple[Finding, ...]]:
+    lease = f"{namespace}/{lease_name}"
     start = (
-        "start it (kubectl get deployments -A -l app.kubernetes.io/name=resource-slack); "
+        f"another release? {described(seen.elsewhere)}"
+        if seen.elsewhere
+        else "start it (kubectl get deployments -A -l app.kubernetes.io/name=resource-slack); "
         "if it runs elsewhere, name the place with --namespace and --lease-name"
     )
     if not seen.lease_seen:
@@ -271,20 +316,21 @@ def _operator(seen: Seen, now: float, lease: str) -> tuple[str, tuple[Finding, .
     holder, renewed = str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
     age = now - datetime.fromisoformat(renewed).timestamp() if renewed else float("inf")
     if holder and age < float(spec.get("leaseDurationSeconds") or _LEASE_SECONDS):
-        return f"runs; {holder} leads", ()
+        where = "" if (namespace, lease_name) == DEFAULT_PLACE else f" in {namespace} (lease {lease_name})"
+        return f"runs; {holder} leads{where}", ()
     last = f"last renewed {duration(age)} ago" if renewed and holder else "released, and nobody has taken it since"
     text = f"no operator leads: the lease {lease} was {last}; what is said below is what it said last"
     return "does not run", (Finding(text, start, Level.TROUBLE, "OperatorAbsent"),)
 
 
-def _standing(policy: Json, placeholders: Sequence[Placeholder] | None) -> PolicyStanding:
+def _standing(policy: Json, placeholders: Sequence[Placeholder] | None, namespace: str) -> PolicyStanding:
     name = str(policy["metadata"]["name"])
     generation = int(policy["metadata"].get("generation") or 0)
     status = msgspec.convert(policy.get("status") or {}, Status, strict=False)
     spec = policy.get("spec") or {}
     dry_run = bool(spec.get("dryRun"))
     ready = next((one.status == "True" for one in status.conditions if one.type == "Ready"), False)
-    findings = list(_findings(status.conditions, dry_run=dry_run))
+    findings = list(_findings(status.conditions, namespace, dry_run=dry_run))
     if not status.conditions:
         headline = "never looked at"
         text = "no operator has written a status yet"
@@ -311,7 +357,7 @@ def _standing(policy: Json, placeholders: Sequence[Placeholder] | None) -> Polic
     return PolicyStanding(name, ready, headline, status, tuple(findings), bound, pending, nodes)
 
 
-def _findings(conditions: Sequence[Condition], *, dry_run: bool) -> list[Finding]:
+def _findings(conditions: Sequence[Condition], namespace: str, *, dry_run: bool) -> list[Finding]:
     """Each thing once: where a policy is blocked, several conditions say so in the same words."""
     grouped: dict[tuple[str, str], list[Condition]] = {}
     for one in conditions:
@@ -331,7 +377,8 @@ def _findings(conditions: Sequence[Condition], *, dry_run: bool) -> list[Finding
         since = min((one.last_transition_time for one in same if one.last_transition_time), default="")
         level = known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
         text = f"{types} {name}: {message}"
-        found.append(Finding(text, known.advice if known is not None else "", level, name, since))
+        advice = known.advice.replace("NAMESPACE", namespace) if known is not None else ""
+        found.append(Finding(text, advice, level, name, since))
     return found
 
 

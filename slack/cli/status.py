@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 _WORKLOADS_SHOWN = 3
 _NODES_SHOWN = 4
+_BUILT_IN = (
+    "There is no SlackPolicy: the operator keeps its built-in one, which has no status. Its rate is the operator's own",
+    "--extra-capacity-min-rate: 0.1, ten percent, unless it was started with another. What is kept with a rate:",
+    "  kubectl slack plan --extra-capacity-min-rate 0.1",
+    "A policy of the same rate that has a status:",
+    """  echo '{"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "default"}, """
+    """"spec": {}}' | kubectl apply -f -""",
+)
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -44,11 +52,25 @@ def status(
     ] = Output.TABLE,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")] = False,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the placeholders and the lease.", metavar="NAME")
-    ] = "resource-slack",
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Namespace of the placeholders and the lease. Default resource-slack; where nothing is there, the one "
+            "where the operator is found.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     lease_name: Annotated[
-        str, typer.Option("--lease-name", help="Name of the operator's lease.", metavar="NAME")
-    ] = "resource-slack",
+        str | None,
+        typer.Option(
+            "--lease-name",
+            help="Name of the operator's lease. Default resource-slack, or that of the operator that is found.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -57,7 +79,7 @@ def status(
     Only reads. The right to list SlackPolicies is enough; with the right to see pods and leases in the operator's
     namespace it also tells where the placeholders are and whether the operator runs.
 
-    Exit code 0: all is there; 3: something is wrong; 2: bad input or no cluster.
+    Exit code 0: all is there; 3: something is wrong, or cannot be told; 2: bad input or no cluster.
 
     [bold]Examples[/bold]
 
@@ -79,24 +101,24 @@ def status(
 
 
 def _look(
-    policy: str | None, namespace: str, lease_name: str, kubeconfig: Path | None, context: str | None
+    policy: str | None, namespace: str | None, lease_name: str | None, kubeconfig: Path | None, context: str | None
 ) -> "Standing":
-    from slack.cli.standing import judge, look
+    from slack.cli.standing import judge, look_around
     from slack.kube.kubeconfig import connect
 
     connection = connect(kubeconfig, context)
     try:
-        seen = look(connection, policy, namespace=namespace, lease_name=lease_name)
+        seen, at_namespace, at_lease = look_around(connection, policy, namespace=namespace, lease_name=lease_name)
     finally:
         connection.close()
-    return judge(seen, now=time.time(), namespace=namespace, lease_name=lease_name)
+    return judge(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
 
 
 def _watched(
     policy: str | None,
     output: Output,
-    namespace: str,
-    lease_name: str,
+    namespace: str | None,
+    lease_name: str | None,
     kubeconfig: Path | None,
     context: str | None,
     every_seconds: float = 2.0,
@@ -143,11 +165,12 @@ def _print(shown: "Standing", output: Output) -> None:
         _policy(out, one, wide=wide)
         out.print()
     if shown.built_in:
-        out.print("There is no SlackPolicy. The operator keeps its built-in one, ten percent, which has no status;")
-        out.print(
-            "to see what it keeps: kubectl slack plan; to have a status: kubectl apply -f examples/slackpolicy.yaml"
-        )
+        for line in _BUILT_IN:
+            out.print(line, markup=False, soft_wrap=True)
         out.print()
+        for finding in shown.built_in_findings:
+            _finding(out, finding, indent="")
+            out.print()
     elif not shown.policies:
         out.print("There is no SlackPolicy.")
         out.print()
@@ -159,12 +182,14 @@ def _print(shown: "Standing", output: Output) -> None:
 
 def _verdict(out: "Console", shown: "Standing") -> None:
     if shown.good:
-        text = "nothing is known to be wrong" if shown.built_in else "your slack is there"
+        there = f"{_counted(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
+        text = there if shown.built_in else "your slack is there"
         out.print(f"verdict   {text}", style="bold green")
         return
     wrong = [one.name for one in shown.policies if not one.good]
     parts = [f"something is wrong with {', '.join(wrong)}"] if wrong else []
     parts += ["the operator does not run"] if shown.operator_findings else []
+    parts += ["the built-in policy is not seen to do its work"] if shown.built_in_findings else []
     out.print(f"verdict   {'; '.join(parts)}", style="bold red", markup=False, soft_wrap=True)
 
 
@@ -270,7 +295,7 @@ def document(shown: "Standing") -> dict[str, Any]:
         "builtIn": shown.built_in,
         "operator": {"runs": shown.operator_runs, "text": shown.operator},
         "notSeen": list(shown.unseen),
-        "findings": [_finding_document(one) for one in shown.operator_findings],
+        "findings": [_finding_document(one) for one in (*shown.operator_findings, *shown.built_in_findings)],
         "policies": [
             {
                 "name": one.name,

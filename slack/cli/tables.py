@@ -31,14 +31,26 @@ _PLAIN_WIDTH = 160
 def console() -> Console:
     """Return a console on stdout that writes plain text into pipes."""
     terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=False)
+    return _Console(file=sys.stdout, width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=False)
 
 
-def print_plan(plan: Plan, inputs: "Inputs") -> None:
+class _Console(Console):
+    """One that leaves a reader who has gone (`| head`) to those who handle it for all commands; rich ends with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the error through."""
+        raise BrokenPipeError
+
+
+def print_plan(plan: Plan, inputs: "Inputs", default_rate: float) -> None:
     """Print every policy's plan."""
     out = console()
     if inputs.built_in:
-        out.print("There is no SlackPolicy: this is the built-in policy, as the operator would keep it.", style="dim")
+        text = (
+            f"There is no SlackPolicy: this is the built-in policy with --extra-capacity-min-rate {default_rate:g}. "
+            "Give the operator's, if it has another."
+        )
+        out.print(text, style="dim", soft_wrap=True)
     for number, item in enumerate(plan.items):
         if number:
             out.print()

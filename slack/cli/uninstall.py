@@ -40,7 +40,7 @@ def uninstall(
         bool, typer.Option("--yes", help="Delete; without it only what would be deleted is printed.")
     ] = False,
     namespace: Annotated[
-        str, typer.Option("--namespace", help="Namespace of the placeholders and the lease.", metavar="NAME")
+        str, typer.Option("--namespace", "-n", help="Namespace of the placeholders and the lease.", metavar="NAME")
     ] = "resource-slack",
     lease_name: Annotated[
         str, typer.Option("--lease-name", help="Name of the lease.", metavar="NAME")
@@ -175,8 +175,14 @@ def _targets(connection: "Connection", writer: "Writer", namespace: str) -> Iter
             yield _Target(f"{plural[:-1]} {namespace}/{meta['name']}", path, meta["uid"])
     path = resource_path("scheduling.k8s.io/v1", "priorityclasses", name=PRIORITY_CLASS)
     found = _find(writer, path)
-    if found and (found["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY:
+    if not found:
+        return
+    maker = (found["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
+    if maker == MANAGED_BY:
         yield _Target(f"priorityclass {PRIORITY_CLASS}", path, found["metadata"]["uid"])
+    else:
+        why = f"its label {LABEL_MANAGED_BY} is {maker}" if maker else f"it has no label {LABEL_MANAGED_BY}"
+        typer.echo(f"priorityclass {PRIORITY_CLASS} is kept: {why}, so the operator did not make it", err=True)
 
 
 def _find(writer: "Writer", path: str) -> dict[str, Any] | None:

@@ -65,12 +65,12 @@ _OPERATOR = (
     ),
     Alert(
         "ResourceSlackPlanStale",
-        "time() - slack_plan_timestamp_seconds > 300 and slack_leader == 1",
+        "time() - slack_plan_timestamp_seconds > clamp_min(3 * slack_plan_interval_seconds, 300) and slack_leader == 1",
         Severity.CRITICAL,
         "2m",
         "The leading operator makes no plans",
-        "{{ $labels.instance }} leads and has carried out no plan for more than 5 minutes: it cannot see the whole "
-        "cluster, cannot write, or fails.",
+        "{{ $labels.instance }} leads and has carried out no plan for more than 5 minutes and three times its "
+        "--interval: it cannot see the whole cluster, cannot write, or fails.",
     ),
     Alert(
         "ResourceSlackWatchRestarts",

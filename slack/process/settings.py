@@ -21,6 +21,7 @@ ENVIRONMENT_PREFIX = "RESOURCE_SLACK_"
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "resource-slack"
 
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -50,6 +51,12 @@ def _duration(value: object) -> object:
     return timedelta(seconds=value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _at_least_a_second(value: timedelta) -> timedelta:
+    if value < timedelta(seconds=1):
+        raise ValueError("must be at least 1s")
+    return value
+
+
 def _dns_label(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(f"{value!r} is no Kubernetes name (lower case letters, digits and '-', at most 63)")
@@ -58,7 +65,9 @@ def _dns_label(value: str) -> str:
 
 def _address(value: str) -> str:
     host, colon, port = value.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    whole = _HOST.fullmatch(bare) and (bare != host) == (":" in bare)  # IPv6 needs its brackets, nothing else has any
+    if not colon or not whole or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise ValueError(f"{value!r} is no address such as 127.0.0.1:8080 or 0.0.0.0:8080")
     return value
 
@@ -95,7 +104,9 @@ class OperatorSettings(BaseModel):
     image: Annotated[str, Field(min_length=1)] = "registry.k8s.io/pause:3.10"
     """Image of the placeholders; it only has to wait."""
     interval: Annotated[
-        timedelta, BeforeValidator(lambda value: parse_duration(_duration(value))), Field(ge=timedelta(seconds=1))
+        timedelta,
+        BeforeValidator(lambda value: parse_duration(_duration(value))),
+        AfterValidator(_at_least_a_second),
     ] = timedelta(seconds=10)
     """How often the cluster is planned for even when nothing is seen to change."""
     leader_elect: bool = True
@@ -204,9 +215,19 @@ def load(
     return settings
 
 
+_PLAINER = {
+    "bool_parsing": "should be true or false",
+    "bool_type": "should be true or false",
+    "path_type": "should be a path",
+    "string_type": "should be a text",
+    "string_too_short": "must not be empty",
+}
+"""What pydantic says in Python's words."""
+
+
 def _problem(error: Mapping[str, Any], origin: Callable[[str], str | None]) -> str:
     name = str(error["loc"][0]) if error["loc"] else ""
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = _PLAINER.get(str(error["type"])) or str(error["msg"]).removeprefix("Value error, ")
     if error["type"] != "value_error":
         message = f"{message[0].lower()}{message[1:]}, not {error.get('input')!r}"
     where = origin(name) or flag(name)

@@ -4,9 +4,14 @@ The first reason given is kept, with the exit code that goes with it; later ones
 set it. The main thread waits on it and stops everything else in order.
 """
 
+import os
 import signal
 import threading
+import time
 from types import FrameType
+
+_ONE_WISH_SECONDS = 1.0
+"""Signals that come within this time of the first say the same: `timeout` and terminals tell child and group."""
 
 
 class Stopping:
@@ -41,11 +46,17 @@ class Stopping:
         return self.event.wait(timeout)
 
     def on_signals(self) -> None:
-        """Let SIGTERM and SIGINT ask for an orderly end, a second one end at once. Main thread only."""
+        """Let SIGTERM and SIGINT ask for an orderly end, one more a second later end at once. Main thread only."""
+        first_at: float | None = None
 
         def handle(number: int, _: FrameType | None) -> None:
-            name = signal.Signals(number).name
-            signal.signal(number, signal.SIG_DFL)  # whoever signals again does not want to wait
+            nonlocal first_at
+            if first_at is not None:
+                if time.monotonic() - first_at >= _ONE_WISH_SECONDS:  # whoever signals again does not want to wait
+                    signal.signal(number, signal.SIG_DFL)
+                    os.kill(os.getpid(), number)
+                return
+            first_at, name = time.monotonic(), signal.Signals(number).name
             # the interrupted main thread may hold the lock of `request`: another thread takes it instead
             threading.Thread(target=self.request, args=(name,), name="stop", daemon=True).start()
 

@@ -100,6 +100,10 @@ def test_the_version_is_one_line(run: Run) -> None:
     assert len(found.stdout.splitlines()) == 1
 
 
+def test_the_version_is_a_flag_too(run: Run) -> None:
+    assert run("--version") == run("version")
+
+
 def test_the_crd_is_printed_as_yaml(run: Run) -> None:
     document = yaml.safe_load(run("crd").stdout)
     assert document["kind"] == "CustomResourceDefinition"

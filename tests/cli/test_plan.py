@@ -66,6 +66,13 @@ def test_the_table_is_plain_text_in_a_pipe(run: Run, cluster: Path) -> None:
     assert all(line == line.rstrip() for line in found.stdout.splitlines())
 
 
+def test_the_built_in_policys_rate_is_named(run: Run, cluster: Path, policy: Policy) -> None:
+    said = "this is the built-in policy with --extra-capacity-min-rate {}. Give the operator's, if it has another."
+    assert said.format("0.1") in run("plan", "--snapshot", cluster).stdout
+    assert said.format("0.3") in run("plan", "--snapshot", cluster, "--extra-capacity-min-rate", "0.3").stdout
+    assert "built-in" not in run("plan", "-f", policy({}), "--snapshot", cluster).stdout
+
+
 def test_a_schedule_is_planned_for_the_instant_that_is_asked_for(run: Run, policy: Policy, cluster: Path) -> None:
     window = {"cron": "0 7 * * 1-5", "duration": "12h", "minRate": 1}
     file = policy({"extraCapacity": {"minRate": 0.1, "schedule": [window]}})

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from slack.cli.places import Place
 from slack.cli.standing import Placeholder, Seen, Standing, duration, judge
+from slack.planner.policy import parse_policy
 from slack.process.reasons import Level
 from tests.cli.conftest import COMMAND, Run
 from tests.kube.fake_api import FakeApi, Reply
@@ -149,8 +151,44 @@ def test_an_absent_operator_is_said_plainly(seen: Any, runs: bool | None, words:
 
 
 def test_without_a_policy_the_built_in_one_holds() -> None:
-    assert standing(crd=False).built_in
-    assert standing().built_in
+    for found in (standing(crd=False), standing()):
+        assert (found.built_in, found.good, found.built_in_bound) == (True, True, 3)
+
+
+@pytest.mark.parametrize(
+    ("placeholders", "reason", "words"),
+    [
+        ((), "NoPlaceholders", "none of its placeholders is there"),
+        (None, "NotSeen", "may not be seen"),
+        ((Placeholder("default", "a", "node-1"), Placeholder("default", "a", "")), "PlaceholdersPending", "1 of the 2"),
+    ],
+)
+def test_the_built_in_policy_is_good_only_when_its_placeholders_are_on_nodes(
+    placeholders: Any, reason: str, words: str
+) -> None:
+    found = standing(placeholders=placeholders)
+    assert (found.built_in, found.good) == (True, False)
+    (finding,) = found.built_in_findings
+    assert finding.reason == reason
+    assert words in finding.text
+    assert "slack_policy_condition" in finding.advice
+
+
+def test_without_an_operator_nothing_more_is_said_of_the_built_in_policy() -> None:
+    found = standing(crd=False, placeholders=(), lease=None, operator_pods=0)
+    assert (found.good, found.built_in_findings) == (False, ())
+
+
+def test_the_advice_names_the_namespace() -> None:
+    finding = standing(policy(Ready="PlaceholdersPending")).policies[0].findings[0]
+    assert finding.advice.endswith("kubectl get events -n resource-slack")
+
+
+def test_other_places_are_named_where_no_operator_is() -> None:
+    found = standing(policy(), lease=None, operator_pods=0, elsewhere=(Place("rs2", "rs-resource-slack", 2, 1),))
+    (finding,) = found.operator_findings
+    assert "1 operator pod and 2 placeholders in rs2" in finding.advice
+    assert finding.advice.endswith("kubectl slack status -n rs2 --lease-name rs-resource-slack")
 
 
 def test_without_the_right_to_see_pods_the_status_counts() -> None:
@@ -230,3 +268,61 @@ def test_watching_shows_each_change_until_ctrl_c(api: FakeApi, tmp_path: Path) -
         assert not json.loads(process.stdout.readline())["good"]
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
+
+
+def listed(*objects: Any) -> Reply:
+    return Reply(200, json.dumps({"items": objects}).encode())
+
+
+def pod(name: str, namespace: str, node: str = "", **labels: str) -> Any:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
+
+
+def two_releases(api: FakeApi) -> None:
+    """Nothing in resource-slack; the operator of a release with names of its own in rs2."""
+    placeholder = pod("slack-1", "rs2", "node-1", **{"resource-slack.io/policy": "default"})
+    operator = pod("rs-resource-slack-7d", "rs2")
+    held = {"metadata": {"name": "rs-resource-slack"}, **lease(holder="rs-resource-slack-7d_ab", now=datetime.now(UTC))}
+    api.put("/apis/coordination.k8s.io/v1/namespaces/rs2/leases/rs-resource-slack", **held)
+    # SlackPolicies, placeholders and operators of the namespace; then placeholders, operators and leases anywhere
+    api.script("list", listed(), listed(), listed(), listed(placeholder), listed(operator), listed(held))
+    # and the place itself
+    api.script("list", listed(), listed(placeholder), listed(operator))
+
+
+def test_a_release_of_another_name_is_found(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    two_releases(api)
+    found = run("status", "--kubeconfig", tmp_path / "config")
+    assert found.code == 0, found.stdout + found.stderr
+    assert "operator  runs; rs-resource-slack-7d_ab leads in rs2 (lease rs-resource-slack)" in found.stdout
+    assert "1 placeholder on nodes" in found.stdout.splitlines()[-1]
+    assert [seen.path for seen in api.seen if seen.verb == "list"][3] == "/api/v1/pods"
+
+
+def test_where_a_namespace_is_named_no_other_is_taken_but_it_is_named(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    two_releases(api)
+    found = run("status", "-n", "resource-slack", "--kubeconfig", tmp_path / "config")
+    assert found.code == 3
+    assert "-> another release? 1 operator pod and 1 placeholder in rs2: kubectl slack status -n rs2" in found.stdout
+
+
+def test_the_built_in_policy_is_told_with_what_is_known_of_it(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    api.put(LEASE, metadata={}, **lease(now=datetime.now(UTC)))
+    found = run("status", "--kubeconfig", tmp_path / "config")
+    assert found.code == 3
+    assert "unless it was started with another" in found.stdout
+    assert found.stdout.splitlines()[-1] == "verdict   the built-in policy is not seen to do its work"
+    (command,) = [line.strip() for line in found.stdout.splitlines() if "kubectl apply -f -" in line]
+    written = subprocess.run(["sh", "-c", command.partition("|")[0]], capture_output=True, text=True, check=True).stdout
+    assert parse_policy(json.loads(written), source="status").name == "default"
+
+
+def test_a_reader_that_goes_is_no_error(api: FakeApi, tmp_path: Path) -> None:
+    one = policy()
+    api.put(f"{POLICIES}/web", metadata=one["metadata"], spec={}, status=one["status"])
+    api.put(LEASE, metadata={}, **lease(now=datetime.now(UTC)))
+    shell = 'set -o pipefail; "$@" | true'
+    command = ["bash", "-c", shell, "bash", str(COMMAND), "status", "--kubeconfig", str(tmp_path / "config")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")

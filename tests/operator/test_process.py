@@ -3,6 +3,7 @@
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -117,3 +118,15 @@ def test_an_error_costs_its_turn_only(caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_flags_end_the_process_with_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == BAD_INPUT
     assert words in capsys.readouterr().err
+
+
+def test_the_interval_is_told_whoever_leads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[Metrics] = []
+
+    def make() -> Metrics:
+        made.append(Metrics())
+        return made[-1]
+
+    monkeypatch.setattr("slack_operator.app.Metrics", make)
+    assert main(["--interval=10m", f"--kubeconfig={tmp_path}/none"]) == BAD_INPUT
+    assert made[0].registry.get_sample_value("slack_plan_interval_seconds") == 600

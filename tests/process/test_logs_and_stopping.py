@@ -5,6 +5,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -71,10 +73,22 @@ def test_a_signal_asks_for_the_end() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stopping.wait(5)
         assert (stopping.reason, stopping.exit_code) == ("SIGTERM", 0)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second one ends the process
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])
+
+
+@pytest.mark.parametrize(("later_seconds", "code"), [(0.0, 7), (1.2, -signal.SIGTERM)])
+def test_a_second_signal_ends_the_process_only_when_it_comes_later(later_seconds: float, code: int) -> None:
+    script = (
+        "import os, signal, sys, time\n"
+        "from slack.process.stopping import Stopping\n"
+        "stopping = Stopping(); stopping.on_signals()\n"
+        "os.kill(os.getpid(), signal.SIGINT); stopping.wait(5)\n"
+        f"time.sleep({later_seconds}); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.exit(7 if stopping.reason == 'SIGINT' else 8)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=20).returncode == code
 
 
 def test_an_api_server_that_is_away_is_told_once_and_then_twice_a_minute() -> None:
