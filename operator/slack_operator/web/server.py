@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import gzip
 import logging
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from slack.process.logs import fields
+from slack_operator.serving import ServingThread
 from slack_operator.turn import Turn
 from slack_operator.web import explaining
 from slack_operator.web.failures import Failures
@@ -59,20 +59,15 @@ class _Problem(msgspec.Struct, frozen=True):
     error: str
 
 
-class WebServer:
+class WebServer(ServingThread):
     """Serves until `stop`; `port` is the real one when 0 was asked for."""
 
     def __init__(self, host: str, port: int, *, board: Board, token: str | None = None) -> None:
-        self.port = port
-        self._host = host
+        super().__init__(host, port, name="web")
         self._board = board
         self._guard = Guard(host, token)
         self._failures = Failures()
         self._files = {file.name: file.read_bytes() for file in sorted(STATIC.iterdir()) if file.suffix in _TYPES}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._started = threading.Event()
-        self._error: OSError | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
         self._streams = 0
         self._explains = 0
         self._nodes: tuple[Turn | None, int, bytes] = (None, 0, b"")
@@ -83,27 +78,7 @@ class WebServer:
         """How many clients of the event stream there are."""
         return self._streams
 
-    def start(self) -> None:
-        """Bind and serve.
-
-        Raises:
-            OSError: when the address cannot be bound.
-        """
-        self._thread.start()
-        self._started.wait()
-        if self._error is not None:
-            raise self._error
-
-    def stop(self, timeout: float = 3.0) -> None:
-        """Close the socket and end the thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+    def _application(self) -> web.Application:
         self._news = asyncio.Event()
         self._making = asyncio.Lock()
         app = web.Application(middlewares=[self._check], client_max_size=8192)
@@ -116,21 +91,12 @@ class WebServer:
         app.router.add_get("/api/nodes", self._get_nodes)
         app.router.add_get("/api/events", self._get_events)
         app.router.add_get("/api/explain", self._get_explain)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self._host, self.port)
-            await site.start()
-            self.port = runner.addresses[0][1]
-        except OSError as error:
-            self._error = error
-            await runner.cleanup()
-            return
-        finally:
-            self._started.set()
-        await self._stop.wait()
+        app.on_shutdown.append(self._let_go)
+        return app
+
+    async def _let_go(self, _: web.Application) -> None:
+        """Wake the streams: they see that this is the end."""
         self._news.set()
-        await runner.cleanup()
 
     def _on_turn(self) -> None:
         """On the planning loop's thread."""
@@ -243,7 +209,7 @@ class WebServer:
         await answer.prepare(request)
         seen = -1
         try:
-            while not self._stop.is_set():
+            while not self._stopping:
                 news = self._news
                 version = self._board.last()[0]
                 if version != seen:
