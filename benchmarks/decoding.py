@@ -6,7 +6,8 @@ Usage:
 
 Ours decodes every page, into several columns side by side, of which the median counts; the others, which are slower by
 far, decode a sample of the same pages and are scaled by pods. Each has seen a page before it is timed, each gets pages
-that lie ready, and each keeps what it makes: who lists a cluster wants to have it in the end.
+that lie ready, and each keeps what it makes: who lists a cluster wants to have it in the end. With --discard the others
+throw their objects away page by page, which spares their garbage collector.
 """
 
 import argparse
@@ -103,7 +104,7 @@ def cpu_seconds(action: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def sampled(decode: Decode, pages: Sequence[bytes]) -> float:
+def sampled(decode: Decode, pages: Sequence[bytes], *, keep: bool) -> float:
     """Return seconds a pod: the median of some runs over the sample."""
     decode(pages[0])  # what is imported or compiled at first use
     gc.collect()
@@ -111,13 +112,25 @@ def sampled(decode: Decode, pages: Sequence[bytes]) -> float:
 
     def run() -> float:
         kept: list[Sequence[object]] = []
-        return cpu_seconds(lambda: kept.extend(map(decode, pages))) / sum(map(len, kept))
+        pods = 0
+
+        def take() -> None:
+            nonlocal pods
+            for page in pages:
+                made = decode(page)
+                pods += len(made)
+                if keep:
+                    kept.append(made)
+
+        return cpu_seconds(take) / pods
 
     return median(run() for _ in range(RUNS))
 
 
-def measure(size: Size, others: dict[str, Decode], profile: cProfile.Profile | None = None) -> Row:
-    """Measure one size."""
+def measure(
+    size: Size, others: dict[str, Decode], profile: cProfile.Profile | None = None, *, keep: bool = True
+) -> Row:
+    """Measure one size; `keep` says whether the others keep their objects."""
     IntoColumns(size)(next(iter(pod_pages(size))))  # what is imported or compiled at first use
     ours = [IntoColumns(size) for _ in range(RUNS)]
     taken = [0.0] * RUNS
@@ -145,7 +158,7 @@ def measure(size: Size, others: dict[str, Decode], profile: cProfile.Profile | N
     }
     for name, decode in others.items():
         say(f"{size.pods} pods: {name}, {len(sample)} pages")
-        theirs = sampled(decode, sample)
+        theirs = sampled(decode, sample, keep=keep)
         row |= {f"{name} us": theirs * 1e6, f"{name} s": theirs * size.pods, f"{name} / ours x": theirs / mine}
     return row
 
@@ -172,7 +185,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     for share in asked.share or SHARES:
         size = scaled(share)
         say(f"{size.pods} pods: {RUNS} columns")
-        report.rows.append(measure(size, others, profile))
+        report.rows.append(measure(size, others, profile, keep=not asked.discard))
     report.notes.append(
         f"(us: a pod, s: all pods; ours: every pod, the median of {RUNS} columns; others: {SAMPLE_PAGES * 500} pods,"
         f" the median of {RUNS} runs, scaled to all)"
@@ -189,6 +202,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser("Decode pages of pods with three clients.")
     options.add_argument("--share", type=float, action="append", help="of 150,000 pods; may be given several times")
     options.add_argument("--profile", action="store_true", help="say where our time goes (and is slower meanwhile)")
+    options.add_argument("--discard", action="store_true", help="the others throw their objects away page by page")
     found = options.parse_args(arguments)
     if any(not 0 < share <= 1 for share in found.share or ()):
         options.error("--share: must be above 0 and at most 1")
