@@ -2,7 +2,7 @@
 
 After a change: an event of a pod into the columns, a snapshot, the plan of four policies with what the last plan
 remembers and has kept. The pods are taken from all over the list; one that goes or comes changes what its own policy
-plans. After many: the events of as many pods as `MANY` at once, so that all four policies plan anew. From nothing: the
+plans. After many: the events of as many pods as `MANY` at once, which change several policies. From nothing: the
 first snapshot and plan after all pods and nodes were read, when nothing is kept yet.
 """
 
