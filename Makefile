@@ -7,7 +7,8 @@ BIN     := .venv/bin
 READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
-CRD     := charts/resource-slack/crds/slackpolicies.yaml
+CRDS    := charts/resource-slack/crds
+KINDS   := SlackPolicy:slackpolicies CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports
 VALUES  := charts/resource-slack/values.schema.json
 PLAIN   := deploy/operator.yaml
 REFS    := scenario slackpolicy flags metrics events
@@ -27,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test coverage check check-lint check-format check-types check-layers \
         check-crds check-reference check-monitoring e2e bench bench-reading bench-coldstart bench-steady bench-memory bench-storm \
-        soak fidelity crds deploy reference monitoring pictures example locks clean
+        bench-auditing fuzz soak fidelity crds deploy reference monitoring pictures example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +43,7 @@ help:
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
 	  'make soak           ten minutes of churn and broken watches' \
+	  'make fuzz           two minutes of fuzzing what reads cgroup files' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make crds deploy reference monitoring locks' \
 	  '                    write what is generated: the CRD, manifests without Helm, references, rules and dashboard, locks' \
@@ -140,8 +142,11 @@ check-layers: $(READY)
 	@out=$$($(BIN)/lint-imports 2>&1) || { printf '%s\n' "$$out" >&2; exit 1; }
 
 check-crds: $(READY)
-	@$(call say,'check: the CRD is what the models say')
-	@$(BIN)/resource-slack crd | cmp --silent - $(CRD) || { echo '$(CRD) is not up to date; run: make crds' >&2; exit 1; }
+	@$(call say,'check: the CRDs are what the models say')
+	@for one in $(KINDS); do \
+	  $(BIN)/resource-slack crd $${one%%:*} | cmp --silent - $(CRDS)/$${one##*:}.yaml || \
+	    { echo "$(CRDS)/$${one##*:}.yaml is not up to date; run: make crds" >&2; exit 1; }; \
+	done
 	@$(BIN)/python charts/make_values_schema.py | cmp --silent - $(VALUES) || { echo '$(VALUES) is not up to date; run: make crds' >&2; exit 1; }
 
 check-reference: $(READY)
@@ -173,8 +178,18 @@ bench-reading bench-coldstart bench-steady: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
-bench-memory bench-storm: $(READY)
+bench-memory bench-storm bench-auditing: $(READY)
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
+
+# Coverage-guided fuzzing of what reads cgroup files; ARGS takes libFuzzer's options. atheris has builds for few systems.
+.venv/.fuzz: requirements/fuzz.txt $(READY)
+	@$(call say,'setting up: the fuzzer')
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
+fuzz: .venv/.fuzz
+	@mkdir -p .cache/fuzz/cfs
+	@PYTHONPATH=. $(BIN)/python fuzz/cfs.py -max_len=1024 $(or $(ARGS),-max_total_time=120) .cache/fuzz/cfs
 
 soak: $(READY)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -187,8 +202,11 @@ fidelity: $(READY)
 # --- generated files -------------------------------------------------------------------------------------------------
 
 crds: $(READY)
-	@mkdir -p $(dir $(CRD))
-	@$(BIN)/resource-slack crd > $(CRD).new && mv $(CRD).new $(CRD)
+	@mkdir -p $(CRDS)
+	@for one in $(KINDS); do \
+	  $(BIN)/resource-slack crd $${one%%:*} > $(CRDS)/$${one##*:}.new && \
+	    mv $(CRDS)/$${one##*:}.new $(CRDS)/$${one##*:}.yaml || exit 1; \
+	done
 	@$(BIN)/python charts/make_values_schema.py > $(VALUES).new && mv $(VALUES).new $(VALUES)
 
 deploy: $(READY)
@@ -222,6 +240,7 @@ locks: | $(UV)
 	@$(COMPILE) pyproject.toml --group dev --output-file requirements/dev.txt
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
 	@$(COMPILE) requirements/browser.in --constraint requirements/dev.txt --output-file requirements/browser.txt
+	@$(COMPILE) requirements/fuzz.in --constraint requirements/dev.txt --output-file requirements/fuzz.txt
 	@echo 'hatchling>=1.27' | $(COMPILE) - --output-file requirements/build.txt
 
 clean:

@@ -6,30 +6,13 @@ that an operator's flag or a later version can still change them. What neither c
 zone) the operator says in status.
 """
 
-from collections.abc import Mapping
-from typing import Any, cast
-
 from slack.planner.policy import API_VERSION, KIND, PolicySpec
 from slack.planner.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
-
-Schema = dict[str, Any]
+from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
 PLURAL = "slackpolicies"
 GROUP, _, VERSION = API_VERSION.partition("/")
 
-_QUANTITY: Schema = {
-    "x-kubernetes-int-or-string": True,
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "minimum": 0,  # of an integer; the pattern keeps the sign out of a text
-    "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$",
-    "maxLength": 64,
-}
-_DURATION: Schema = {"type": "string", "minLength": 2, "maxLength": 32, "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}
-_LABEL_VALUE: Schema = {
-    "type": "string",
-    "maxLength": 63,
-    "pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
-}
 _TAINT: Schema = {
     "type": "object",
     "required": ["key", "effect"],
@@ -43,18 +26,7 @@ _TAINT: Schema = {
         },
     },
 }
-_KEEP = frozenset({"type", "description", "enum", "minimum", "maximum", "format", "required", "minLength", "maxLength"})
-_BOUNDS = {"ge": "minimum", "le": "maximum"}  # pydantic leaves them so behind a BeforeValidator
-_MOST_ITEMS = 64
-_MOST_NAMES = 32
-"""CEL's cost is estimated from the bounds; an array or a map without one would be refused."""
-
-_LABEL_KEYS = {
-    "rule": "self.all(key, key.size() <= 317 && key.matches("
-    r"'^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",
-    "message": "every key must be a label key",
-}
-_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
+_RULES: Rules = {
     "TolerationSpec": (
         (
             "has(self.key) && self.key != ''",
@@ -107,42 +79,22 @@ _RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 def crd() -> Schema:
     """Return the whole CustomResourceDefinition as it is applied."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{PLURAL}.{GROUP}",
-            "labels": {"app.kubernetes.io/name": "resource-slack"},
-        },
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": KIND.lower(),
-                "shortNames": ["slp"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [*PRINTER_COLUMNS, _AGE],
-                    "schema": {"openAPIV3Schema": _object()},
-                }
-            ],
-        },
-    }
-
-
-_AGE: Schema = {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    return custom_resource(
+        GROUP,
+        VERSION,
+        kind=KIND,
+        plural=PLURAL,
+        short_names=("slp",),
+        columns=(*PRINTER_COLUMNS, AGE),
+        schema=_object(),
+    )
 
 
 def _object() -> Schema:
     source = PolicySpec.model_json_schema(by_alias=True)
+    spec = structural(source, "PolicySpec", _RULES)
+    # plain mappings in the model: the planner reads them as a node's own taints
+    spec["properties"]["nodeTemplates"]["items"]["properties"]["taints"]["items"] = dict(_TAINT)
     return {
         "type": "object",
         "description": "Room kept for pods that are yet to come, by placeholder pods of low priority that they push "
@@ -151,7 +103,7 @@ def _object() -> Schema:
             "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
             "kind": {"type": "string", "description": f"Always {KIND}."},
             "metadata": {"type": "object"},
-            "spec": _structural(source, source.get("$defs", {}), "PolicySpec"),
+            "spec": spec,
             "status": STATUS_SCHEMA,
         },
         "x-kubernetes-validations": [
@@ -161,51 +113,3 @@ def _object() -> Schema:
             }
         ],
     }
-
-
-def _structural(node: Schema, definitions: Mapping[str, Schema], model: str = "") -> Schema:
-    """Turn one JSON schema node of pydantic's into a structural one: no references, no null, no titles."""
-    if "$ref" in node:
-        name = str(node["$ref"]).rpartition("/")[2]
-        resolved = _structural(definitions[name], definitions, name)
-        return resolved | ({"description": node["description"]} if "description" in node else {})
-    if "anyOf" in node:  # `X | None`: a field that is absent; the API server prunes null itself
-        only = [one for one in node["anyOf"] if one.get("type") != "null"]
-        if len(only) != 1:
-            raise ValueError(f"{model}: a union has no structural schema: {node}")
-        return _structural(only[0] | {k: v for k, v in node.items() if k == "description"}, definitions)
-    if node.get("format") == "duration":
-        return _described(_DURATION, node)
-    result = {key: value for key, value in node.items() if key in _KEEP}
-    result |= {bound: node[key] for key, bound in _BOUNDS.items() if key in node}
-    if "exclusiveMinimum" in node:  # JSON schema's number is OpenAPI v3.0's flag
-        result |= {"minimum": node["exclusiveMinimum"], "exclusiveMinimum": True}
-    if node.get("type") == "array":
-        result |= {"maxItems": _MOST_ITEMS, "items": _structural(node["items"], definitions)}
-    elif "properties" in node:
-        properties = cast("Mapping[str, Schema]", node["properties"])
-        result["properties"] = {name: _structural(one, definitions) for name, one in properties.items()}
-        if model == "NodeTemplate":  # plain mappings there: the planner reads them as a node's own taints
-            result["properties"]["taints"]["items"] = dict(_TAINT)
-    elif node.get("type") == "object":
-        result |= _map(node)
-    elif node.get("type") == "string" and not {"enum", "format"} & set(node):
-        result.setdefault("maxLength", 253)
-    if rules := _RULES.get(model):
-        result["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in rules]
-    return result
-
-
-def _map(node: Schema) -> Schema:
-    values = node.get("additionalProperties", {})
-    if values.get("type") == "integer":  # an Amount, parsed; what a user writes is a quantity
-        return {"additionalProperties": dict(_QUANTITY), "maxProperties": _MOST_NAMES}
-    return {
-        "additionalProperties": dict(_LABEL_VALUE),
-        "maxProperties": _MOST_NAMES,
-        "x-kubernetes-validations": [dict(_LABEL_KEYS)],
-    }
-
-
-def _described(schema: Schema, node: Schema) -> Schema:
-    return dict(schema) | ({"description": node["description"]} if "description" in node else {})

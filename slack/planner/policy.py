@@ -4,11 +4,10 @@ The CRD is generated from these models (`slack.planner.crd`), so the API server 
 CLI and the operator check again, because a file is not the API server. `spec: {}` is a good policy (R4).
 """
 
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,23 +15,17 @@ from pydantic.alias_generators import to_camel
 from slack.cluster.classes import Toleration
 from slack.planner.fields import Amount, Cron, Duration, Labels, Rate, TimeZone
 from slack.planner.fields import parse_duration as parse_duration
+from slack.schema.documents import BadDocument, header
+from slack.schema.documents import problem_text as problem_text
 
 API_VERSION = "resource-slack.io/v1alpha1"
 KIND = "SlackPolicy"
 DEFAULT_RATE = 0.1
 """S5: the rate where neither the policy nor --extra-capacity-min-rate names one."""
 
-_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_LONGEST_NAME = 63
 
-
-class BadPolicy(ValueError):
-    """A policy that cannot be used; each problem names the field's path and what would be right."""
-
-    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
-        self.source = source
-        self.problems = problems
-        super().__init__(f"{source}: " + "; ".join(problems))
+class BadPolicy(BadDocument):
+    """A SlackPolicy that cannot be used; each problem names the field's path and what would be right."""
 
 
 class _Model(BaseModel):
@@ -282,31 +275,6 @@ class Policy(_Model):
     """metadata.creationTimestamp as Unix time, 0 for a file and for the built-in policy."""
 
 
-def problem_text(error: Mapping[str, Any], prefix: str) -> str:
-    """Say one of pydantic's errors in our words: the field's path after `prefix`, what is wrong, what was given."""
-    path = prefix
-    for part in error["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    if error["type"] == "extra_forbidden":
-        return f"{path}: unknown field"
-    message = str(error["msg"])
-    message = (
-        message.removeprefix("Value error, ") if error["type"] == "value_error" else message[:1].lower() + message[1:]
-    )
-    given = error.get("input")
-    if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
-        message += f", not {given!r}"
-    return f"{path}: {message}"
-
-
-def _seconds(timestamp: object) -> float:
-    """Return an RFC 3339 time as Unix seconds, 0 for one that is absent or cannot be read."""
-    try:
-        return datetime.fromisoformat(str(timestamp)).timestamp() if timestamp else 0.0
-    except ValueError:
-        return 0.0
-
-
 def parse_policy(document: object, *, source: str) -> Policy:
     """Check one SlackPolicy document (as decoded from YAML or JSON).
 
@@ -317,34 +285,15 @@ def parse_policy(document: object, *, source: str) -> Policy:
     Raises:
         BadPolicy: with every problem found, each naming the field's path.
     """
-    if not isinstance(document, Mapping):
-        raise BadPolicy(source, (f"expected a {KIND} object, found {type(document).__name__}",))
-    api_version, kind = document.get("apiVersion"), document.get("kind")
-    if api_version != API_VERSION or kind != KIND:
-        raise BadPolicy(
-            source, (f"expected apiVersion {API_VERSION} and kind {KIND}, found {api_version!r}, {kind!r}",)
-        )
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
-        raise BadPolicy(source, ("metadata.name: is missing",))
-    if len(name) > _LONGEST_NAME or not _NAME.match(name):
-        problem = f"{name!r} is not a DNS subdomain of at most {_LONGEST_NAME} characters (it becomes a label's value)"
-        raise BadPolicy(source, (f"metadata.name: {problem}",))
-    unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
-    if unknown:
-        raise BadPolicy(source, tuple(f"{field}: unknown field" for field in unknown))
-    given = document.get("spec", {})
-    if given is not None and not isinstance(given, Mapping):
-        raise BadPolicy(source, (f"spec: expected fields such as extraCapacity, found {type(given).__name__}",))
+    found = header(document, api_version=API_VERSION, kind=KIND, source=source, such_as="extraCapacity", bad=BadPolicy)
     try:
-        spec = PolicySpec.model_validate(given or {})
+        spec = PolicySpec.model_validate(found.spec)
     except ValidationError as error:
         raise BadPolicy(source, tuple(problem_text(dict(e), "spec") for e in error.errors())) from None
     return Policy(
-        name=name,
+        name=found.name,
         spec=spec,
-        uid=str(metadata.get("uid") or ""),
-        generation=int(metadata.get("generation") or 0),
-        created_seconds=_seconds(metadata.get("creationTimestamp")),
+        uid=found.uid,
+        generation=found.generation,
+        created_seconds=found.created_seconds,
     )

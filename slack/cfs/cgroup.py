@@ -1,0 +1,248 @@
+"""One cgroup as it is audited: its limits, read at each listing, and its counters, read each time."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from slack.cfs import cpustat
+from slack.cfs.cpustat import CpuStat, Malformed
+from slack.cfs.descriptors import Descriptors, Gathered, KeptFile, said
+from slack.cfs.sample import Sample, Target
+from slack.cfs.troubles import Troubles, is_gone
+
+Told = Callable[[str, OSError | Malformed], None]
+"""Is told which file could not be read, and why."""
+DEFAULT_PERIOD_US = 100_000
+"""What a cgroup without a quota has; it means nothing there and is not read."""
+
+
+class Limits(NamedTuple):
+    """What is set, not counted."""
+
+    quota_us: int | None
+    period_us: int = DEFAULT_PERIOD_US
+    burst_us: int | None = None
+    shares: int | None = None
+    weight: int | None = None
+    has_controller: bool = True
+    """v2: whether the cpu controller is on for this cgroup; without it there is only the time used."""
+
+
+class Place(NamedTuple):
+    """Where the files of a cgroup are."""
+
+    directory: str
+    usage_directory: str | None
+    """v1: the same cgroup in the hierarchy of cpuacct, None where that is not mounted."""
+    is_v2: bool
+
+
+def quota_file(*, is_v2: bool) -> str:
+    """Return the name of the file that has the quota."""
+    return "cpu.max" if is_v2 else "cpu.cfs_quota_us"
+
+
+def wanted_files(place: Place, *, whole: bool, counters: bool) -> list[str]:
+    """Return the files to gather of a cgroup: its limits, all of them if `whole`, and its counters."""
+    names = ["cpu.max"] if place.is_v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+    if whole:
+        names += ["cpu.max.burst", "cpu.weight"] if place.is_v2 else ["cpu.cfs_burst_us", "cpu.shares"]
+    if counters:
+        names.append("cpu.stat")
+        if place.usage_directory == place.directory:
+            names.append("cpuacct.usage")
+    return names
+
+
+def quota_of(files: Gathered, *, is_v2: bool) -> int | None:
+    """Return the quota alone; None is no limit.
+
+    Raises:
+        OSError: It could not be read.
+        Malformed: It is no quota.
+    """
+    if not is_v2:
+        return cpustat.parse_quota_v1(said(files, "cpu.cfs_quota_us"))
+    found = _max_of(files)
+    return found.quota_us if found else None
+
+
+def limits_of(files: Gathered, tell: Told, *, is_v2: bool) -> Limits:
+    """Return what is set. What is not needed to judge is None when it could not be read, and told.
+
+    Raises:
+        OSError: The quota or its period could not be read.
+        Malformed: They are not what a kernel writes.
+    """
+    if is_v2:
+        found = _max_of(files)
+        if found is None:
+            return Limits(None, has_controller=False)
+        burst = _optional("cpu.max.burst", files, tell) if found.quota_us is not None else None
+        return Limits(found.quota_us, found.period_us, burst, weight=_optional("cpu.weight", files, tell))
+    quota = quota_of(files, is_v2=False)
+    shares = _optional("cpu.shares", files, tell)
+    if quota is None:
+        return Limits(None, shares=shares)
+    period = cpustat.parse_period_v1(said(files, "cpu.cfs_period_us"))
+    return Limits(quota, period, _optional("cpu.cfs_burst_us", files, tell), shares)
+
+
+def _max_of(files: Gathered) -> cpustat.CpuMax | None:
+    """Return cpu.max; None where the controller is off, as for the root."""
+    try:
+        return cpustat.parse_max(said(files, "cpu.max"))
+    except FileNotFoundError:
+        return None
+
+
+def _optional(file: str, files: Gathered, tell: Told) -> int | None:
+    if file not in files:
+        return None  # was not asked for
+    try:
+        return cpustat.parse_number(said(files, file))
+    except FileNotFoundError:
+        return None  # a kernel that has none
+    except (OSError, Malformed) as error:
+        tell(file, error)
+        return None
+
+
+class Cgroup:
+    """One audited cgroup, with its kept files."""
+
+    __slots__ = (
+        *("_ahead_at", "_descriptors", "_inherited_ns", "_local", "_place", "_stat", "_last", "_usage"),
+        *("above", "ever", "limits", "moved", "target"),
+    )
+
+    def __init__(self, target: Target, place: Place, descriptors: Descriptors) -> None:
+        self.target = target
+        self.limits: Limits | None = None
+        self._place = place
+        parse = cpustat.parse_stat_v2 if place.is_v2 else cpustat.parse_stat_v1
+        self._stat: KeptFile[CpuStat] = KeptFile(f"{place.directory}/cpu.stat", parse, descriptors)
+        self._usage: KeptFile[int] | None = None
+        self._local: KeptFile[int] | None = None
+        self._descriptors = descriptors
+        self.above: Cgroup | None = None
+        """The next audited cgroup above, whose quota can stop this one too; it is sampled before."""
+        self._last: CpuStat | None = None
+        self._inherited_ns: int | None = None
+        self._ahead_at: float | None = None
+        self.ever = True
+        """Whether a quota here or above ever ran out, as far as is known."""
+        self.moved = False
+        """Whether it may have stood still between the last two samples."""
+
+    def set_limits(self, limits: Limits | None) -> None:
+        """Take what was read at a listing, None if it could not be.
+
+        Files that were not there are looked for again: a v2 cgroup may have been given the cpu controller.
+        """
+        self.limits = limits
+        if limits is not None and not limits.has_controller:
+            if self._local is not None:
+                self._local.close()
+            self._local = self._inherited_ns = None  # cpu.stat.local is there all the same, and empty
+        elif self._local is None:
+            local = cpustat.parse_local_v2 if self._place.is_v2 else cpustat.parse_local_v1
+            self._local = KeptFile(f"{self._place.directory}/cpu.stat.local", local, self._descriptors, keep=False)
+        if self._usage is None and self._place.usage_directory is not None:
+            usage = f"{self._place.usage_directory}/cpuacct.usage"
+            self._usage = KeptFile(usage, cpustat.parse_number, self._descriptors)
+
+    def give(self, files: Gathered, at_seconds: float) -> None:
+        """Take the counters that were gathered with the limits, for the next sample."""
+        self._ahead_at = at_seconds
+        self._stat.give(files.get("cpu.stat"))
+        if self._usage is not None:
+            self._usage.give(files.get("cpuacct.usage"))
+
+    def fetch(self, at_seconds: float) -> None:
+        """Take the counters that are needed each time, for the next sample, which works on them."""
+        if self._ahead_at is None:
+            self._ahead_at = at_seconds
+        self._stat.fetch()
+        if self._usage is not None:
+            self._usage.fetch()
+
+    def sample(self, at_seconds: float, troubles: Troubles) -> Sample | None:
+        """Read the counters; None where the limits are not known.
+
+        Raises:
+            OSError: cpu.stat cannot be read; ENODEV or ENOENT: the cgroup is gone.
+            Malformed: cpu.stat is not what a kernel writes.
+        """
+        limits = self.limits
+        if limits is None:
+            return None
+        if self._ahead_at is not None:
+            at_seconds, self._ahead_at = self._ahead_at, None
+        self.moved = True  # for those below, should this one not be read
+        stat = self._stat.read()
+        above, last = self.above, self._last
+        if stat is last:
+            self.moved = above is not None and above.moved
+        else:
+            self.moved = last is None or stat[1:3] != last[1:3] or (above is not None and above.moved)
+            self._last = stat
+            self.ever = stat.throttled > 0 or stat.throttled_ns > 0 or (above is not None and above.ever)
+        usage_ns = stat.usage_ns
+        if self._usage is not None:
+            try:
+                usage_ns = self._usage.read()
+            except (OSError, Malformed) as error:
+                self._usage = self._lacking(self._usage, error, troubles)
+        # Nothing stands still unless a quota here or above ran out: mostly there is no need to look.
+        if self._inherited_ns is None and not self.ever and above is not None and above.has_inherited:
+            self._inherited_ns = 0  # nobody ever stopped it, and this kernel has the file
+        elif (self.moved or self._inherited_ns is None) and self._local is not None:
+            self._inherited_ns = None
+            try:
+                self._inherited_ns = self._local.read()
+            except (OSError, Malformed) as error:
+                self._local = self._lacking(self._local, error, troubles)
+        return Sample(
+            self.target,
+            at_seconds,
+            limits.quota_us,
+            limits.period_us,
+            stat.periods,
+            stat.throttled,
+            stat.throttled_ns,
+            usage_ns,
+            self._inherited_ns,
+            limits.burst_us,
+            stat.bursts,
+            limits.shares,
+            limits.weight,
+        )
+
+    def _lacking(self, file: KeptFile[int], error: OSError | Malformed, troubles: Troubles) -> KeptFile[int] | None:
+        """Return the file if it is to be read again; one that is not there is not (an older kernel, no cpuacct)."""
+        if is_gone(error):
+            file.close()
+            return None
+        troubles.tell(self.target.path, file.path, error)
+        return file
+
+    @property
+    def has_inherited(self) -> bool:
+        """Whether cpu.stat.local, which kernels before 6.6 lack, was there for it."""
+        return self._inherited_ns is not None
+
+    @property
+    def stat_path(self) -> str:
+        """For messages."""
+        return self._stat.path
+
+    @property
+    def files(self) -> int:
+        """How many descriptors it would keep."""
+        return 1 + (self._usage is not None)
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        for file in (self._stat, self._usage, self._local):
+            if file is not None:
+                file.close()

@@ -1,0 +1,225 @@
+"""One CpuAuditReport a namespace: the worst findings with both figures and what to do, bounded in size, rounded.
+
+Figures are rounded for people; `digest` rounds further, so that a report is written anew only when somebody would care.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from slack.cfs.advise import Advice
+from slack.cfs.crd import REPORT_KIND
+from slack.cfs.finding import Finding, Severity, lost_cores_total
+from slack.cfs.kernel import KernelVerdict
+from slack.cfs.pods import PodFacts
+from slack.cfs.policy import API_VERSION, KIND, AuditPolicy
+from slack.cfs.report_schema import MOST_KERNELS, PATCH_CHARACTERS
+from slack.cfs.sample import Level
+
+REPORT_NAME = "cpu-audit"
+MAX_BYTES = 240 << 10
+"""etcd takes 1.5 MiB; this keeps a list of many reports small, and what managedFields adds below 256 KiB."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding of a pod or container, with whose it is and what to do."""
+
+    finding: Finding
+    """Its target has names."""
+    pod: PodFacts
+    advice: tuple[Advice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """All that is known of one namespace at one moment."""
+
+    name: str
+    pods: int = 0
+    containers: int = 0
+    no_limit: int = 0
+    too_few: int = 0
+    other: int = 0
+    told: tuple[Told, ...] = ()
+    """The worst first."""
+    nodes_reporting: int = 0
+    nodes_silent: int = 0
+    """Nodes that its pods are on, by whether they report."""
+    kernels: Mapping[str, tuple[KernelVerdict, int]] = field(default_factory=dict)
+    """By release: the verdict, and how many of those nodes have it."""
+    troubles: Mapping[str, int] = field(default_factory=dict)
+    unknown: bool = False
+    """Some node's last report was kept without the window that the policy wants now: the next one has it."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to report on."""
+        return not self.pods and not self.told
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings are so bad."""
+        return sum(one.finding.severity is severity for one in self.told)
+
+
+def cores_text(cores: float | None) -> str:
+    """Write CPU as a quantity of three digits: `382m`, `1.25`, `10.6`."""
+    if cores is None:
+        return ""
+    if cores < 0.9995:
+        return f"{round(cores * 1000)}m" if round(cores * 1000) else "0"
+    return f"{cores:.0f}" if cores >= 100 else f"{cores:.3g}"
+
+
+def percent(share: float | None) -> float | None:
+    """Write a share as percent with one digit behind the point."""
+    return None if share is None else round(share * 100, 1)
+
+
+def words(finding: Finding) -> str:
+    """Say both figures: `lost 38.1 % of its time, throttled in 97.5 % of periods`."""
+    lost, ratio = percent(finding.lost_ratio), percent(finding.throttled_ratio)
+    said = f"lost {lost or 0:g} % of its time"
+    return said + (f", throttled in {ratio:g} % of periods" if ratio is not None else "")
+
+
+def workload(pod: PodFacts) -> str:
+    """Return the owner as Kind/name; the pod itself where it has none."""
+    return f"{pod.owner_kind}/{pod.owner_name}" if pod.owner_kind else f"Pod/{pod.name}"
+
+
+def finding_json(told: Told) -> Json:
+    """Return one finding as it is in the report."""
+    finding, target = told.finding, told.finding.window.target
+    blamed = finding.blamed
+    patch = next((one.patch for one in told.advice if one.patch is not None), None)
+    text = (patch.merge_yaml or patch.command) if patch is not None else ""
+    stop = finding.stop_seconds
+    item: Json = {
+        "pod": told.pod.name,
+        "container": target.container if target.level is Level.CONTAINER else "",
+        "level": str(target.level),
+        "workload": workload(told.pod),
+        "node": target.node,
+        "severity": finding.severity.name.lower(),
+        "marks": sorted(str(mark) for mark in finding.marks),
+        "throttledPercent": percent(finding.throttled_ratio),
+        "lostPercent": percent(finding.lost_ratio),
+        "stopMillis": None if stop is None else round(stop * 1000),
+        "use": cores_text(finding.use_cores),
+        "limit": cores_text(finding.limit_cores),
+        "lostCores": cores_text(finding.lost_cores),
+        "blamed": f"{blamed.level} {blamed.path}" if blamed is not None and blamed.key != target.key else "",
+        "advice": [str(one.id) for one in told.advice],
+        "patch": text if len(text) <= PATCH_CHARACTERS else "",
+    }
+    return {key: value for key, value in item.items() if value not in (None, "", [])}
+
+
+def report(namespace: Namespace, policy: AuditPolicy, measured_at: str, *, max_bytes: int = MAX_BYTES) -> Json:
+    """Return the whole object as it is applied.
+
+    Args:
+        namespace: what is known of it.
+        policy: of the namespace; it becomes the owner.
+        measured_at: RFC 3339.
+        max_bytes: bound of the object as JSON; findings are left out until it holds.
+    """
+    shown = [finding_json(one) for one in namespace.told[: policy.spec.report.max_findings]]
+    whole = _object(namespace, policy, measured_at)
+    size = len(msgspec.json.encode(whole)) + 64
+    kept: list[Json] = []
+    for item in shown:
+        size += len(msgspec.json.encode(item)) + 1
+        if size > max_bytes:
+            break
+        kept.append(item)
+    return whole | {"findings": kept, "truncated": len(namespace.told) - len(kept)}
+
+
+def _object(namespace: Namespace, policy: AuditPolicy, measured_at: str) -> Json:
+    kernels = sorted(namespace.kernels.items(), key=lambda item: (-item[1][1], item[0]))[:MOST_KERNELS]
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": policy.name, "uid": policy.uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": REPORT_KIND,
+        "metadata": {"name": REPORT_NAME, "namespace": namespace.name, "ownerReferences": [owner]},
+        "policy": policy.name,
+        "window": policy.spec.window,
+        "measuredAt": measured_at,
+        "summary": _summary(namespace),
+        "kernels": [
+            {
+                "release": verdict.release[:256],
+                "verdict": str(verdict.state) + (f": {verdict.bug}" if verdict.bug else ""),
+                "why": verdict.why[:1024],
+                "nodes": count,
+            }
+            for _, (verdict, count) in kernels
+        ],
+    }
+
+
+def _summary(namespace: Namespace) -> Json:
+    bad = [one for one in namespace.told if one.finding.severity >= Severity.WARN]
+    levels = Counter(str(one.finding.window.target.level) for one in bad)
+    return {
+        "pods": namespace.pods,
+        "containers": namespace.containers,
+        "noLimit": namespace.no_limit,
+        "tooFew": namespace.too_few,
+        "other": namespace.other,
+        "high": namespace.count(Severity.HIGH),
+        "warn": namespace.count(Severity.WARN),
+        "info": namespace.count(Severity.INFO),
+        "levels": dict(sorted(levels.items())),
+        "lostCores": cores_text(lost_cores_total(one.finding for one in namespace.told)),
+        "worst": _worst(bad[0]) if bad else "",
+        "nodes": {"reporting": namespace.nodes_reporting, "silent": namespace.nodes_silent},
+        "troubles": dict(sorted(namespace.troubles.items())),
+    }
+
+
+def _worst(told: Told) -> str:
+    target = told.finding.window.target
+    name = f"{told.pod.name}/{target.container}" if target.level is Level.CONTAINER else told.pod.name
+    return f"{name} {words(told.finding)}"[:512]
+
+
+def digest(found: Mapping[str, Any]) -> object:
+    """Return what must have changed of a report for it to be worth a write.
+
+    Shares count in steps of five percent, pods and nodes as they are. When it was measured does not count, nor do
+    figures that follow from shares.
+    """
+    summary = found["summary"]
+    counts = tuple(summary[name] for name in ("pods", "containers", "noLimit", "high", "warn", "info"))
+    owner = found["metadata"]["ownerReferences"][0]["uid"]
+    return (
+        owner,
+        found["window"],
+        counts,
+        tuple(sorted(summary["troubles"])),
+        summary["nodes"]["silent"],
+        tuple((one["release"], one["verdict"], one["nodes"]) for one in found["kernels"]),
+        tuple(sorted(_coarse(found["findings"]))),
+        found["truncated"] > 0,
+    )
+
+
+def _coarse(findings: Sequence[Mapping[str, Any]]) -> Iterable[tuple[object, ...]]:
+    for one in findings:
+        yield (
+            one["pod"],
+            one.get("container", ""),
+            one["severity"],
+            one.get("limit", ""),
+            tuple(one.get("advice", ())),
+            round(one.get("lostPercent", 0.0) / 5),
+            round(one.get("throttledPercent", 0.0) / 5),
+        )

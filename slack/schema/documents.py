@@ -1,0 +1,99 @@
+"""Documents of our kinds as users write them: what is checked of every kind, and complaints that name the field."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LONGEST_NAME = 63
+
+
+class BadDocument(ValueError):
+    """A document that cannot be used; each problem names the field's path and what would be right."""
+
+    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
+        self.source = source
+        self.problems = problems
+        super().__init__(f"{source}: " + "; ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What every document has around its spec."""
+
+    name: str
+    uid: str
+    generation: int
+    created_seconds: float
+    """metadata.creationTimestamp as Unix time, 0 for a file."""
+    spec: Mapping[str, Any]
+
+
+def problem_text(error: Mapping[str, Any], prefix: str) -> str:
+    """Say one of pydantic's errors in our words: the field's path after `prefix`, what is wrong, what was given."""
+    path = prefix
+    for part in error["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    if error["type"] == "extra_forbidden":
+        return f"{path}: unknown field"
+    message = str(error["msg"])
+    message = (
+        message.removeprefix("Value error, ") if error["type"] == "value_error" else message[:1].lower() + message[1:]
+    )
+    given = error.get("input")
+    if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
+        message += f", not {given!r}"
+    return f"{path}: {message}"
+
+
+def header(
+    document: object, *, api_version: str, kind: str, source: str, such_as: str, bad: type[BadDocument] = BadDocument
+) -> Header:
+    """Check what is around the spec.
+
+    Args:
+        document: as decoded from YAML or JSON.
+        api_version: that it must have.
+        kind: that it must have.
+        source: what to call it in complaints: a file's name, `slackpolicy/web`.
+        such_as: a field of the spec, for who gives something else.
+        bad: what to raise.
+
+    Raises:
+        BadDocument: with every problem found, each naming the field's path.
+    """
+    if not isinstance(document, Mapping):
+        raise bad(source, (f"expected a {kind} object, found {type(document).__name__}",))
+    found = document.get("apiVersion"), document.get("kind")
+    if found != (api_version, kind):
+        raise bad(source, (f"expected apiVersion {api_version} and kind {kind}, found {found[0]!r}, {found[1]!r}",))
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
+        raise bad(source, ("metadata.name: is missing",))
+    if len(name) > _LONGEST_NAME or not _NAME.match(name):
+        problem = f"{name!r} is not a DNS subdomain of at most {_LONGEST_NAME} characters (it becomes a label's value)"
+        raise bad(source, (f"metadata.name: {problem}",))
+    unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
+    if unknown:
+        raise bad(source, tuple(f"{field}: unknown field" for field in unknown))
+    given = document.get("spec", {})
+    if given is not None and not isinstance(given, Mapping):
+        raise bad(source, (f"spec: expected fields such as {such_as}, found {type(given).__name__}",))
+    return Header(
+        name=name,
+        uid=str(metadata.get("uid") or ""),
+        generation=int(metadata.get("generation") or 0),
+        created_seconds=_seconds(metadata.get("creationTimestamp")),
+        spec=given or {},
+    )
+
+
+def _seconds(timestamp: object) -> float:
+    """Return an RFC 3339 time as Unix seconds, 0 for one that is absent or cannot be read."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp() if timestamp else 0.0
+    except ValueError:
+        return 0.0
