@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from slack.cli import (
+    audit,
     completion,
     crd,
     explain,
@@ -62,6 +63,7 @@ for _panel, _commands in (
 ):
     for _command in _commands:
         app.command(cls=Command, rich_help_panel=_panel)(_command)
+app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)
 app.add_typer(monitoring.app, name="monitoring", rich_help_panel=CLUSTER)
 
 

@@ -23,11 +23,26 @@ _ONLY_THESE, _FILES = ":4", ":0"
 
 def policy_names(ctx: Any, incomplete: str) -> list[str]:
     """Return names of SlackPolicies that begin so; none when no cluster answers at once."""
+    from slack.planner.crd import PLURAL
+    from slack.planner.policy import API_VERSION
+
+    return _names_in_cluster(ctx, incomplete, API_VERSION, PLURAL)
+
+
+def namespace_names(ctx: Any, incomplete: str) -> list[str]:
+    """Return names of namespaces that begin so; none when no cluster answers at once."""
+    return _names_in_cluster(ctx, incomplete, "v1", "namespaces")
+
+
+def node_names(ctx: Any, incomplete: str) -> list[str]:
+    """Return names of nodes that begin so; none when no cluster answers at once."""
+    return _names_in_cluster(ctx, incomplete, "v1", "nodes")
+
+
+def _names_in_cluster(ctx: Any, incomplete: str, api_version: str, plural: str) -> list[str]:
     from slack.kube.errors import KubeError
     from slack.kube.kubeconfig import connect
     from slack.kube.paths import resource_path
-    from slack.planner.crd import PLURAL
-    from slack.planner.policy import API_VERSION
 
     chosen = ctx.params.get("kubeconfig")
     try:
@@ -37,7 +52,7 @@ def policy_names(ctx: Any, incomplete: str) -> list[str]:
     import json
 
     try:
-        answer = connection.request("GET", resource_path(API_VERSION, PLURAL), query={"limit": 100}, timeout=_SECONDS)
+        answer = connection.request("GET", resource_path(api_version, plural), query={"limit": 100}, timeout=_SECONDS)
     except KubeError:
         return []
     finally:

@@ -7,12 +7,13 @@ is said in one line too, with the way to see the traceback, and exit code 1. So 
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from slack.cli.interrupts import interrupted
 
@@ -38,6 +39,8 @@ def _domain_errors() -> tuple[type[BaseException], ...]:
         ("slack.planner.explain", "NotFoundError"),
         ("slack.simulator.scenario", "BadScenario"),
         ("slack.simulator.traceformat", "BadTrace"),
+        ("slack.cfs.mounts", "BadMounts"),
+        ("slack.process.audit_settings", "BadAuditSettings"),
     )
     found = (getattr(sys.modules.get(module), name, None) for module, name in names)
     return UserError, *(one for one in found if isinstance(one, type))
@@ -138,17 +141,41 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Rewrite `--switch=false` to `--no-switch` before the options are read."""
-        switches = {
-            option: parameter.secondary_opts[0]
-            for parameter in self.params
-            if parameter.secondary_opts
-            for option in parameter.opts
-        }
-        rewritten = []
-        for arg in args:
-            option, _, value = arg.partition("=")
-            if option in switches and value.lower() in ("true", "false"):
-                rewritten.append(option if value.lower() == "true" else switches[option])
-            else:
-                rewritten.append(arg)
-        return super().parse_args(ctx, rewritten)
+        return super().parse_args(ctx, _plain_switches(self.params, args))
+
+
+class Group(TyperGroup):
+    """A command with commands below it that does something by itself too: behind the shield, switches as a command's.
+
+    Only its own callback is shielded here; the commands below it are `Command`s, and usage errors are found outside.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Let the help text flow, and put the shield around what the group does itself."""
+        if kwargs.get("help"):
+            kwargs["help"] = _flowing(kwargs["help"])
+        super().__init__(*args, **kwargs)
+        run = self.callback
+        if run is not None:
+            self.callback = wraps(run)(lambda *a, **k: _shielded(lambda: run(*a, **k)))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Rewrite `--switch=false` to `--no-switch` before the options are read."""
+        return super().parse_args(ctx, _plain_switches(self.params, args))
+
+
+def _plain_switches(parameters: Sequence[Any], args: Sequence[str]) -> list[str]:
+    switches = {
+        option: parameter.secondary_opts[0]
+        for parameter in parameters
+        if parameter.secondary_opts
+        for option in parameter.opts
+    }
+    rewritten = []
+    for arg in args:
+        option, _, value = arg.partition("=")
+        if option in switches and value.lower() in ("true", "false"):
+            rewritten.append(option if value.lower() == "true" else switches[option])
+        else:
+            rewritten.append(arg)
+    return rewritten

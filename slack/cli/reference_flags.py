@@ -11,7 +11,7 @@ from slack.cli.reference_text import head, table
 _TEXT = """
 Every command and its flags, as `--help` has them. The program is installed as `resource-slack` and as `kubectl-slack`,
 so that `kubectl slack COMMAND` is the same. Exit codes: 0 good, 1 a mistake of ours or output that cannot be written,
-2 bad input or no cluster, 3 an answer that is bad news (`plan`, `tune`, `status`), 130 Ctrl-C.
+2 bad input or no cluster, 3 an answer that is bad news (`plan`, `tune`, `status`, `audit --fail-on`), 130 Ctrl-C.
 
 `NO_COLOR=1` and `TERM=dumb` turn colours off; pipes and files never get any.
 """
@@ -45,11 +45,13 @@ def _anchor(title: str) -> str:
 
 
 def _sections(name: str, command: Any) -> Iterator[tuple[str, str]]:
-    """Yield (title, text) of each command; a group's own commands stand for it."""
+    """Yield (title, text) of each command; a group's own commands stand for it, and it for what it does by itself."""
     below = getattr(command, "commands", None)
     if below is None:
         yield name, _text(name, command)
         return
+    if command.invoke_without_command:
+        yield name, _text(name, command)
     for key, one in below.items():
         if not one.hidden:
             yield from _sections(f"{name} {key}", one)

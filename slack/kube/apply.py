@@ -1,4 +1,4 @@
-"""Writes to an API server, each through one retry policy: server-side apply, merge patch, create, get, delete.
+"""Writes to an API server, each through one retry policy: server-side apply, patches, create, get, delete.
 
 Objects are plain JSON values in and, unless a struct type is asked for, out. Any thread may call.
 Writing only what changed is the caller's decision; a repeated apply of the same object changes nothing on the server.
@@ -24,6 +24,7 @@ Json = dict[str, Any]
 FIELD_MANAGER = "resource-slack"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 MERGE = "application/merge-patch+json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 
 
 class Propagation(StrEnum):
@@ -80,6 +81,21 @@ class Writer:
     def merge_patch(self, path: str, patch: Json, *, into: type[S] | None = None) -> Json | S:
         """JSON merge patch; None deletes a field. `/status` behind the path patches the status."""
         return self._call("PATCH", path, {"fieldManager": self._field_manager}, patch, MERGE, into, verb="patch")
+
+    def strategic_patch(self, path: str, patch: Json, *, dry_run: bool = False) -> Json:
+        """Strategic merge patch, which knows containers by their names; `/resize` behind a pod's path resizes it.
+
+        Args:
+            path: The object's own path.
+            patch: With metadata.uid or metadata.resourceVersion in it only that very object, or state of it.
+            dry_run: Go through admission and validation and store nothing.
+
+        Raises:
+            ApiError: 409 when uid or version are others by now.
+        """
+        query = {"fieldManager": self._field_manager, "dryRun": "All" if dry_run else None}
+        decoded: Json = self._call("PATCH", path, query, patch, STRATEGIC_MERGE, None, verb="patch")
+        return decoded
 
     def annotate(self, path: str, annotations: Mapping[str, str | None]) -> Json:
         """Set annotations, delete those whose value is None, leave the others."""

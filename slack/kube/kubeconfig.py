@@ -45,13 +45,20 @@ def connect(kubeconfig: Path | None, context: str | None, *, on_request: OnReque
             raise ConnectionFailed(
                 f"in-cluster service account: {error} Mount its token, or give --kubeconfig"
             ) from error
-    elif DEFAULT_KUBECONFIG.expanduser().exists():
+    elif _is_there(DEFAULT_KUBECONFIG.expanduser()):
         _from_files(str(DEFAULT_KUBECONFIG.expanduser()), context, configuration)
     else:
         raise ConnectionFailed(
             "no cluster given: pass --kubeconfig FILE, set KUBECONFIG, create ~/.kube/config, or run in a pod"
         )
     return Connection(configuration, on_request=on_request)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a home that may not be looked into
+        raise ConnectionFailed(f"kubeconfig {path}: cannot be read: {error.strerror}") from error
 
 
 def _from_files(files: str, context: str | None, configuration: Configuration) -> None:
@@ -84,9 +91,9 @@ def _read(files: str) -> tuple[dict[str, str], str, dict[str, Mapping[str, objec
     users: dict[str, Mapping[str, object]] = {}
     current = ""
     paths = [Path(part).expanduser() for part in files.split(os.pathsep) if part]
-    if not any(path.exists() for path in paths):
+    if not any(_is_there(path) for path in paths):
         raise ConnectionFailed(f"kubeconfig {files}: no such file")
-    for path in (path for path in paths if path.exists()):
+    for path in (path for path in paths if _is_there(path)):
         try:
             document = yaml.safe_load(path.read_text())
         except OSError as error:

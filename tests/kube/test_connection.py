@@ -189,3 +189,14 @@ def test_paths() -> None:
         resource_path("apps/v1", "replicasets", namespace="n", name="a") == "/apis/apps/v1/namespaces/n/replicasets/a"
     )
     assert resource_path("rbac/v1", "roles", name="system:x/y") == "/apis/rbac/v1/roles/system%3Ax%2Fy"
+
+
+def test_a_home_that_may_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(ConnectionFailed, match=r"\.kube/config: cannot be read: Permission denied"):
+        connect(None, None)

@@ -1,0 +1,241 @@
+"""What a CPU limit does, drawn with letters: a bar a busy CPU over one or two enforcement periods.
+
+Nothing is decided here; the figures come from `slack.cfs.shape` and the findings.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from math import floor
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from slack.cfs.finding import Finding, Severity
+from slack.cfs.shape import Shape
+from slack.cli.audit_explain import Explained, source_name
+from slack.cli.audit_words import clean, cores, counted, milliseconds, percent, short_marks, span, state, verdict, who
+
+if TYPE_CHECKING:
+    from slack.cfs.advise import Advice
+
+RUNS, STOPS = "█", "░"
+_MOST_CPUS = 12
+_PERIOD_COLUMNS = 40
+_NARROW = 70
+_PIPE_WIDTH = 160
+_STYLES = {Severity.HIGH: "bold red", Severity.WARN: "yellow", Severity.INFO: "", Severity.NONE: "green"}
+
+
+def print_explained(explained: Explained, *, program: str) -> None:
+    """Print the explanation on stdout."""
+    from slack.cli.tables import console
+
+    out = console()
+    width = out.width if out.is_terminal else _PIPE_WIDTH
+    for line in lines(explained, width=width, program=program):
+        if out.is_terminal:
+            out.print(line, overflow="fold")
+        else:
+            sys.stdout.write(f"{line.plain.rstrip()}\n")
+
+
+def lines(explained: Explained, *, width: int, program: str = "") -> Iterator[Text]:
+    """Yield the whole explanation, for a console of so many columns."""
+    yield from _head(explained)
+    yield Text()
+    yield from _limit(explained)
+    yield Text()
+    if explained.shape is not None:
+        yield from picture(explained.shape, width=width)
+        yield Text()
+        yield from _said(explained, explained.shape)
+        yield Text()
+    yield from _chain(explained)
+    yield from _advice(explained)
+
+
+def _head(explained: Explained) -> Iterator[Text]:
+    subject, look = explained.subject, explained.look
+    target = subject.window.target
+    node = f" on {target.node}" if target.node else ""
+    yield Text.assemble(
+        (who(target), "bold"), f" ({target.level}){node}: ", (verdict(subject), _STYLES[subject.severity])
+    )
+    alike = f"; the worst of {counted(explained.alike, 'pod')}" if explained.alike > 1 else ""
+    yield Text(f"  {clean(target.path)}", style="dim")
+    yield Text(f"  {span(subject.window.seconds)} of {source_name(look.kind)}{alike}")
+    if subject.throttled_ratio is not None:
+        window = subject.window
+        yield Text(
+            f"  throttled in {percent(subject.throttled_ratio)} of its periods ({window.throttled:,} of "
+            f"{window.periods:,}), time lost {percent(subject.lost_ratio)}{_use(subject)}"
+        )
+    else:
+        lost = "" if subject.lost_ratio is None else f"; time lost {percent(subject.lost_ratio)}"
+        yield Text(f"  {state(subject.window.state)} at this level{lost}{_use(subject)}")
+
+
+def _use(finding: Finding) -> str:
+    return "" if finding.use_cores is None else f", uses {cores(finding.use_cores)} cores"
+
+
+def _limit(explained: Explained) -> Iterator[Text]:
+    governing = explained.governing
+    if governing is None:
+        yield Text("No level has a CPU limit: no quota can stop it.", style="green")
+        return
+    window = governing.window
+    quota_us = window.quota_us or 0
+    own = governing is explained.subject
+    whose = "its own" if own else f"that of its {window.target.level}, {who(window.target)}"
+    yield Text(
+        f"  quota        {_ms(quota_us)} of CPU time each {_ms(window.period_us)}: "
+        f"{cores(quota_us / window.period_us)} cores; {whose}"
+    )
+    burst = "unknown" if window.burst_us is None else "none" if not window.burst_us else _ms(window.burst_us)
+    used = f", used {counted(window.bursts, 'time')}" if window.bursts else ""
+    yield Text(f"  burst credit {burst}{used}")
+    threads = "unknown (only the node itself sees them)" if explained.threads is None else f"{explained.threads:,}"
+    yield Text(f"  threads      {threads}")
+    if explained.shape is not None:
+        busy = f"{explained.shape.busy_cpus:.1f}".removesuffix(".0")
+        measured = "if all ran that can; nothing was throttled" if explained.assumed else "when the quota ran out"
+        yield Text(f"  busy CPUs    {busy}, {measured}")
+
+
+def _ms(microseconds: float) -> str:
+    value = microseconds / 1000
+    return f"{value:.1f}".removesuffix(".0") + " ms"
+
+
+def picture(shape: Shape, *, width: int) -> Iterator[Text]:
+    """Yield a time axis in milliseconds and a bar a busy CPU: what runs and what stands still."""
+    periods = 2 if width >= 2 * _PERIOD_COLUMNS + 10 else 1
+    columns = min(_PERIOD_COLUMNS, max(20, width - 10))
+    runs = round(columns * shape.runs_us / shape.period_us)
+    if shape.stops:
+        runs = min(max(runs, 1), columns - 1)
+    one = RUNS * runs + STOPS * (columns - runs)
+    yield Text(_axis(shape, columns, periods), style="dim")
+    yield Text("       " + ("|" + "-" * (columns - 1)) * periods + "|", style="dim")
+    rows = max(1, round(shape.busy_cpus))
+    for cpu in range(min(rows, _MOST_CPUS)):
+        bar = Text(f"cpu {cpu:<3}")
+        for _ in range(periods):
+            bar.append(one[:runs], style="green")
+            bar.append(one[runs:], style="red")
+        yield bar
+    if rows > _MOST_CPUS:
+        yield Text(f"       and {rows - _MOST_CPUS} more alike")
+    yield Text(f"       {RUNS} runs   {STOPS} stands still", style="dim")
+
+
+def _axis(shape: Shape, columns: int, periods: int) -> str:
+    """Return the labels of the axis: the start, the stop, the end of each period."""
+    total = columns * periods
+    label = [" "] * (total + 12)
+    stop = floor(columns * shape.runs_us / shape.period_us)
+    ends = [_number(shape.period_us * count) for count in range(periods + 1)]
+    marks = [(columns * count, ends[count]) for count in range(periods + 1)]
+    if shape.stops:
+        marks += [
+            (columns * count + max(stop, 1), _number(shape.period_us * count + shape.runs_us))
+            for count in range(periods)
+        ]
+    for place, text in marks:
+        if all(char == " " for char in label[max(0, place - 1) : place + len(text) + 1]):
+            label[place : place + len(text)] = text
+    return "ms     " + "".join(label).rstrip()
+
+
+def _number(microseconds: float) -> str:
+    return f"{microseconds / 1000:.1f}".removesuffix(".0")
+
+
+def _said(explained: Explained, shape: Shape) -> Iterator[Text]:
+    runs, stops = _ms(shape.runs_us), _ms(shape.stops_us)
+    governing = explained.governing
+    if explained.assumed:
+        yield Text("Nothing is throttled.", style="green")
+        if not shape.stops:
+            yield Text(f"The quota lasts for the whole period, also with {shape.busy_cpus:g} busy CPUs.")
+            return
+        yield Text(
+            f"If {counted(round(shape.busy_cpus), 'CPU')} were busy all the time, each would run {runs} of a period "
+            f"and stand still for {stops}; more than {cores(shape.ending_limit_cores)} cores would never stop it."
+        )
+        return
+    measured = governing.stop_seconds if governing is not None else None
+    mean = f"; the mean stop was {milliseconds(measured)}" if measured else ""
+    yield Text(f"Busy from a period's start, each CPU runs {runs} of it, then all stand still for {stops}{mean}.")
+    facts = explained.look.windows.nodes.get(explained.subject.window.target.node)
+    has = f" (the node has {facts.cpus})" if facts is not None and facts.cpus else ""
+    limit = _rounded_up(shape.ending_limit_cores)
+    yield Text(f"A limit of {limit} core{'' if limit == '1' else 's'}{has} would end it, for work as it is now.")
+    if governing is not None and governing is not explained.subject:
+        yield Text(
+            f"The quota of the {governing.window.target.level} {who(governing.window.target)} is to blame.",
+            style="yellow",
+        )
+
+
+def _rounded_up(value: float) -> str:
+    """Return cores with two digits, never less than the value."""
+    return f"{-floor(-value * 100 + 1e-6) / 100:.2f}".rstrip("0").rstrip(".")
+
+
+def _chain(explained: Explained) -> Iterator[Text]:
+    yield Text("Quotas from the top down", style="bold")
+    rows = [_level(explained, one) for one in explained.levels]
+    heads = ("LEVEL", "LIMIT", "THROTTLED", "TIME LOST", "WHO")
+    widths = [max(len(row[column]) for row in (heads, *(cells for cells, _ in rows))) for column in range(5)]
+    yield Text(_row(heads, widths), style="dim")
+    for (cells, mark), one in zip(rows, explained.levels, strict=True):
+        style = "bold" if one is explained.subject else ""
+        yield Text.assemble((_row(cells, widths), style), (mark, "bold red"))
+    yield Text()
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    level, limit, throttled, lost, name = cells
+    a, b, c, d, _ = widths
+    return f"  {level:<{a}}  {limit:>{b}}  {throttled:>{c}}  {lost:>{d}}  {name}"
+
+
+def _level(explained: Explained, one: Finding) -> tuple[tuple[str, str, str, str, str], str]:
+    target, window = one.window.target, one.window
+    limit = f"{cores((window.quota_us or 0) / window.period_us)} cores" if window.limited else "no limit"
+    throttled = state(window.state) if one.throttled_ratio is None else percent(one.throttled_ratio)
+    blamed = explained.subject.blamed
+    to_blame = blamed is not None and blamed.key == target.key
+    mark = "  <- this quota stops it" if to_blame else ""
+    return (str(target.level), limit, throttled, percent(one.lost_ratio), who(target)), mark
+
+
+def _advice(explained: Explained) -> Iterator[Text]:
+    found = explained.look.of(explained.subject)
+    if not found:
+        marks = short_marks(explained.subject.marks)
+        said = f" ({', '.join(marks)})" if marks else ""
+        yield Text(f"Nothing needs to be done{said}.", style="green")
+        return
+    yield Text("What to do, in this order", style="bold")
+    for number, advice in enumerate(found, 1):
+        yield from _one_advice(number, advice)
+
+
+def _one_advice(number: int, advice: "Advice") -> Iterator[Text]:
+    yield Text()
+    yield Text.assemble(f"{number}. ", (advice.title, "bold"), f" ({advice.id})")
+    yield Text(f"   {advice.evidence}")
+    yield Text(f"   {advice.reason}")
+    if advice.risk:
+        yield Text(f"   Risk: {advice.risk}", style="yellow")
+    if not advice.patches and advice.no_patch:
+        yield Text(f"   No patch: {advice.no_patch}", style="dim")
+    for patch in advice.patches:
+        yield Text(f"   {patch.about}:", style="dim")
+        for line in patch.command.splitlines():
+            yield Text(f"     {line}")
+        for line in patch.merge_yaml.splitlines():
+            yield Text(f"     {line}")

@@ -1,0 +1,204 @@
+"""`resource-slack audit explain`: what is meant, the picture of a period, whose quota it is."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from slack.cfs.sample import NodeFacts, Sample
+from slack.cfs.shape import period_shape
+from slack.cli.audit_drawing import RUNS, STOPS, lines, picture
+from slack.cli.audit_explain import document, explain
+from slack.cli.commands import app
+from slack.cli.problems import UserError
+from tests.cfs.test_recorded_trees import container_id, pod_uid
+from tests.cli.auditing import KUBEPODS, QOS, container, kubelet_pods, look, pod, recorded, rose
+from tests.cli.conftest import Run
+
+__all__ = ["recorded"]
+TEN_THREADS = rose(container(), 40_000, throttled=99, stop_ms=79.4, use=0.4)
+
+
+def text(*pairs: tuple[Sample, Sample]) -> str:
+    explained = explain(look(*pairs), "pod/api-1a", "", 10)
+    return "\n".join(line.plain for line in lines(explained, width=160))
+
+
+def bars(drawn: str) -> list[str]:
+    return [line.partition("  ")[2] for line in drawn.splitlines() if line.startswith("cpu ")]
+
+
+def test_the_article_s_second_scenario_is_drawn_as_it_is_told() -> None:
+    """Ten busy threads under 200 ms: gone in 20 ms, then 80 ms of stop."""
+    drawn = [line.plain for line in picture(period_shape(200_000, 100_000, 10), width=160)]
+    shown = [line[7:] for line in drawn if line.startswith("cpu ")]
+    assert shown == [(RUNS * 8 + STOPS * 32) * 2] * 10
+    assert drawn[0].split() == ["ms", "0", "20", "100", "120", "200"]
+    assert drawn[0].index("20") - 7 == 8, "the label stands where the bar ends"
+
+
+def test_the_article_s_first_scenario_never_stops() -> None:
+    drawn = [line.plain for line in picture(period_shape(200_000, 100_000, 2), width=160)]
+    assert [line[7:] for line in drawn if line.startswith("cpu ")] == [RUNS * 80] * 2
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+def test_the_picture_fits_a_terminal(width: int) -> None:
+    for line in picture(period_shape(200_000, 100_000, 16), width=width):
+        assert cell_len(line.plain) <= width + 6  # the last label of the axis begins at its end
+    (bar,) = {line.plain for line in picture(period_shape(50_000, 100_000, 1), width=width) if "cpu" in line.plain}
+    assert cell_len(bar) <= width
+
+
+def test_more_cpus_than_one_wants_to_see_are_told_in_a_line() -> None:
+    drawn = [line.plain for line in picture(period_shape(200_000, 100_000, 64), width=160)]
+    assert "       and 52 more alike" in drawn
+
+
+def test_quota_threads_stop_and_the_limit_that_would_end_it_are_told() -> None:
+    told = text(TEN_THREADS, rose(pod(), None), rose(KUBEPODS, None))
+    assert "quota        40 ms of CPU time each 100 ms: 0.40 cores; its own" in told
+    assert "threads      10" in told
+    assert re.search(r"each CPU runs 20(\.\d)? ms of it, then all stand still for (79\.\d|80) ms", told)
+    assert re.search(r"A limit of (2|1\.\d+) cores \(the node has 2\) would end it", told)
+    assert re.search(r"container\s+0\.40 cores\s+99\.0 %\s+.*<- this quota stops it", told)
+    assert "What to do, in this order" in told
+    assert "Risk: " in told
+
+
+def test_the_pods_quota_is_blamed_when_it_is_the_pods() -> None:
+    told = text(
+        rose(QOS, None), rose(pod(), 50_000, throttled=99, stop_ms=73, use=0.5), rose(container(), None, use=0.5)
+    )
+    (blamed,) = (line for line in told.splitlines() if "this quota stops it" in line)
+    assert blamed.split()[0] == "pod"
+    of_container = explain(
+        look(rose(pod(), 50_000, throttled=99, stop_ms=73, use=0.5), rose(container(), None, use=0.5)),
+        "pod/api-1a/main",
+        "shop",
+        None,
+    )
+    assert of_container.governing is not None
+    assert of_container.governing.window.target == pod()
+    told = "\n".join(line.plain for line in lines(of_container, width=160))
+    assert "quota        50 ms of CPU time each 100 ms: 0.50 cores; that of its pod, shop/api-1a" in told
+    assert "The quota of the pod shop/api-1a is to blame." in told
+    assert "threads      unknown" in told
+
+
+def test_a_container_that_is_not_throttled_gets_the_picture_of_its_limit_anyway() -> None:
+    explained = explain(look(rose(container(), 150_000, use=0.3)), "pod/api-1a", "", 10)
+    told = "\n".join(line.plain for line in lines(explained, width=160))
+    assert "Nothing is throttled." in told
+    assert "If 2 CPUs were busy all the time, each would run 75 ms of a period and stand still for 25 ms" in told
+    assert "Nothing needs to be done." in told
+    assert document(explained)["period"]["busyCpusAssumed"] is True
+
+
+def test_without_any_limit_nothing_can_stop_it() -> None:
+    told = text(rose(container(), None, use=0.3), rose(pod(), None))
+    assert "No level has a CPU limit: no quota can stop it." in told
+    assert not bars(told)
+
+
+def test_a_deployment_means_its_worst_pod() -> None:
+    labels = ("ten", "two")
+    pods = kubelet_pods(*labels)
+    pairs = [
+        rose(
+            container(label, f"{label}-1a", pod_uid(label)),
+            40_000,
+            throttled=throttled,
+            stop_ms=70,
+            use=0.4,
+        )
+        for label, throttled in zip(labels, (20, 99), strict=True)
+    ]
+    explained = explain(look(*pairs, pods=pods), "deploy/api", "shop", None)
+    assert (explained.subject.window.target.pod, explained.alike) == ("two-1a", 2)
+    assert "the worst of 2 pods" in "\n".join(line.plain for line in lines(explained, width=160))
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "said"),
+    [
+        ("pod/apy-1a", "", "pod/apy-1a: no such pod is seen here; near it are api-1a"),
+        ("pod/api-1a", "db", "pod/api-1a in namespace db: no such pod is seen here"),
+        ("pod/api-1a/side", "", "no container 'side' is seen in it; there are main"),
+        ("deploy/api", "", "deploy/api: no such deploy is seen here"),
+        ("/kubepods/x", "", "/kubepods/x: no such cgroup is seen here"),
+        ("api", "", "api: write pod/NAME, deploy/NAME, a pod's uid"),
+        ("pod/", "", "pod/: write KIND/NAME"),
+        ("pod/a/b/c", "", "pod/a/b/c: write KIND/NAME"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is_near(name: str, namespace: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        explain(look(TEN_THREADS), name, namespace, None)
+
+
+def test_one_name_in_two_namespaces_asks_which() -> None:
+    from dataclasses import replace
+
+    other = replace(container(uid="5" * 36), namespace="db")
+    with pytest.raises(UserError, match="is in namespaces db, shop; choose one with -n"):
+        explain(look(TEN_THREADS, rose(other, 40_000)), "pod/api-1a", "", None)
+
+
+def test_uids_and_container_ids_do_where_names_are_not_known(recorded: Callable[[str], Path]) -> None:
+    for meant in (container_id("ten"), container_id("ten")[:12], f"containerd://{container_id('ten')}"):
+        root = str(recorded("v2-6.12"))
+        found = CliRunner().invoke(app, ["audit", "explain", "--root", root, "--no-names", meant, "-o", "json"])
+        assert found.exit_code == 0, found.output
+        shown = json.loads(found.stdout)
+        assert shown["finding"]["containerId"] == container_id("ten")
+    assert shown["period"] == {
+        "quotaMicroseconds": 200_000,
+        "periodMicroseconds": 100_000,
+        "burstMicroseconds": 0,
+        "busyCpus": pytest.approx(10, rel=0.02),
+        "busyCpusAssumed": False,
+        "runsMicroseconds": pytest.approx(20_000, rel=0.02),
+        "stopsMicroseconds": pytest.approx(80_000, rel=0.02),
+        "limitCores": 2.0,
+        "endingLimitCores": pytest.approx(10, rel=0.02),
+    }
+    assert shown["levels"][0]["level"] == "kubepods"
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_picture_file_is_drawn_the_same_each_time(
+    ending: str, recorded: Callable[[str], Path], tmp_path: Path
+) -> None:
+    root = str(recorded("v2-6.12"))
+    drawn = []
+    for name in ("a", "b"):
+        file = tmp_path / f"{name}.{ending}"
+        args = ["audit", "explain", "--root", root, "--no-names", container_id("ten"), "--picture", str(file)]
+        found = CliRunner().invoke(app, args)
+        assert found.exit_code == 0, found.output
+        drawn.append(file.read_bytes())
+        recorded("v2-6.12")
+    assert drawn[0] == drawn[1]
+    assert drawn[0].startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_waited_for(run: Run) -> None:
+    found = run("audit", "explain", "pod/x", "--picture", "x.gif")
+    assert (found.code, "ends in neither .png nor .svg" in found.stderr) == (2, True)
+
+
+def test_a_name_without_names_is_told(recorded: Callable[[str], Path]) -> None:
+    found = CliRunner().invoke(app, ["audit", "explain", "--root", str(recorded("hybrid")), "--no-names", "pod/api"])
+    assert found.exit_code == 2
+    assert "no pod's name is known; give its uid" in found.output
+
+
+def test_a_node_that_nobody_knows_the_cpus_of_is_drawn_too() -> None:
+    explained = explain(look(rose(container(), 150_000, use=0.3), facts={"": NodeFacts(None)}), "pod/api-1a", "", None)
+    assert explained.shape is not None
+    assert explained.shape.busy_cpus == 3
