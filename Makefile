@@ -11,7 +11,7 @@ CRDS    := charts/resource-slack/crds
 KINDS   := SlackPolicy:slackpolicies CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports
 VALUES  := charts/resource-slack/values.schema.json
 PLAIN   := deploy/operator.yaml
-REFS    := scenario slackpolicy flags metrics events
+REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport flags metrics events
 RULES   := charts/resource-slack/rules/resource-slack.yaml
 BOARD   := charts/resource-slack/dashboards/resource-slack.json
 BURST   := examples/scenarios/burst.yaml
@@ -168,7 +168,7 @@ BROWSER := $(if $(foreach name,chromium chromium-browser google-chrome,$(shell c
 
 e2e: $(READY) $(BROWSER)
 	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
-	@BACKEND=$(BACKEND) $(BIN)/python -m pytest e2e/suites $(PYTEST_ARGS)
+	@BACKEND=$(BACKEND) $(BIN)/python -m e2e.lanes $(PYTEST_ARGS)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
@@ -223,12 +223,13 @@ monitoring: $(READY)
 	@$(BIN)/resource-slack monitoring rules > $(RULES).new && mv $(RULES).new $(RULES)
 	@$(BIN)/resource-slack monitoring dashboard > $(BOARD).new && mv $(BOARD).new $(BOARD)
 
-# The simulator's, with fixed seeds: the same code draws the same bytes.
+# With fixed seeds and counters: the same code draws the same bytes.
 pictures: $(READY)
 	@for name in life day; do \
 	  $(BIN)/resource-slack simulate --compare none,own docs/pictures/$$name.yaml --picture docs/pictures/$$name.svg || exit 1; \
 	done
 	@$(BIN)/resource-slack simulate --curve 0,0.1,0.2,0.3,0.4,0.6,0.8 --seeds 5 $(BURST) --picture docs/pictures/curve.svg
+	@$(BIN)/python docs/pictures/make_audit.py > docs/pictures/audit.svg.new && mv docs/pictures/audit.svg.new docs/pictures/audit.svg
 
 example: $(READY)
 	@$(BIN)/python examples/make_cluster.py > examples/cluster.json

@@ -117,6 +117,7 @@ def walking(root: Path, pods: int, kind: str) -> Report:
     times: dict[str, list[float]] = {name: [] for name in ("naive", "full", "listed", "steady")}
     for _ in range(ROUNDS):
         walker.close()
+        walker = CgroupWalker(root, relist_seconds=3600.0)
         times["naive"].append(_ms(lambda: naive(top)))
         times["full"].append(_ms(walker.sample))
         times["listed"].append(_ms(walker.sample))

@@ -1,13 +1,14 @@
-"""Prints values.schema.json with the SlackPolicy's own schema in it, so that a typo deep in `policies` is refused too.
+"""Prints values.schema.json with the policies' own schemas in it, so that a typo deep in `policies` is refused too.
 
 The API server would drop an unknown field of a custom resource without a word to Helm's users. All but `$defs.policy`
-is written by hand; `make crds` runs this.
+and `$defs.auditPolicy` is written by hand; `make crds` runs this.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
+from slack.cfs.crd import policy_crd
 from slack.planner.crd import crd
 
 SCHEMA = Path(__file__).parent / "resource-slack" / "values.schema.json"
@@ -44,8 +45,9 @@ def closed(node: Any) -> Any:
 def main() -> None:
     """Print the whole file."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    (version,) = crd()["spec"]["versions"]
-    schema["$defs"]["policy"] = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    for name, definition in (("policy", crd()), ("auditPolicy", policy_crd())):
+        (version,) = definition["spec"]["versions"]
+        schema["$defs"][name] = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
     print(json.dumps(schema, indent=2))
 
 

@@ -15,6 +15,9 @@ import pytest
 import typer
 import yaml
 
+from slack.cfs.crd import REPORT_KIND
+from slack.cfs.policy import KIND as AUDIT_KIND
+from slack.cfs.policy import Mode, parse_audit_policy
 from slack.cli.commands import app
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.expressions import family_of
@@ -23,6 +26,8 @@ from slack.planner.outcome import ConditionType
 from slack.planner.policy import KIND, parse_policy
 from slack.process.reasons import REASONS
 from slack.simulator.scenario import parse_scenario
+from slack_operator.audit import policy_status
+from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.displaced import DELETED, OVERCOMMITTED, PREEMPTED
 from slack_operator.families import FAMILIES
 from slack_operator.status import PREEMPTION_STUCK, VIEW_STALE
@@ -38,11 +43,16 @@ _INLINE = re.compile(r"(?<!`)`([^`\n]+(?:\n[^`\n]+)?)`(?!`)")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
 _USAGE = re.compile(r"\.\.\.|\[[A-Z]+\]|\bCOMMAND\b")
+_VALUE = re.compile(r"(operator|audit)\.[a-zA-Z]+\b(?!-)")
+"""A value of the chart, and no annotation such as audit.resource-slack.io/latency."""
 _OPERATORS = {"|", "||", "&&", ";", ">", "<", "&"}
 
-CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK}
+AUDIT_CONDITIONS = {
+    *(policy_status.READY, policy_status.OVERLAPPING, policy_status.NODES_SILENT, policy_status.ENFORCEMENT_BLOCKED)
+}
+CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, *AUDIT_CONDITIONS}
 OURS = CONDITIONS | {one.name for one in REASONS} | {str(one.name) for one in alerts(GROUPS)}
-OURS |= {DELETED, OVERCOMMITTED, PREEMPTED, KIND}
+OURS |= {DELETED, OVERCOMMITTED, PREEMPTED, KIND, AUDIT_KIND, REPORT_KIND, *map(str, Mode)}
 FOREIGN = {
     *("ScheduleAnyway", "RunAsAny", "PodMonitor", "ServiceMonitor", "PrometheusRule"),
     # the autoscalers' and controllers' words
@@ -53,6 +63,7 @@ FOREIGN = {
 }
 """CamelCase words that are not ours: Kubernetes', the autoscalers', other programs'."""
 NOT_WORDS = {"performance.md", "requirements.md", "scenario.md", "slackpolicy.md"}
+NOT_WORDS |= {"cpuauditpolicy.md", "cpuauditreport.md"}
 """Pages about our own code or fields, whose CamelCase words are neither conditions nor Events."""
 
 
@@ -116,6 +127,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 def words_of(line: str) -> list[list[str]]:
     """Split a shell line into simple commands, without comments; `$(...)` counts as one word."""
     line = re.sub(r"\$\(\(?[^()]*\)?\)", "VALUE", line)
+    line = re.sub(r"'[^']*'|\"[^\"]*\"", lambda quoted: quoted[0].replace("#", "VALUE"), line)
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -195,7 +207,7 @@ def value_exists(path: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_value_of_the_chart_exists(page: Path) -> None:
     named = [words[i + 1].partition("=")[0] for words in commands(page, "helm") for i in settings_in(words)]
-    named += [code.partition("=")[0] for code in _INLINE.findall(prose(page)) if re.match(r"operator\.\w", code)]
+    named += [code.partition("=")[0] for code in _INLINE.findall(prose(page)) if re.match(_VALUE, code)]
     for path in named:
         assert value_exists(path), f"values.yaml has no {path}"
 
@@ -220,9 +232,14 @@ def test_the_quick_starts_files_are_good(path: Path) -> None:
         parse_policy(document, source=path.name)
 
 
+def test_the_audit_policy_with_comments_is_a_good_one() -> None:
+    path = ROOT / "examples" / "cpuauditpolicy.yaml"
+    parse_audit_policy(yaml.safe_load(path.read_text()), source=path.name)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_metric_exists(page: Path) -> None:
-    exported = {family.name for family in FAMILIES}
+    exported = {family.name for family in (*FAMILIES, *AGENT_FAMILIES, *CONTROLLER_FAMILIES)}
     named = {name for name in re.findall(r"\bslack_[a-z_]+\b", page.read_text()) if name != "slack_operator"}
     assert {family_of(name) for name in named} <= exported | {"slack_operator"}
 
@@ -249,7 +266,21 @@ def test_trouble_is_told_by_symptom() -> None:
     assert {kind for kind in CONDITIONS if kind not in text} == set()
 
 
-TABLES = [("ClusterRole", "In the whole cluster:"), ("Role", "In its own namespace:")]
+PLAIN = ROOT / "deploy" / "operator.yaml"
+AUDIT = ROOT / "charts" / "resource-slack" / "templates" / "audit" / "rbac.yaml"
+TABLES = [
+    (PLAIN, "ClusterRole", "In the whole cluster:"),
+    (PLAIN, "Role", "In its own namespace:"),
+    (AUDIT, "ClusterRole", "The audit controller, in the whole cluster:"),
+    (AUDIT, "Role", "The audit controller, in its own namespace:"),
+]
+
+
+def manifests(path: Path) -> list[Any]:
+    """Manifests, or a template's with all that a value can turn on."""
+    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("{{")]
+    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(lines))
+    return [one for one in yaml.safe_load_all(text) if one]
 
 
 def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
@@ -262,10 +293,9 @@ def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
     }
 
 
-@pytest.mark.parametrize(("kind", "before"), TABLES)
-def test_the_table_of_rights_is_what_is_granted(kind: str, before: str) -> None:
-    manifests = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
-    granted = rights([one for one in manifests if one and one["kind"] == kind])
+@pytest.mark.parametrize(("path", "kind", "before"), TABLES)
+def test_the_table_of_rights_is_what_is_granted(path: Path, kind: str, before: str) -> None:
+    granted = rights([one for one in manifests(path) if one["kind"] == kind])
     rows = (DOCS / "security.md").read_text().partition(before)[2].lstrip().splitlines()
     told = set()
     for row in rows[2:]:
@@ -275,6 +305,12 @@ def test_the_table_of_rights_is_what_is_granted(kind: str, before: str) -> None:
         assert why, row
         told.add((group, ", ".join(sorted(resources.split(", "))), ", ".join(sorted(verbs.split(", ")))))
     assert told == granted
+
+
+def test_agents_of_the_auditor_have_no_rights() -> None:
+    """No role is bound to their service account, whose name ends so."""
+    assert "-agent" not in AUDIT.read_text()
+    assert 'name := printf "%s-agent"' in (AUDIT.parent / "agent.yaml").read_text()
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=name_of)

@@ -45,6 +45,7 @@ class AuditEntry:
     code: int
     time: str
     user_agent: str
+    dry_run: bool = False
 
     @classmethod
     def from_json(cls, line: str) -> "AuditEntry":
@@ -61,6 +62,7 @@ class AuditEntry:
             code=event.get("responseStatus", {}).get("code", 0),
             time=event["requestReceivedTimestamp"],
             user_agent=event.get("userAgent", ""),
+            dry_run="dryRun=All" in event.get("requestURI", ""),
         )
 
 

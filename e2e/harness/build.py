@@ -85,6 +85,7 @@ TOOLS = {
         ),
         Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", _kubernetes_flags()),
         Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _kubernetes_flags()),
+        Tool("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", _kubernetes_flags(), optional=True),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Tool(

@@ -15,6 +15,7 @@ from e2e.harness.objects import wait_until
 # In the order of deletion. Kinds that this cluster does not serve are passed over.
 _COLLECTIONS = (
     "/apis/resource-slack.io/v1alpha1/slackpolicies",
+    "/apis/resource-slack.io/v1alpha1/cpuauditpolicies",
     "/apis/karpenter.sh/v1/nodepools",
     "/apis/karpenter.sh/v1/nodeclaims",
     "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",

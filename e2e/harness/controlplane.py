@@ -18,7 +18,7 @@ import yaml
 from e2e.harness import audit, build, commands, kwok
 from e2e.harness.access import Access, Identities
 from e2e.harness.api import Api, ApiError, Json
-from e2e.harness.certificates import Authority, service_account_keys
+from e2e.harness.certificates import Authority, Pair, service_account_keys
 from e2e.harness.errors import HarnessError
 from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program, stop_recorded
@@ -102,6 +102,10 @@ class ControlPlane:
     def service_account(self, namespace: str, name: str) -> Access:
         """Return a service account's identity (made if need be); it may do nothing until a role is granted to it."""
         return self._identities.service_account(namespace, name)
+
+    def server_certificate(self, name: str, hosts: Sequence[str]) -> Pair:
+        """Sign the certificate of a server that belongs to this cluster."""
+        return self._identities.authority.issue(name, hosts=hosts)
 
     def stop_apiserver(self, crash: bool = False) -> None:
         """Take the API server away; its clients' open watches break. `crash` ends it without a word (SIGKILL)."""

@@ -13,7 +13,7 @@ from typing import Self
 
 from e2e.harness import build
 from e2e.harness.access import read_manifests
-from e2e.harness.api import Api, Json
+from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.backend import Backend
 from e2e.harness.objects import condition, wait_until
 from e2e.harness.ports import free_port, is_listening
@@ -148,7 +148,17 @@ class Karpenter:
 
 
 def _established(api: Api, path: str) -> bool:
-    return condition(api.get(path), "Established") == "True"
+    found = api.find(path)
+    if found is None or condition(found, "Established") != "True":
+        return False
+    spec = found["spec"]
+    try:  # the API server answers 429 while it takes up the storage of kinds that came together
+        api.get(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
+    except ApiError as error:
+        if error.status in {404, 429}:
+            return False
+        raise
+    return True
 
 
 def install_crds(api: Api, folder: Path) -> None:

@@ -3,28 +3,34 @@
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pytest
 import urllib3
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.harness import build, kwok
+from e2e.harness import auditing, build, kwok, throttling
 from e2e.harness.api import Json
 from e2e.harness.backend import Backend
 from e2e.harness.errors import UnavailableError
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
 from e2e.harness.operator import Operator, binding_seconds, policy, wait_until_placed
 from e2e.harness.ports import LOOPBACK, free_port
+from e2e.harness.processes import Program
 from e2e.harness.prometheus import Prometheus, promtool
+from slack.monitoring import audit
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.dashboard import dashboard
-from slack.monitoring.expressions import metric_names
+from slack.monitoring.expressions import family_of, metric_names
 from slack.monitoring.rules import alerts, recordings, rule_file
+from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.metrics import described
+from tests.cfs.tree import TREES, unpack
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"
@@ -32,6 +38,8 @@ RULE_TESTS = ROOT / "e2e" / "monitoring" / "rules.yaml"
 RATE_SECONDS = 30
 WITHOUT_DATA = {"Other resources"}
 """Panels that are empty on a cluster without such resources."""
+AUDIT_TITLES = {panel.title for panel in audit.row().panels}
+WITHOUT_KUBELET = {"Failed probes"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +50,59 @@ def _tools() -> None:
         pytest.skip(str(error))
 
 
-class OperatorPrometheus(Prometheus):
-    """A Prometheus that scrapes operators, every second, and evaluates the chart's rules."""
+class Scraped(Protocol):
+    """A process with metrics."""
 
-    def __init__(self, cluster: Backend, *operators: Operator) -> None:
+    @property
+    def port(self) -> int:
+        """Where its /metrics is."""
+
+
+class Agent:
+    """An agent of the auditor on a recorded tree, that goes from one moment to the next."""
+
+    def __init__(self, cluster: Backend, tree: str) -> None:
+        self.port = free_port()
+        self._tree = tree
+        self._root = cluster.run_folder / "node"
+        self._root.mkdir()
+        command = [
+            str(Path(sys.executable).with_name("resource-slack")),
+            *("audit", "agent", f"--root={self._root}", f"--state-dir={cluster.run_folder}"),
+            *(f"--listen={LOOPBACK}:{self.port}", "--interval=1s"),
+        ]
+        self._program = Program("audit-agent", command, cluster.run_folder, {"COVERAGE_PROCESS_START": ""})
+
+    def page(self) -> str:
+        """Return its /metrics."""
+        return urllib3.request("GET", f"http://{LOOPBACK}:{self.port}/metrics", timeout=5.0).data.decode()
+
+    def go_on(self) -> None:
+        """Show the later moment."""
+        unpack(TREES / f"{self._tree}.after.tree", self._root)
+
+    def __enter__(self) -> Self:
+        unpack(TREES / f"{self._tree}.before.tree", self._root)
+        self._program.start()
+        self._program.wait_until_ready(self._ready, 30.0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._program.stop(seconds=15.0)
+
+    def _ready(self) -> bool:
+        try:
+            return urllib3.request("GET", f"http://{LOOPBACK}:{self.port}/readyz", retries=False).status == 200
+        except urllib3.exceptions.HTTPError:
+            return False
+
+
+class OperatorPrometheus(Prometheus):
+    """A Prometheus that scrapes operators, or the auditor, every second, and evaluates the chart's rules."""
+
+    def __init__(self, cluster: Backend, *processes: Scraped) -> None:
         super().__init__(cluster, scrape_seconds=1, scheduler=False)
-        self._targets = [f"{LOOPBACK}:{operator.port}" for operator in operators]
+        self._targets = [f"{LOOPBACK}:{process.port}" for process in processes]
 
     def start(self) -> Self:
         """Start Prometheus alone: kube-state-metrics has no part in this."""
@@ -78,16 +133,17 @@ class OperatorPrometheus(Prometheus):
     def _document(self, metrics_port: int) -> Json:
         document = super()._document(metrics_port)
         document["global"]["evaluation_interval"] = "1s"
-        job = {"job_name": "resource-slack", "static_configs": [{"targets": self._targets}]}
+        # As the PodMonitors have it: namespace, pod and container are those of the pods that are audited.
+        job = {"job_name": "resource-slack", "honor_labels": True, "static_configs": [{"targets": self._targets}]}
         rules = self._cluster.run_folder / "rules.yaml"
         rules.write_text(yaml.safe_dump(rule_file(GROUPS)), encoding="utf-8")
         return {**document, "scrape_configs": [job], "rule_files": [str(rules)]}
 
 
-def _queries() -> Iterator[tuple[str, str]]:
-    """Title and expression of every query of the dashboard, with its variables as Grafana fills them in."""
+def _queries(*, auditors: bool = False) -> Iterator[tuple[str, str]]:
+    """Title and expression of the queries of the operator's rows, or of the auditor's, with variables filled in."""
     for panel in dashboard()["panels"]:
-        for target in panel.get("targets", ()):
+        for target in panel.get("targets", ()) if (panel["title"] in AUDIT_TITLES) == auditors else ():
             expression = target["expr"].replace("$__rate_interval", f"{RATE_SECONDS}s")
             yield panel["title"], expression.replace("$job", "(resource-slack)").replace("$policy", "(default)")
 
@@ -132,12 +188,60 @@ def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Bac
         _names_are_good(page)
     exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
     families = {family.name for page in pages for family in _families(page)}
-    expressions = [alert.expression for alert in alerts(GROUPS)] + [one.expression for one in recordings(GROUPS)]
-    expressions += [expression for _, expression in _queries()]
+    expressions = [alert.expression for alert in alerts(GROUPS) if alert not in audit.ALERTS]
+    expressions += [one.expression for one in recordings(GROUPS)] + [expression for _, expression in _queries()]
     wanted = set().union(*map(metric_names, expressions))
     # A family without series is exported by its type and help alone: nobody wants a GPU here.
     assert wanted - exported <= {name for name in families if name.endswith("_extended_resources")}
     assert {family.name.removesuffix("_total") for family in described()} <= families
+
+
+def test_a_rule_on_periods_alone_is_wrong_both_ways_and_the_audits_alerts_are_not(tmp_path: Path) -> None:
+    """Measured runs, evaluated by Prometheus; docs/cpu-audit-alerts.md shows them."""
+    periods, tests = tmp_path / "periods.yaml", tmp_path / "tests.yaml"
+    periods.write_text(yaml.safe_dump(throttling.period_rule()), encoding="utf-8")
+    document = throttling.promtool_tests(throttling.cases(), [periods, RULES])
+    tests.write_text(yaml.safe_dump(document), encoding="utf-8")
+    tested = promtool("test", "rules", str(tests))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_the_audits_rules_and_row_read_what_agent_and_controller_export(cluster: Backend) -> None:
+    create_all(cluster.api, [kwok.node("node-0")])
+    with (
+        Agent(cluster, "v2-6.12") as agent,
+        auditing.Controller(cluster, auditing.install(cluster)) as controller,
+        OperatorPrometheus(cluster, agent, controller) as prometheus,
+    ):
+        agent.go_on()
+        controller.wait_until_ready()
+        waited = {
+            "slack_cfs_time_lost_ratio",
+            "rate(slack_cfs_node_cpu_pressure_seconds_total[30s])",
+            "slack_audit_nodes",
+        }
+        for expression in waited:
+            wait_until(partial(prometheus.query, expression), 30, expression)
+        answers = {(title, query): prometheus.query(query) for title, query in _queries(auditors=True)}
+        assert {title for title, _ in answers} == AUDIT_TITLES
+        assert {title for (title, _), found in answers.items() if not found} == WITHOUT_KUBELET
+        for alert in audit.ALERTS:
+            prometheus.query(alert.expression)
+        harmed = {"SlackCpuTimeLost", "SlackPodCpuTimeLost"}
+        wait_until(
+            lambda: {name for name, state in _states(_rules(prometheus)).items() if state == "pending"} >= harmed,
+            30,
+            "alerts on the recorded node's containers and pods to be pending",
+        )
+        assert {rule["health"] for rule in _rules(prometheus)} == {"ok"}
+        pages = [agent.page(), controller.get("/metrics")[1]]
+    for page in pages:
+        _names_are_good(page)
+    families = {family.name for page in pages for family in _families(page)}
+    expressions = [alert.expression for alert in audit.ALERTS] + [query for _, query in _queries(auditors=True)]
+    wanted = {family_of(name).removesuffix("_total") for one in expressions for name in metric_names(one)}
+    assert wanted - families == {"prober_probe"}
+    assert {family.name.removesuffix("_total") for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES)} <= families
 
 
 def _one_process_tells_of_policies(prometheus: OperatorPrometheus) -> None:
@@ -160,7 +264,8 @@ def _every_query_answers(prometheus: OperatorPrometheus) -> None:
     assert shown["Started at once"] == ["1"]
     assert shown["Leaders"] == ["1"]
     assert shown["Coverage"] == ["1"]
-    assert all("NaN" not in shown[panel["title"]] for panel in dashboard()["panels"] if panel["type"] == "stat")
+    stats = {panel["title"] for panel in dashboard()["panels"] if panel["type"] == "stat"} - AUDIT_TITLES
+    assert all("NaN" not in shown[title] for title in stats)
     for alert in alerts(GROUPS):
         prometheus.query(alert.expression)
 

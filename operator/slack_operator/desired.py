@@ -1,4 +1,4 @@
-"""The policies that are wanted now, as far as the API server has told: one entry a SlackPolicy, good or bad.
+"""The policies that are wanted now, as far as the API server has told: one entry an object, good or bad.
 
 Fed from kopf's thread (events) and from the policy source's thread (lists), read by the planning loop. Every answer is
 an immutable tuple. A list that events overtook is refused, so nothing deleted comes back.
@@ -8,21 +8,31 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from slack.planner.policy import BadPolicy, Policy, parse_policy
+from slack.planner.policy import Policy, parse_policy
+from slack.schema.documents import BadDocument
 
 Document = Mapping[str, Any]
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEntry:
-    """One SlackPolicy object."""
+class Parse(Protocol[P_co]):
+    """Reads a document of one kind; raises `BadDocument`."""
+
+    def __call__(self, document: object, *, source: str) -> P_co:
+        """Return the typed policy."""
+
+
+@dataclass(frozen=True)  # with slots, calling the alias of a generic class fails in Python 3.11
+class Entry(Generic[P]):
+    """One policy object."""
 
     name: str
     uid: str
     generation: int
-    policy: Policy | None
+    policy: P | None
     """Its spec; the last good one while the present one is bad, None when there never was a good one."""
     problems: tuple[str, ...]
     """Why the present spec cannot be used, each with the field's path."""
@@ -30,13 +40,22 @@ class PolicyEntry:
     """As last seen, which is what a restarted operator goes on from."""
 
 
-class DesiredPolicies:
-    """The map from names to entries."""
+class Desired(Generic[P]):
+    """The map from names to entries, of one kind."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], parse: Parse[P], source: str) -> None:
+        """Nothing is known yet.
+
+        Args:
+            on_change: called when something changed that matters to whoever acts on policies.
+            parse: reads one document.
+            source: what to call the kind in complaints: `slackpolicy`.
+        """
         self._on_change = on_change
+        self._parse = parse
+        self._source = source
         self._lock = threading.Lock()
-        self._entries: dict[str, PolicyEntry] = {}
+        self._entries: dict[str, Entry[P]] = {}
         self._events = 0
         self._synced = False
         self.changed_by_list = False
@@ -52,7 +71,7 @@ class DesiredPolicies:
         """How many events have come; taken before a list, it tells whether the list was overtaken."""
         return self._events
 
-    def entries(self) -> tuple[PolicyEntry, ...]:
+    def entries(self) -> tuple[Entry[P], ...]:
         """Return all entries, sorted by name."""
         with self._lock:
             return tuple(self._entries[name] for name in sorted(self._entries))
@@ -122,8 +141,18 @@ class DesiredPolicies:
         policy = known.policy if known is not None else None
         problems: tuple[str, ...] = ()
         try:
-            policy = parse_policy(document, source=f"slackpolicy/{name}")
-        except BadPolicy as error:
+            policy = self._parse(document, source=f"{self._source}/{name}")
+        except BadDocument as error:
             problems = error.problems
-        self._entries[name] = PolicyEntry(name, uid, generation, policy, problems, status)
+        self._entries[name] = Entry(name, uid, generation, policy, problems, status)
         return True
+
+
+PolicyEntry = Entry[Policy]
+
+
+class DesiredPolicies(Desired[Policy]):
+    """The SlackPolicy objects."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        super().__init__(on_change, parse_policy, "slackpolicy")

@@ -1,4 +1,4 @@
-"""SlackPolicy objects from the API server into `DesiredPolicies`. kopf is used here and nowhere else.
+"""Policy objects from the API server into `Desired`. kopf is used here and nowhere else.
 
 kopf runs in a thread and event loop of its own, with its own registry and settings and one `on.event` handler: no
 finalizer, no annotation, no Event is ever written by it. A plain list every 15 s stands behind it, because a kopf
@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import kopf
@@ -19,14 +20,13 @@ import kopf
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paths import resource_path
-from slack.planner.policy import API_VERSION
-from slack_operator.desired import DesiredPolicies
+from slack.planner.policy import API_VERSION, KIND
+from slack_operator.desired import Desired
 
 log = logging.getLogger(__name__)
 
-GROUP, _, VERSION = API_VERSION.partition("/")
+GROUP = API_VERSION.partition("/")[0]
 PLURAL = "slackpolicies"
-PATH = resource_path(API_VERSION, PLURAL)
 LIST_SECONDS = 15.0
 ABSENT_SECONDS = 10.0
 """How soon a CRD that was installed later is found."""
@@ -34,6 +34,30 @@ ERROR_SECONDS = 2.0
 CONFIRM_SECONDS = 5.0
 """How long the CRD must have been absent before that is believed."""
 PAGE_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which objects are watched."""
+
+    api_version: str
+    kind: str
+    plural: str
+    without: str
+    """What is said when there is no CRD of it."""
+
+    @property
+    def path(self) -> str:
+        """The collection, cluster-wide."""
+        return resource_path(self.api_version, self.plural)
+
+
+SLACK_POLICY = Kind(
+    API_VERSION,
+    KIND,
+    PLURAL,
+    "there is no SlackPolicy CRD: the built-in policy is used; install the CRD to write policies",
+)
 
 
 def kopf_settings() -> kopf.OperatorSettings:
@@ -70,11 +94,11 @@ def _worth_a_line(record: logging.LogRecord) -> bool:
 
 
 def _is_missing_crd(error: BaseException | None) -> bool:
-    """Whether it is kopf's error for a 404; it watches nothing but slackpolicies, and does not export the class."""
+    """Whether it is kopf's error for a 404; it watches nothing but our kind, and does not export the class."""
     return getattr(error, "status", None) == 404
 
 
-def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.OperatorRegistry:
+def kopf_registry(desired: Desired[Any], connection: Connection, kind: Kind = SLACK_POLICY) -> kopf.OperatorRegistry:
     """Give a registry with the one handler and our own way to log in."""
     registry = kopf.OperatorRegistry()
 
@@ -82,7 +106,9 @@ def kopf_registry(desired: DesiredPolicies, connection: Connection) -> kopf.Oper
     async def login(**_: Any) -> kopf.ConnectionInfo:
         return kopf_credentials(connection)
 
-    @kopf.on.event(GROUP, VERSION, PLURAL, id="slackpolicy", registry=registry)
+    group, _, version = kind.api_version.partition("/")
+
+    @kopf.on.event(group, version, kind.plural, id=kind.kind.lower(), registry=registry)
     async def seen(event: Any, **_: Any) -> None:
         if event["type"] == "DELETED":
             desired.drop(event["object"])
@@ -107,12 +133,18 @@ def kopf_credentials(connection: Connection) -> kopf.ConnectionInfo:
 
 
 class PolicySource:
-    """Keeps `desired` equal to the SlackPolicy objects, from two threads: the lister and kopf's."""
+    """Keeps `desired` equal to the objects of a kind, from two threads: the lister and kopf's."""
 
     def __init__(
-        self, connection: Connection, desired: DesiredPolicies, clock: Callable[[], float] = time.monotonic
+        self,
+        connection: Connection,
+        desired: Desired[Any],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        kind: Kind = SLACK_POLICY,
     ) -> None:
         self.crd_present = False
+        self._kind = kind
         self._clock = clock
         self._absent_since: float | None = None
         self._connection = connection
@@ -155,7 +187,7 @@ class PolicySource:
             documents = self._list()
         except ApiError as error:
             if not error.not_found:
-                log.warning("slackpolicies cannot be listed: %s", error)
+                log.warning("%s cannot be listed: %s", self._kind.plural, error)
                 return ERROR_SECONDS
             # an API server that is just starting may not serve the CRD yet; believing it would cost all slack
             if self._absent_since is None:
@@ -165,17 +197,17 @@ class PolicySource:
             self.crd_present = False
             if not self._absence_said:
                 self._absence_said = True
-                log.info("there is no SlackPolicy CRD: the built-in policy is used; install the CRD to write policies")
+                log.info("%s", self._kind.without)
             self._stop_kopf()
             return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
         except (KubeError, ValueError) as error:
-            log.warning("slackpolicies cannot be listed: %s", error)
+            log.warning("%s cannot be listed: %s", self._kind.plural, error)
             return ERROR_SECONDS
         self.crd_present, self._absence_said, self._absent_since = True, False, None
         taken = self._desired.replace_all(documents, events_before=before)
         if taken and self._desired.changed_by_list and self._kopf is not None and self._kopf.is_alive():
             # seen with 1.45.2: after a 404 its watcher is dead and the operator goes on
-            log.warning("kopf has missed a change of a slackpolicy; starting it again")
+            log.warning("kopf has missed a change of %s; starting it again", self._kind.plural)
             self._stop_kopf()
             self._kopf.join(ERROR_SECONDS)
         self._watch_with_kopf()
@@ -185,10 +217,13 @@ class PolicySource:
         documents: list[dict[str, Any]] = []
         token = ""
         while True:
-            body = self._connection.request("GET", PATH, query={"limit": PAGE_SIZE, "continue": token}, verb="list")
+            query = {"limit": PAGE_SIZE, "continue": token}
+            body = self._connection.request("GET", self._kind.path, query=query, verb="list")
             page = json.loads(body)
             # items of a list carry neither apiVersion nor kind
-            documents += [{"apiVersion": API_VERSION, "kind": "SlackPolicy"} | item for item in page["items"]]
+            documents += [
+                {"apiVersion": self._kind.api_version, "kind": self._kind.kind} | item for item in page["items"]
+            ]
             token = page.get("metadata", {}).get("continue") or ""
             if not token:
                 return documents
@@ -200,7 +235,7 @@ class PolicySource:
         if self._stopping.is_set() or (self._kopf is not None and self._kopf.is_alive()):
             return
         if self._kopf_died():
-            log.warning("kopf's watcher of slackpolicies had ended; starting it again")
+            log.warning("kopf's watcher of %s had ended; starting it again", self._kind.plural)
         self._kopf_stop = threading.Event()
         self._kopf = threading.Thread(target=self._run_kopf, args=(self._kopf_stop,), name="kopf", daemon=True)
         self._kopf.start()
@@ -212,7 +247,7 @@ class PolicySource:
         try:
             asyncio.run(
                 kopf.operator(
-                    registry=kopf_registry(self._desired, self._connection),
+                    registry=kopf_registry(self._desired, self._connection, self._kind),
                     settings=kopf_settings(),
                     clusterwide=True,
                     stop_flag=stop,

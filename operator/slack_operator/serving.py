@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import ssl
 import threading
 from abc import ABC, abstractmethod
 
@@ -13,8 +14,12 @@ from aiohttp import web
 class ServingThread(ABC):
     """Serves from `start` until `stop`; `port` is the real one when 0 was asked for."""
 
-    def __init__(self, host: str, port: int, *, name: str) -> None:
+    _unpacks = True
+    """Whether aiohttp unpacks bodies with a Content-Encoding; who bounds the unpacking itself says no."""
+
+    def __init__(self, host: str, port: int, *, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.port = port
+        self._tls = tls
         self._host = host
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = threading.Event()
@@ -51,10 +56,16 @@ class ServingThread(ABC):
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
+        runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            shutdown_timeout=1.0,
+            handler_cancellation=True,
+            auto_decompress=self._unpacks,
+        )
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self.port).start()
+            await web.TCPSite(runner, self._host, self.port, ssl_context=self._tls).start()
             self.port = runner.addresses[0][1]
         except OSError as error:
             self._error = error

@@ -55,8 +55,10 @@ def _check_kernel(case: Case) -> Advice | None:
 
 
 def shorter_period(case: Case) -> Advice | None:
-    """Shorten the stops, as the last resort."""
-    if Mark.STOPS not in case.marks or case.finding.window.period_us < LONG_PERIOD_US or case.level is Level.OTHER:
+    """Shorten the stops, as the last resort: not where there is still the limit of a level above to look at."""
+    if case.above or case.level is Level.OTHER:
+        return None
+    if Mark.STOPS not in case.marks or case.finding.window.period_us < LONG_PERIOD_US:
         return None
     return Advice(
         AdviceId.SHORTER_PERIOD,

@@ -3,12 +3,13 @@
 Audited is every level from kubepods to container, and the root; another cgroup if it has a quota or one below it has.
 """
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from slack.cfs.cgroup import Cgroup, Limits, Place, limits_of, quota_file, quota_of, wanted_files
+from slack.cfs.cgroup import Cgroup, Limits, Place, is_unlimited, limits_of, other_files, quota_file, quota_of
 from slack.cfs.cpustat import Malformed
-from slack.cfs.descriptors import Descriptors, Gathered, gather
+from slack.cfs.descriptors import Descriptors, Gathered, gather_at, read_at
 from slack.cfs.listing import Directory, Listing
 from slack.cfs.mounts import CpuMounts
 from slack.cfs.names import target_of
@@ -31,6 +32,10 @@ class _Known:
     above: str
     """The path of the cgroup above; '' for the top."""
     cgroup: Cgroup | None = None
+    at_seconds: float = 0.0
+    """When the last listing read its files."""
+    files: Gathered = field(default_factory=dict)
+    """What they said; of one that need not be audited the quota alone."""
 
 
 class Census:
@@ -44,8 +49,19 @@ class Census:
         self._mounts = mounts
         self._descriptors = descriptors
         self._known: dict[str, _Known] = {}
+        self._names: dict[tuple[bool, bool, bool], tuple[str, ...]] = {}
+        self._before: dict[Directory, _Known] = {}
         self._whole = False
-        self._listing = Listing(mounts.cpu.directory, self._cannot_list)
+        self.version = 0
+        """Goes up whenever `cgroups` changes."""
+        self._quota_file = quota_file(is_v2=mounts.cpu.is_v2)
+        is_apart = mounts.usage is not None and mounts.usage.directory != mounts.cpu.directory
+        self._usage_apart = mounts.usage.directory if mounts.usage is not None and is_apart else None
+        self._counters = ("cpu.stat",) if is_apart or mounts.cpu.is_v2 else ("cpu.stat", "cpuacct.usage")
+        self._usage_top: int | None = None
+        """Open while listing."""
+        self._looked: list[tuple[Directory, float, Gathered]] = []
+        self._listing = Listing(mounts.cpu.directory, self._look, self._cannot_list)
 
     @property
     def is_empty(self) -> bool:
@@ -59,28 +75,34 @@ class Census:
     def update(self) -> None:
         """List everything, read all limits."""
         self.troubles = []
-        self._listing.refresh()
         before, self._known, self.cgroups = self._known, {}, {}
-        by_directory = {id(known.directory): known for known in before.values()}
-        for directory in self._listing.all:
-            known = by_directory.get(id(directory)) or self._meet(directory)
+        self._before = {known.directory: known for known in before.values()}
+        self._whole = bool(before)
+        self._list()
+        for directory, at_seconds, files in self._looked:
+            known = self._before.get(directory) or self._meet(directory)
+            known.at_seconds, known.files = at_seconds, files
             self._known.setdefault(known.path, known)
-        wanted = self._wanted()
-        self._whole = bool(before) or len(wanted) <= MANY
-        chosen = [known for path, known in self._known.items() if path in wanted]
+        self._looked, self._before = [], {}
+        paths = self._wanted()
+        wanted = [known for path, known in self._known.items() if path in paths]
+        is_more, self._whole = not self._whole and len(wanted) <= MANY, self._whole or len(wanted) <= MANY
         # First all system calls, then all work on what they gave: see CgroupWalker.
-        gathered = [self._gather(known) for known in chosen]
-        for known, (at_seconds, files) in zip(chosen, gathered, strict=True):
-            if files is not None:
-                self._audit(known, files, at_seconds)
+        for known in wanted:
+            if is_more or len(known.files) == 1:
+                self._complete(known)
+        for known in wanted:
+            self._audit(known)
         for known in before.values():
             if known.cgroup is not None and self.cgroups.get(known.path) is not known.cgroup:
                 known.cgroup.close()
         self._descriptors.want(sum(cgroup.files for cgroup in self.cgroups.values()))
+        self.version += 1
 
     def drop(self, path: str) -> None:
         """A cgroup has gone."""
         self.cgroups.pop(path).close()
+        self.version += 1
         self._listing.forget(self._known.pop(path).directory.path)
 
     def forget_gone(self) -> None:
@@ -97,6 +119,7 @@ class Census:
         for cgroup in self.cgroups.values():
             cgroup.close()
         self.cgroups, self._known = {}, {}
+        self.version += 1
 
     def _meet(self, directory: Directory) -> _Known:
         cpu, usage = self._mounts.cpu, self._mounts.usage
@@ -104,7 +127,8 @@ class Census:
         place = Place(cpu.directory + directory.path, apart, cpu.is_v2)
         path = printable(cpu.root.rstrip("/") + directory.path or "/")
         above = (path.rpartition("/")[0] or "/") if directory.path else ""
-        return _Known(directory, path, target_of(path), place, above)
+        known = self._known.get(above)
+        return _Known(directory, path, target_of(path, above=known.target if known else None), place, above)
 
     def _wanted(self) -> set[str]:
         wanted = set()
@@ -120,27 +144,64 @@ class Census:
     def _has_quota(self, known: _Known) -> bool:
         """Say whether a cgroup that need not be audited has a quota; one that cannot be read is told."""
         try:
-            files = gather(known.place.directory, [quota_file(is_v2=known.place.is_v2)])
-            return quota_of(files, is_v2=known.place.is_v2) is not None
+            return quota_of(known.files, is_v2=known.place.is_v2) is not None
         except (OSError, Malformed) as error:
             self._tell(known, error)
             return False
 
-    def _gather(self, known: _Known) -> tuple[float, Gathered | None]:
-        """Read the limits, and the counters of one that was just met."""
-        names = wanted_files(known.place, whole=self._whole, counters=known.cgroup is None)
+    def _list(self) -> None:
+        """List everything; files of another mount are read from its top, as the way to it is long."""
+        if self._usage_apart is not None:
+            try:
+                self._usage_top = os.open(self._usage_apart, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            except OSError:
+                self._usage_top = None  # each cgroup's own read will tell
         try:
-            return self._clock(), gather(known.place.directory, names)
+            self._listing.refresh()
+        finally:
+            if self._usage_top is not None:
+                os.close(self._usage_top)
+                self._usage_top = None
+
+    def _look(self, directory: Directory, place: int) -> None:
+        """Read the limits of a cgroup that is, or looks as if it will be, audited, and the counters of a new one."""
+        at_seconds = self._clock()
+        quota = read_at(self._quota_file, place)
+        files = {self._quota_file: quota}
+        known = self._before.get(directory)
+        is_new = known is None or known.cgroup is None
+        limited = not is_unlimited(quota)
+        is_audited = not directory.path or "kubepods" in directory.path if known is None else not is_new
+        if is_audited or (limited and isinstance(quota, bytes)):
+            for name in self._files(limited=limited, is_new=is_new):
+                files[name] = read_at(name, place)
+            if is_new and self._usage_top is not None:
+                files["cpuacct.usage"] = read_at(f".{directory.path}/cpuacct.usage", self._usage_top)
+        self._looked.append((directory, at_seconds, files))
+
+    def _complete(self, known: _Known) -> None:
+        """Read what was not read while listing, as it was not known yet that it is wanted."""
+        limited = not is_unlimited(known.files[self._quota_file])
+        names = self._files(limited=limited, is_new=known.cgroup is None)
+        try:
+            known.files |= gather_at(known.place.directory, [name for name in names if name not in known.files])
         except OSError as error:
             self._tell(known, error)
-            return 0.0, None
 
-    def _audit(self, known: _Known, files: Gathered, at_seconds: float) -> None:
-        """Take the limits of an audited cgroup, and make it one if it was none."""
+    def _files(self, *, limited: bool, is_new: bool) -> tuple[str, ...]:
+        """Return the files to read beside the quota."""
+        key = limited, is_new, self._whole
+        if key not in self._names:
+            counters = self._counters if is_new else ()
+            is_v2 = self._mounts.cpu.is_v2
+            self._names[key] = other_files(is_v2=is_v2, limited=limited, whole=self._whole, counters=counters)
+        return self._names[key]
+
+    def _audit(self, known: _Known) -> None:
         target = known.target
         if target is None:
             return
-        limits = self._limits(known, files)
+        limits = self._limits(known, known.files)
         if target.level is Level.NODE and limits is not None and limits.quota_us is not None:
             # A machine's root has none: a container that sees itself as the root (a cgroup namespace).
             target = replace(target, level=Level.OTHER)
@@ -150,7 +211,8 @@ class Census:
         cgroup.above = self._above(known)
         cgroup.set_limits(limits)
         if is_new:
-            cgroup.give(files, at_seconds)
+            cgroup.give(known.files, known.at_seconds)
+        known.files = {}
         self.cgroups[known.path] = cgroup
 
     def _above(self, known: _Known) -> Cgroup | None:
@@ -171,8 +233,7 @@ class Census:
             return None
 
     def _tell(self, known: _Known, error: OSError | Malformed) -> None:
-        name = quota_file(is_v2=self._mounts.cpu.is_v2)
-        self.troubles.append((known.path, f"{known.place.directory}/{name}", error))
+        self.troubles.append((known.path, f"{known.place.directory}/{self._quota_file}", error))
 
     def _cannot_list(self, path: str, error: OSError | str) -> None:
         self.troubles.append((path, self._mounts.cpu.directory + path.rstrip("/"), error))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from slack.cfs import cpustat
 from slack.cfs.cpustat import CpuStat, Malformed
-from slack.cfs.descriptors import Descriptors, Gathered, KeptFile, said
+from slack.cfs.descriptors import Descriptors, Gathered, KeptFile, Read, said
 from slack.cfs.sample import Sample, Target
 from slack.cfs.troubles import Troubles, is_gone
 
@@ -41,16 +41,19 @@ def quota_file(*, is_v2: bool) -> str:
     return "cpu.max" if is_v2 else "cpu.cfs_quota_us"
 
 
-def wanted_files(place: Place, *, whole: bool, counters: bool) -> list[str]:
-    """Return the files to gather of a cgroup: its limits, all of them if `whole`, and its counters."""
-    names = ["cpu.max"] if place.is_v2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+def is_unlimited(quota: Read) -> bool:
+    """Say whether what the quota's file says is no quota, without working on it more than that."""
+    return isinstance(quota, bytes) and (quota == b"-1\n" or quota.startswith(b"max "))
+
+
+def other_files(*, is_v2: bool, limited: bool, whole: bool, counters: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the files to gather of a cgroup beside its quota: limits, all of them if `whole`, and `counters`."""
+    names = ["cpu.cfs_period_us"] if limited and not is_v2 else []
+    if whole and limited:
+        names.append("cpu.max.burst" if is_v2 else "cpu.cfs_burst_us")
     if whole:
-        names += ["cpu.max.burst", "cpu.weight"] if place.is_v2 else ["cpu.cfs_burst_us", "cpu.shares"]
-    if counters:
-        names.append("cpu.stat")
-        if place.usage_directory == place.directory:
-            names.append("cpuacct.usage")
-    return names
+        names.append("cpu.weight" if is_v2 else "cpu.shares")
+    return (*names, *counters)
 
 
 def quota_of(files: Gathered, *, is_v2: bool) -> int | None:
@@ -111,7 +114,7 @@ class Cgroup:
     """One audited cgroup, with its kept files."""
 
     __slots__ = (
-        *("_ahead_at", "_descriptors", "_inherited_ns", "_local", "_place", "_stat", "_last", "_usage"),
+        *("_ahead", "_descriptors", "_has_local", "_inherited_ns", "_local", "_place", "_stat", "_last", "_usage"),
         *("above", "ever", "limits", "moved", "target"),
     )
 
@@ -123,12 +126,13 @@ class Cgroup:
         self._stat: KeptFile[CpuStat] = KeptFile(f"{place.directory}/cpu.stat", parse, descriptors)
         self._usage: KeptFile[int] | None = None
         self._local: KeptFile[int] | None = None
+        self._has_local = True
         self._descriptors = descriptors
         self.above: Cgroup | None = None
         """The next audited cgroup above, whose quota can stop this one too; it is sampled before."""
         self._last: CpuStat | None = None
         self._inherited_ns: int | None = None
-        self._ahead_at: float | None = None
+        self._ahead: tuple[float, Read | None, Read | None] | None = None
         self.ever = True
         """Whether a quota here or above ever ran out, as far as is known."""
         self.moved = False
@@ -143,31 +147,40 @@ class Cgroup:
         if limits is not None and not limits.has_controller:
             if self._local is not None:
                 self._local.close()
-            self._local = self._inherited_ns = None  # cpu.stat.local is there all the same, and empty
-        elif self._local is None:
-            local = cpustat.parse_local_v2 if self._place.is_v2 else cpustat.parse_local_v1
-            self._local = KeptFile(f"{self._place.directory}/cpu.stat.local", local, self._descriptors, keep=False)
+            self._local = self._inherited_ns = None
+            self._has_local = False  # cpu.stat.local is there all the same, and empty
+        else:
+            self._has_local = True
         if self._usage is None and self._place.usage_directory is not None:
             usage = f"{self._place.usage_directory}/cpuacct.usage"
             self._usage = KeptFile(usage, cpustat.parse_number, self._descriptors)
 
     def give(self, files: Gathered, at_seconds: float) -> None:
-        """Take the counters that were gathered with the limits, for the next sample."""
-        self._ahead_at = at_seconds
-        self._stat.give(files.get("cpu.stat"))
-        if self._usage is not None:
-            self._usage.give(files.get("cpuacct.usage"))
+        """Take the counters that were gathered with the limits, for the next `fetch`."""
+        self._ahead = at_seconds, files.get("cpu.stat"), files.get("cpuacct.usage")
 
-    def fetch(self, at_seconds: float) -> None:
-        """Take the counters that are needed each time, for the next sample, which works on them."""
-        if self._ahead_at is None:
-            self._ahead_at = at_seconds
-        self._stat.fetch()
-        if self._usage is not None:
-            self._usage.fetch()
+    def fetch(self, at_seconds: float) -> tuple[float, Read, Read | None]:
+        """Take the counters that are needed each time, and when they were read, for `sample`."""
+        stat: Read | None = None
+        usage: Read | None = None
+        if self._ahead is not None:
+            (at_seconds, stat, usage), self._ahead = self._ahead, None
+        if not isinstance(stat, bytes):
+            stat = self._stat.fetch()
+        if not isinstance(usage, bytes):
+            usage = self._usage.fetch() if self._usage is not None else None
+        return at_seconds, stat, usage
 
-    def sample(self, at_seconds: float, troubles: Troubles) -> Sample | None:
-        """Read the counters; None where the limits are not known.
+    @property
+    def kept(self) -> tuple[int, int]:
+        """The descriptors of cpu.stat and, if there is one, of cpuacct.usage; -1 where one is not kept."""
+        stat, usage = self._stat.descriptor, self._usage
+        if usage is None:
+            return stat, -1
+        return (stat, usage.descriptor) if usage.descriptor >= 0 else (-1, -1)
+
+    def sample(self, at_seconds: float, read: Read, used: Read | None, troubles: Troubles) -> Sample | None:
+        """Work on the counters that were fetched; None where the limits are not known.
 
         Raises:
             OSError: cpu.stat cannot be read; ENODEV or ENOENT: the cgroup is gone.
@@ -176,10 +189,8 @@ class Cgroup:
         limits = self.limits
         if limits is None:
             return None
-        if self._ahead_at is not None:
-            at_seconds, self._ahead_at = self._ahead_at, None
         self.moved = True  # for those below, should this one not be read
-        stat = self._stat.read()
+        stat = self._stat.understood(read)
         above, last = self.above, self._last
         if stat is last:
             self.moved = above is not None and above.moved
@@ -188,20 +199,22 @@ class Cgroup:
             self._last = stat
             self.ever = stat.throttled > 0 or stat.throttled_ns > 0 or (above is not None and above.ever)
         usage_ns = stat.usage_ns
-        if self._usage is not None:
+        if self._usage is not None and used is not None:
             try:
-                usage_ns = self._usage.read()
+                usage_ns = self._usage.understood(used)
             except (OSError, Malformed) as error:
                 self._usage = self._lacking(self._usage, error, troubles)
         # Nothing stands still unless a quota here or above ran out: mostly there is no need to look.
         if self._inherited_ns is None and not self.ever and above is not None and above.has_inherited:
             self._inherited_ns = 0  # nobody ever stopped it, and this kernel has the file
-        elif (self.moved or self._inherited_ns is None) and self._local is not None:
+        elif (self.moved or self._inherited_ns is None) and self._has_local:
             self._inherited_ns = None
+            local = self._local = self._local or self._local_file()
             try:
-                self._inherited_ns = self._local.read()
+                self._inherited_ns = local.read()
             except (OSError, Malformed) as error:
-                self._local = self._lacking(self._local, error, troubles)
+                self._local = self._lacking(local, error, troubles)
+                self._has_local = self._local is not None
         return Sample(
             self.target,
             at_seconds,
@@ -217,6 +230,11 @@ class Cgroup:
             limits.shares,
             limits.weight,
         )
+
+    def _local_file(self) -> KeptFile[int]:
+        """Most never need one."""
+        parse = cpustat.parse_local_v2 if self._place.is_v2 else cpustat.parse_local_v1
+        return KeptFile(f"{self._place.directory}/cpu.stat.local", parse, self._descriptors, keep=False)
 
     def _lacking(self, file: KeptFile[int], error: OSError | Malformed, troubles: Troubles) -> KeptFile[int] | None:
         """Return the file if it is to be read again; one that is not there is not (an older kernel, no cpuacct)."""

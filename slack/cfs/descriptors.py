@@ -8,7 +8,7 @@ is the file's buffer, which is charged to the reader's memory cgroup), and v1 mo
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from slack.cfs.cpustat import Malformed
@@ -17,11 +17,20 @@ T = TypeVar("T")
 
 _SPARE = 128
 """Descriptors left for the rest of the process: sockets, logs, what is opened for a moment."""
+USUAL_BYTES = 478
+"""Holds every file read here, cpu.stat of v2 with numbers of twenty digits too. Python takes a buffer as small as this
+from its own pools, which is quicker."""
 _MOST_BYTES = 2048
-"""No file read here has a third of it."""
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 # No symlink is followed, as cgroupfs has none, and a pipe in the place of a file must not wait for a writer.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+
+_open, _pread, _close = os.open, os.pread, os.close
+
+Read = bytes | OSError
+"""What a file says, or why it cannot be read."""
+Gathered = dict[str, Read]
+"""Files of one directory by name."""
 
 
 def read_once(path: str) -> bytes:
@@ -31,15 +40,10 @@ def read_once(path: str) -> bytes:
         OSError: It cannot be read.
         Malformed: It is longer than any file of the kernel's that is read here.
     """
-    directory, _, name = path.rpartition("/")
-    return said(gather(directory or "/", [name]), name)
+    return _whole(read_at(path))
 
 
-Gathered = Mapping[str, bytes | OSError]
-"""Files of one directory by name: what they say, or why they cannot be read."""
-
-
-def gather(directory: str, names: Iterable[str]) -> Gathered:
+def gather_at(directory: str, names: Iterable[str]) -> Gathered:
     """Read several small files of one directory, without going through the whole path for each.
 
     Raises:
@@ -47,19 +51,27 @@ def gather(directory: str, names: Iterable[str]) -> Gathered:
     """
     place = os.open(directory, _FOLDER_FLAGS)
     try:
-        found: dict[str, bytes | OSError] = {}
-        for name in names:
-            try:
-                descriptor = os.open(name, _FLAGS, dir_fd=place)
-                try:
-                    found[name] = os.pread(descriptor, _MOST_BYTES, 0)
-                finally:
-                    os.close(descriptor)
-            except OSError as error:
-                found[name] = error
-        return found
+        return {name: read_at(name, place) for name in names}
     finally:
         os.close(place)
+
+
+def read_at(name: str, place: int | None = None) -> Read:
+    """Read a small file of the directory that is open as `place`, or of any by its whole path."""
+    # All that runs between two entries of the kernel counts twice here: see CgroupWalker.
+    data: Read
+    try:
+        descriptor = _open(name, _FLAGS, dir_fd=place)
+    except OSError as error:
+        return error
+    try:
+        data = _pread(descriptor, USUAL_BYTES, 0)
+        if len(data) == USUAL_BYTES:
+            data = _pread(descriptor, _MOST_BYTES, 0)
+    except OSError as error:
+        data = error
+    _close(descriptor)
+    return data
 
 
 def said(files: Gathered, name: str) -> bytes:
@@ -69,13 +81,17 @@ def said(files: Gathered, name: str) -> bytes:
         OSError: It could not be read.
         Malformed: It is longer than any file of the kernel's that is read here.
     """
-    data = files[name]
+    return _whole(files[name])
+
+
+def _all_of(descriptor: int) -> bytes:
+    data = os.pread(descriptor, USUAL_BYTES, 0)
+    return data if len(data) < USUAL_BYTES else os.pread(descriptor, _MOST_BYTES, 0)
+
+
+def _whole(data: Read) -> bytes:
     if isinstance(data, OSError):
         raise data
-    return _whole(data)
-
-
-def _whole(data: bytes) -> bytes:
     if len(data) == _MOST_BYTES:
         raise Malformed(f"is longer than {_MOST_BYTES - 1} bytes")
     return data
@@ -89,6 +105,8 @@ class Descriptors:
         self.kept = 0
         self.refused = 0
         """Reads that had to open their file as no descriptor was left to keep."""
+        self.changes = 0
+        """Goes up whenever one is kept or given back."""
         self._asked = most
         self._room = self._left(0) if most is None else min(most, self._left(most))
 
@@ -104,11 +122,13 @@ class Descriptors:
             self.refused += 1
             return False
         self.kept += 1
+        self.changes += 1
         return True
 
     def give_back(self) -> None:
         """One less is kept."""
         self.kept -= 1
+        self.changes += 1
 
     def shrink(self) -> None:
         """The process has run out of descriptors all the same: keep no more than now, less some room to work in."""
@@ -142,17 +162,17 @@ def _open_now() -> int:
 class KeptFile(Generic[T]):
     """A file, how it is parsed, and what it said the last time: what has not changed is not parsed again."""
 
-    __slots__ = ("_ahead", "_data", "_descriptor", "_descriptors", "_keep", "_parse", "_value", "path")
+    __slots__ = ("_data", "_descriptors", "_keep", "_parse", "_value", "descriptor", "path")
 
     def __init__(self, path: str, parse: Callable[[bytes], T], descriptors: Descriptors, *, keep: bool = True) -> None:
         """One that is seldom read need not be kept; others are from the second read on, as the first costs more so."""
         self.path = path
+        self.descriptor = -1
+        """Where it is kept open, -1 where it is not."""
         self._keep = keep
         self._parse = parse
         self._descriptors = descriptors
-        self._descriptor = -1
         self._data = b""
-        self._ahead: bytes | None = None
         self._value: T | None = None
 
     def read(self) -> T:
@@ -162,29 +182,30 @@ class KeptFile(Generic[T]):
             OSError: It cannot be read; ENODEV or ENOENT when the cgroup is gone.
             Malformed: It is not what a kernel writes.
         """
-        if self._ahead is not None:
-            data, self._ahead = self._ahead, None
-        elif self._descriptor >= 0:
-            data = os.pread(self._descriptor, _MOST_BYTES, 0)
-        else:
-            data = self._open()
-        if data != self._data or self._value is None:
-            self._value = self._parse(_whole(data))
-            self._data = data
-        return self._value
+        return self.understood(self.fetch())
 
-    def fetch(self) -> None:
-        """Take what it says now, for the next `read`, which will tell if it cannot be read."""
-        if self._ahead is None:
-            try:
-                kept = self._descriptor
-                self._ahead = os.pread(kept, _MOST_BYTES, 0) if kept >= 0 else self._open()
-            except OSError:
-                self._ahead = None
+    def fetch(self) -> Read:
+        """Take what it says now, to be `understood` later."""
+        try:
+            return _all_of(self.descriptor) if self.descriptor >= 0 else self._open()
+        except OSError as error:
+            return error
 
-    def give(self, data: bytes | OSError | None) -> None:
-        """Take what somebody else has read of it, for the next `read`."""
-        self._ahead = data if isinstance(data, bytes) else None
+    def understood(self, data: Read) -> T:
+        """Return what is meant by what was read, here or by somebody else: at most `USUAL_BYTES` are enough.
+
+        Raises:
+            OSError: It could not be read; ENODEV or ENOENT when the cgroup is gone.
+            Malformed: It is not what a kernel writes.
+        """
+        if data == self._data and self._value is not None:
+            return self._value
+        whole = _whole(data)
+        if len(whole) == USUAL_BYTES:
+            whole = _whole(self.fetch())
+        value = self._value = self._parse(whole)
+        self._data = whole
+        return value
 
     def _open(self) -> bytes:
         try:
@@ -194,19 +215,19 @@ class KeptFile(Generic[T]):
                 self._descriptors.shrink()
             raise
         try:
-            data = os.pread(descriptor, _MOST_BYTES, 0)
+            data = _all_of(descriptor)
         except OSError:
             os.close(descriptor)
             raise
         if self._keep and self._value is not None and self._descriptors.take():
-            self._descriptor = descriptor
+            self.descriptor = descriptor
         else:
             os.close(descriptor)
         return data
 
     def close(self) -> None:
         """Let go of the descriptor; the next read opens the file again."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
             self._descriptors.give_back()

@@ -2,22 +2,20 @@
 
 Invariants: a limit is only ever raised, or put back to what it was, never removed; nothing is done that was not shown
 as a dry run for as long as the policy wants; all raises of a namespace together stay below its bound. What stands
-raised is read from the pods themselves (an annotation keeps the former limit), so a restart forgets nothing of it.
+raised is read from the pods themselves (`slack.cfs.standing`), so a restart forgets nothing of it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import msgspec
-
-from slack.cfs.finding import Finding, Mark, Severity
+from slack.cfs.finding import Mark, Severity
+from slack.cfs.hindrance import Candidate, hindrance
 from slack.cfs.pods import ContainerFacts, PodFacts
-from slack.cfs.policy import SPECIAL_NAMESPACES, AuditPolicySpec, Mode, ResizeSpec
-from slack.cluster.quantity import QuantityError, cpu_millis, format_cpu
+from slack.cfs.policy import AuditPolicySpec, Mode, ResizeSpec
+from slack.cfs.standing import Key, Standing
+from slack.cluster.quantity import cpu_millis, format_cpu
 
-ANNOTATION_FORMER = "audit.resource-slack.io/former-limits"
-"""On a pod: what its containers' limits were before they were raised."""
 COOL_DOWN_SECONDS = 3600.0
 """Between two attempts at one container."""
 HOUR_SECONDS = 3600.0
@@ -26,81 +24,11 @@ LEAST_STEP = 1.05
 LARGEST_STEP = 2.0
 BURST_SECONDS = 900.0
 """How long an order holds when the controller falls silent."""
+REFUSED_SECONDS = 300.0
+"""Between two attempts at putting a limit back."""
+LEAST_LOST = 0.05
+"""Who loses a smaller share of its time keeps its limit, whatever the policy calls a high finding."""
 _ROUND_MILLIS = 10
-
-Key = tuple[str, str]
-"""A pod's uid and a container's name."""
-
-
-class Former(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One container in the annotation."""
-
-    limit: str
-    """Before the first raise."""
-    raised: str
-    """What it was raised to."""
-    at: float
-    """Unix time of the last raise."""
-    policy: str = ""
-
-
-_FORMER = msgspec.json.Decoder(dict[str, Former])
-
-
-def read_former(text: str) -> dict[str, Former]:
-    """Read the annotation; whoever edits it may have broken it, and then there is nothing to put back."""
-    try:
-        found = _FORMER.decode(text)
-        return {name: one for name, one in found.items() if cpu_millis(one.limit) > 0 and cpu_millis(one.raised) > 0}
-    except (msgspec.DecodeError, UnicodeError, RecursionError, QuantityError):
-        return {}
-
-
-def write_former(former: Mapping[str, Former]) -> str | None:
-    """Return the annotation's text; None when there is nothing to keep."""
-    return msgspec.json.encode(dict(former)).decode() if former else None
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A container whose limit was raised, as its pod shows it now."""
-
-    pod: PodFacts
-    container: ContainerFacts
-    former: Former
-
-    @property
-    def key(self) -> Key:
-        """Which container."""
-        return self.pod.uid, self.container.name
-
-    @property
-    def ours(self) -> bool:
-        """Whether the limit still is what we made it; else somebody has set another since."""
-        return self.container.cpu_limit_millis == cpu_millis(self.former.raised)
-
-    @property
-    def added_millis(self) -> int:
-        """What the raise adds."""
-        return max(0, cpu_millis(self.former.raised) - cpu_millis(self.former.limit)) if self.ours else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A container with a finding, and what else decides."""
-
-    finding: Finding
-    pod: PodFacts
-    container: ContainerFacts
-    kernel_affected: bool = False
-    node_cpus: int | None = None
-    resize_under_way: bool = False
-    node_writes_bursts: bool = False
-
-    @property
-    def key(self) -> Key:
-        """Which container."""
-        return self.pod.uid, self.container.name
 
 
 class What(StrEnum):
@@ -154,7 +82,7 @@ class LeftAlone:
 
 @dataclass(slots=True)
 class Ledger:
-    """What one process remembers beside what the pods show. Owned by the deciding thread; times are Unix seconds."""
+    """What one process remembers beside what the pods show. Owned by the deciding thread; times are those of `now`."""
 
     shown: dict[Key, float] = field(default_factory=dict)
     """Since when an action is shown that was not done yet; ends with the finding."""
@@ -162,6 +90,10 @@ class Ledger:
     """When something was last really sent."""
     waiting: dict[Key, float] = field(default_factory=dict)
     """Sent, and not yet known what came of it."""
+    raises: dict[str, list[float]] = field(default_factory=dict)
+    """When limits were raised, by namespace, within the last hour: of pods that are gone, too."""
+    refused: dict[Key, float] = field(default_factory=dict)
+    """When putting a limit back was refused."""
     bursts: dict[Key, Action] = field(default_factory=dict)
     """Orders that agents are given."""
 
@@ -169,6 +101,13 @@ class Ledger:
         """Forget findings that are over, and attempts that are long ago."""
         self.shown = {key: at for key, at in self.shown.items() if key in wanted}
         self.tried = {key: at for key, at in self.tried.items() if now - at < COOL_DOWN_SECONDS}
+        self.refused = {key: at for key, at in self.refused.items() if now - at < REFUSED_SECONDS}
+        recent = {name: [at for at in times if now - at < HOUR_SECONDS] for name, times in self.raises.items()}
+        self.raises = {name: times for name, times in recent.items() if times}
+
+    def may_put_back(self, key: Key, now: float) -> bool:
+        """Whether it was not refused a moment ago."""
+        return now - self.refused.get(key, float("-inf")) >= REFUSED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +142,10 @@ def decide(
         candidates: of its namespaces, with findings of severity high, the worst first.
         standing: raises in its namespaces.
         ledger: read only.
-        now: Unix seconds.
+        now: Unix seconds, by a clock that does not jump.
     """
     if spec.mode is Mode.REVERT:
-        return Decision(tuple(_revert(standing)), (), frozenset())
+        return Decision(tuple(_revert(standing, ledger, now)), (), frozenset())
     if not spec.enforces:
         return Decision((), (), frozenset())
     raised = {one.key: one for one in standing}
@@ -223,7 +162,7 @@ def decide(
         action, reason = _one(one, spec, raised.get(one.key), budgets[namespace], ledger)
         if action is not None:
             wanted.add(one.key)
-            action, reason = _timed(action, spec, budgets[namespace], ledger, now)
+            action, reason = _timed(action, spec, budgets[namespace], ledger, now, raised.get(one.key))
         if action is not None:
             actions.append(action)
         elif reason:
@@ -231,13 +170,17 @@ def decide(
     return Decision(tuple(actions), tuple(left), frozenset(wanted))
 
 
-def _revert(standing: Iterable[Standing]) -> Iterator[Action]:
+def _revert(standing: Iterable[Standing], ledger: Ledger, now: float) -> Iterator[Action]:
     for one in standing:
-        if one.pod.deleting:
-            continue
-        what = What.REVERT if one.ours else What.FORGET
-        before, after = cpu_millis(one.former.raised), cpu_millis(one.former.limit)
-        yield Action(what, one.pod, one.container, before, after)
+        if not one.pod.deleting and ledger.may_put_back(one.key, now):
+            yield putting_back(one)
+
+
+def putting_back(one: Standing) -> Action:
+    """Return what undoes a raise."""
+    what = What.REVERT if one.ours else What.FORGET
+    before, after = one.container.cpu_limit_millis or 0, cpu_millis(one.former.limit)
+    return Action(what, one.pod, one.container, before, after)
 
 
 def _budget(
@@ -246,8 +189,13 @@ def _budget(
     if resize is None:
         return _Budget(0, 0)
     here = [one for one in standing if one.pod.namespace == namespace]
-    recent = sum(now - one.former.at < HOUR_SECONDS for one in here)
+    recent = max(raised_lately(here, now), len(ledger.raises.get(namespace, ())))
     return _Budget(resize.max_added_per_namespace - sum(one.added_millis for one in here), resize.max_per_hour - recent)
+
+
+def raised_lately(standing: Iterable[Standing], now: float) -> int:
+    """Count the raises of the last hour; a time that lies further ahead was written by a clock that was wrong."""
+    return sum(abs(now - one.former.at) < HOUR_SECONDS and not one.undone for one in standing)
 
 
 def _one(
@@ -260,40 +208,12 @@ def _one(
     if Mark.AT_LIMIT in one.finding.marks:
         if spec.enforce.resize is None:
             return None, "needs a higher limit, and enforce.resize is not set"
+        if (one.finding.lost_ratio or 0.0) < LEAST_LOST:
+            return None, f"loses less than {LEAST_LOST:.0%} of its time"
         return _raise(one, spec.enforce.resize, raised, budget)
     if Mark.BURSTY in one.finding.marks:
         return _burst(one, spec, ledger)
     return None, "neither uses its limit up nor runs in bursts: see the report's advice"
-
-
-def hindrance(one: Candidate) -> str:
-    """Say why nothing may be done about a finding at all; '' when something may."""
-    pod, container, finding = one.pod, one.container, one.finding
-    blamed = finding.blamed
-    rules: tuple[tuple[bool, str], ...] = (
-        (pod.namespace in SPECIAL_NAMESPACES, f"nothing is changed in {pod.namespace}"),
-        (pod.deleting, "the pod is being deleted"),
-        (pod.static, "a static pod: only its file on the node changes it"),
-        (pod.qos_class == "Guaranteed", "the pod's class is Guaranteed, where limits equal requests"),
-        (container.init and not container.sidecar, "an init container, which ends by itself"),
-        (container.resize_restarts, "its resizePolicy would restart the container"),
-        (
-            Mark.INHERITED in finding.marks,
-            f"the quota of {f'the {blamed.level}' if blamed else 'a level'} above stops it, not its own",
-        ),
-        (pod.cpu_limit_millis is not None, "the pod has a limit of its own in spec.resources"),
-        (one.kernel_affected, "the node's kernel has a bug of CPU quotas, which a higher limit does not cure"),
-        (one.resize_under_way, "a resize of the pod is under way"),
-        (finding.window.quota_changed, "its limit changed within the window"),
-        (container.cpu_limit_millis is None, "the pod's spec has no limit for it"),
-        (_not_actuated(one), "the limit in the pod's spec is not the one in force"),
-    )
-    return next((reason for holds, reason in rules if holds), "")
-
-
-def _not_actuated(one: Candidate) -> bool:
-    spec, found = one.container.cpu_limit_millis, one.finding.limit_cores
-    return spec is not None and found is not None and abs(spec - found * 1000) > max(10.0, 0.02 * spec)
 
 
 def _raise(one: Candidate, resize: ResizeSpec, raised: Standing | None, budget: _Budget) -> tuple[Action | None, str]:
@@ -310,7 +230,7 @@ def _raise(one: Candidate, resize: ResizeSpec, raised: Standing | None, budget: 
     to = int(min(goal, bound)) // _ROUND_MILLIS * _ROUND_MILLIS
     if to < limit * LEAST_STEP:
         return None, why if bound < goal else "would gain less than a twentieth"
-    if raised is not None and not raised.ours:
+    if raised is not None and not (raised.ours or raised.undone):
         return None, "somebody changed the limit after it was raised"
     return Action(What.RAISE, one.pod, one.container, limit, to), ""
 
@@ -327,7 +247,7 @@ def _burst(one: Candidate, spec: AuditPolicySpec, ledger: Ledger) -> tuple[Actio
 
 
 def _timed(
-    action: Action, spec: AuditPolicySpec, budget: _Budget, ledger: Ledger, now: float
+    action: Action, spec: AuditPolicySpec, budget: _Budget, ledger: Ledger, now: float, raised: Standing | None
 ) -> tuple[Action | None, str]:
     """Show first, do when it was shown for long enough, and not too often."""
     shown = ledger.shown.get(action.key)
@@ -338,7 +258,10 @@ def _timed(
     after = spec.enforce.resize.after.total_seconds() if spec.enforce.resize else BURST_SECONDS
     if now - shown < after:
         return None, ""
-    if now - ledger.tried.get(action.key, float("-inf")) < COOL_DOWN_SECONDS:
+    last = ledger.tried.get(action.key, float("-inf"))
+    if raised is not None and raised.ours and action.what is What.RAISE:  # by a controller before this one, perhaps
+        last = max(last, min(raised.former.at, now))
+    if now - last < COOL_DOWN_SECONDS:
         return None, "was tried within the last hour"
     if action.what is What.RAISE:
         if budget.raises <= 0:
@@ -349,6 +272,4 @@ def _timed(
 
 
 def _dry(action: Action) -> Action:
-    return Action(
-        action.what, action.pod, action.container, action.from_millis, action.to_millis, True, action.burst_us
-    )
+    return replace(action, dry=True)

@@ -29,36 +29,49 @@ def with_what_is_above(finding: Finding, above: Ancestors[Finding], cpus: float,
         return finding  # a level above has throttled in too few periods yet, or the window is as short
     own_seconds = finding.counted_cores * window.seconds
     stood_seconds = _stood_seconds(window, culprit)
-    if stood_seconds <= own_seconds:
-        return finding  # its figures stay those of its own counters
+    sure = culprit is not None and window.inherited_ns is not None
+    if stood_seconds <= 0 or (stood_seconds <= own_seconds and not sure):
+        # Without a level above that stops it, cpu.stat and cpu.stat.local differ by their clocks only; and what is not
+        # read but worked out does not change the figures of its own counters.
+        return finding
     ratio, stops, busy_cpus = 1.0, 0.0, between(1.0, finding.use_cores or 0.0, cpus)
+    all_seconds = own_seconds + stood_seconds
     if culprit is not None:
         ratio = culprit.throttled_ratio or 0.0
-        stops = culprit.window.throttled * window.seconds / culprit.window.seconds
-        busy_cpus = _busy_below(window, stood_seconds, stops, culprit)
-    lost = share((own_seconds + stood_seconds) / (window.seconds * busy_cpus))
-    stop_seconds = stood_seconds / stops / busy_cpus if stops > 0 else None
+        stops = max(window.throttled, culprit.window.throttled * window.seconds / culprit.window.seconds)
+        busy_cpus = between(1.0, _busy_below(window, all_seconds, stops, culprit), cpus)
+    lost = share(all_seconds / (window.seconds * busy_cpus))
+    stop_seconds = all_seconds / stops / busy_cpus if stops > 0 else None
     severity = max(finding.severity, severity_of(ratio, lost, limits))
     if severity is Severity.NONE:
         return finding
-    marks = {Mark.INHERITED}
-    if stop_seconds is not None and stop_seconds > limits.stop_seconds:
-        marks.add(Mark.STOPS)
-    if ratio > limits.high_ratio and lost < limits.warn_lost:
-        marks.add(Mark.BOUNDARY)
-    elif culprit is not None and many_threads(busy_cpus, culprit.limit_cores):
-        marks.add(Mark.MANY_THREADS)
-    return replace(
+    told = replace(
         finding,
         severity=severity,
-        marks=frozenset(marks),
         lost_ratio=lost,
         stop_seconds=stop_seconds,
         busy_cpus=busy_cpus,
-        lost_cores=(own_seconds + stood_seconds) / window.seconds,
+        lost_cores=all_seconds / window.seconds,
+    )
+    if stood_seconds <= own_seconds:
+        return told  # its own quota took more, and stays the one to blame
+    return replace(
+        told,
+        marks=_inherited_marks(told, ratio, culprit, limits),
         blamed=culprit.window.target if culprit is not None else None,
         blamed_ratio=culprit.throttled_ratio if culprit is not None else None,
     )
+
+
+def _inherited_marks(told: Finding, ratio: float, culprit: Finding | None, limits: Thresholds) -> frozenset[Mark]:
+    marks = {Mark.INHERITED}
+    if told.stop_seconds is not None and told.stop_seconds > limits.stop_seconds:
+        marks.add(Mark.STOPS)
+    if ratio > limits.high_ratio and (told.lost_ratio or 0.0) < limits.warn_lost:
+        marks.add(Mark.BOUNDARY)
+    elif culprit is not None and many_threads(told.busy_cpus, culprit.limit_cores):
+        marks.add(Mark.MANY_THREADS)
+    return frozenset(marks)
 
 
 def counted_once(findings: list[Finding], above: Ancestors[Finding]) -> list[Finding]:
@@ -125,9 +138,10 @@ def _stood_seconds(window: Window, culprit: Finding | None) -> float:
 
 
 def _busy_below(window: Window, stood_seconds: float, stops: float, culprit: Finding) -> float:
-    """Return how many of the culprit's busy CPUs were this cgroup's: what it ran and what it stood still, a period.
+    """Return how many CPUs it kept busy: what it ran and what it stood still, its own quota's time too, a period.
 
-    Where its CPU time is unknown, its CPUs ran as long before each stop as all the culprit's did.
+    The culprit's own count is no bound: where its child stops first, it counts the rest of the period only. Where the
+    CPU time is unknown, its CPUs ran as long before each stop as all the culprit's did.
     """
     period_seconds = culprit.window.period_us / 1e6
     stood_cores = stood_seconds / stops / period_seconds if stops > 0 else 0.0
@@ -137,4 +151,4 @@ def _busy_below(window: Window, stood_seconds: float, stops: float, culprit: Fin
     else:
         all_stood_cores = (culprit.window.throttled_ns / 1e9 / culprit.window.throttled) / period_seconds
         ran_cores = (culprit.limit_cores or 0.0) * share(stood_cores / all_stood_cores) if all_stood_cores > 0 else 0.0
-    return between(1.0, ran_cores + stood_cores, max(1.0, culprit.busy_cpus or 1.0))
+    return ran_cores + stood_cores

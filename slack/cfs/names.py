@@ -71,8 +71,16 @@ def name_of(path: str) -> CgroupName | None:
     return CgroupName(Level.OTHER, "", container_id if runtime else "", runtime)
 
 
-def target_of(path: str, node: str = "") -> Target | None:
-    """Return the cgroup of this path with all that the path says; None as `name_of`."""
+def target_of(path: str, node: str = "", above: Target | None = None) -> Target | None:
+    """Return the cgroup of this path with all that the path says; None as `name_of`.
+
+    `above`, the one that it is directly in, saves work: most cgroups of a node are containers in a pod.
+    """
+    if above is not None and above.level is Level.POD:
+        part = path.rpartition("/")[2]
+        if part.startswith(_MONITORS):
+            return None
+        return Target(Level.CONTAINER, path, node, above.pod_uid, _container(part)[0] or part)
     name = name_of(path)
     if name is None:
         return None

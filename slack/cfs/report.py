@@ -6,11 +6,12 @@ Figures are rounded for people; `digest` rounds further, so that a report is wri
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from slack.cfs.advise import Advice
+from slack.cfs.advise import Advice, Facts, advise
 from slack.cfs.crd import REPORT_KIND
 from slack.cfs.finding import Finding, Severity, lost_cores_total
 from slack.cfs.kernel import KernelVerdict
@@ -26,14 +27,19 @@ MAX_BYTES = 240 << 10
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Told:
     """A finding of a pod or container, with whose it is and what to do."""
 
     finding: Finding
     """Its target has names."""
     pod: PodFacts
-    advice: tuple[Advice, ...] = ()
+    facts: Facts
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """What to do; made when it is asked for, as its patches cost more than the judgement."""
+        return advise(self.finding, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,8 @@ def _object(namespace: Namespace, policy: AuditPolicy, measured_at: str) -> Json
 def _summary(namespace: Namespace) -> Json:
     bad = [one for one in namespace.told if one.finding.severity >= Severity.WARN]
     levels = Counter(str(one.finding.window.target.level) for one in bad)
+    # An empty map that is applied over one with keys becomes null (seen on 1.36), which the schema refuses.
+    maps = {"levels": dict(sorted(levels.items())), "troubles": dict(sorted(namespace.troubles.items()))}
     return {
         "pods": namespace.pods,
         "containers": namespace.containers,
@@ -177,12 +185,10 @@ def _summary(namespace: Namespace) -> Json:
         "high": namespace.count(Severity.HIGH),
         "warn": namespace.count(Severity.WARN),
         "info": namespace.count(Severity.INFO),
-        "levels": dict(sorted(levels.items())),
         "lostCores": cores_text(lost_cores_total(one.finding for one in namespace.told)),
         "worst": _worst(bad[0]) if bad else "",
         "nodes": {"reporting": namespace.nodes_reporting, "silent": namespace.nodes_silent},
-        "troubles": dict(sorted(namespace.troubles.items())),
-    }
+    } | {name: counts for name, counts in maps.items() if counts}
 
 
 def _worst(told: Told) -> str:
@@ -204,7 +210,7 @@ def digest(found: Mapping[str, Any]) -> object:
         owner,
         found["window"],
         counts,
-        tuple(sorted(summary["troubles"])),
+        tuple(sorted(summary.get("troubles", ()))),
         summary["nodes"]["silent"],
         tuple((one["release"], one["verdict"], one["nodes"]) for one in found["kernels"]),
         tuple(sorted(_coarse(found["findings"]))),

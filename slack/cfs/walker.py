@@ -12,13 +12,15 @@ listing of link counts cannot show, are read every `relist_seconds`.
 """
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from slack.cfs.census import Census
+from slack.cfs.cgroup import Cgroup
 from slack.cfs.cpustat import Malformed
-from slack.cfs.descriptors import Descriptors
+from slack.cfs.descriptors import USUAL_BYTES, Descriptors, Read
 from slack.cfs.facts import read_facts
 from slack.cfs.mounts import BadMounts, CpuMounts, find_mounts
 from slack.cfs.sample import NodeFacts, Sample, Sampled, Target
@@ -52,6 +54,8 @@ class CgroupWalker:
         self._census = Census(self._mounts, self._descriptors, self._clock)
         self._facts = NodeFacts(None)
         self._listed_at: float | None = None
+        self._kept_list: list[tuple[Cgroup, int, int]] = []
+        self._kept_version: tuple[int, int] | None = None
 
     def sample(self) -> Sampled:
         """Read the counters of everything once."""
@@ -104,12 +108,11 @@ class CgroupWalker:
         First all system calls, then all work on what they gave: in turns both take twice as long, as each entry of the
         kernel makes the processor forget the branches of what runs here.
         """
-        samples, gone, clock = list[Sample](), list[str](), self._clock
-        for cgroup in self._census.cgroups.values():
-            cgroup.fetch(clock())
-        for path, cgroup in self._census.cgroups.items():
+        samples, gone = list[Sample](), list[str]()
+        fetched = zip(self._census.cgroups.items(), *self._fetch(), strict=True)
+        for (path, cgroup), at_seconds, read, used in fetched:
             try:
-                found = cgroup.sample(clock(), troubles)
+                found = cgroup.sample(at_seconds, read, used, troubles)
             except (OSError, Malformed) as error:
                 troubles.tell(path, cgroup.stat_path, error)
                 if is_gone(error):
@@ -122,6 +125,40 @@ class CgroupWalker:
             self._listed_at = None  # another may have its name already
         return samples
 
+    def _fetch(self) -> tuple[list[float], list[Read], list[Read | None]]:
+        """Read all counters: when, cpu.stat and cpuacct.usage of each cgroup. Nothing that can wait is done between."""
+        times, stats, usages = list[float](), list[Read](), list[Read | None]()
+        clock, pread, size = self._clock, os.pread, USUAL_BYTES
+        read: Read
+        used: Read | None
+        for cgroup, stat, usage in self._kept():
+            now = clock()
+            if stat < 0:
+                now, read, used = cgroup.fetch(now)
+            else:
+                try:
+                    read = pread(stat, size, 0)
+                except OSError as error:
+                    read = error
+                used = None
+                if usage >= 0:
+                    try:
+                        used = pread(usage, size, 0)
+                    except OSError as error:
+                        used = error
+            times.append(now)
+            stats.append(read)
+            usages.append(used)
+        return times, stats, usages
+
+    def _kept(self) -> list[tuple[Cgroup, int, int]]:
+        """Return the cgroups with their kept descriptors, in a list that is made anew only where something changed."""
+        version = self._census.version, self._descriptors.changes
+        if version != self._kept_version:
+            self._kept_list = [(cgroup, *cgroup.kept) for cgroup in self._census.cgroups.values()]
+            self._kept_version = version
+        return self._kept_list
+
     def _relist(self, now: float, troubles: Troubles) -> None:
         self._census.update()
         if self._census.is_empty:
@@ -132,6 +169,7 @@ class CgroupWalker:
             else:
                 self._census.close()
                 self._census = Census(self._mounts, self._descriptors, self._clock)
+                self._kept_version = None
                 self._census.update()
         self._facts = read_facts(self._root, self._mounts.hierarchy)
         self._listed_at = now

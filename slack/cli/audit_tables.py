@@ -15,6 +15,7 @@ from rich.text import Text
 from slack.cfs.finding import Finding, Severity, lost_cores_total
 from slack.cfs.kernel import KernelState
 from slack.cfs.sample import Level
+from slack.cfs.window import LEAST_PERIODS, State
 from slack.cli.audit_look import Look, states
 from slack.cli.audit_words import bugs, clean, cores, counted, milliseconds, percent, span, use_of_limit, verdict, who
 from slack.cli.audit_words import state as state_text
@@ -165,7 +166,18 @@ def _summary(look: Look, asked: Sequence[Finding], shown: Sequence[Finding]) -> 
     if hidden > 0:
         yield Text(f"{counted(hidden, 'finding')} more (--limit)", style="dim")
     if not any(one.severity >= Severity.WARN for one in asked):
-        yield Text("Nothing is throttled enough to matter.", style="green")
+        yield _nothing(asked)
+
+
+def _nothing(asked: Sequence[Finding]) -> Text:
+    """Say that nothing was found, or that nothing could be."""
+    short = [one for one in asked if one.window.state is State.TOO_FEW]
+    if short and not any(one.window.state is State.MEASURED for one in asked):
+        return Text(
+            f"No cgroup with a limit had {LEAST_PERIODS} periods, so there is no verdict: take a longer --interval.",
+            style="yellow",
+        )
+    return Text("Nothing is throttled enough to matter.", style="green")
 
 
 def _kernels(look: Look) -> Iterator[Text]:

@@ -14,12 +14,14 @@ class Subject(StrEnum):
     FLAGS = "flags"
     METRICS = "metrics"
     EVENTS = "events"
+    CPUAUDITPOLICY = "cpuauditpolicy"
+    CPUAUDITREPORT = "cpuauditreport"
 
 
 def reference(
     subject: Annotated[Subject, typer.Argument(help="What to print the reference of.")] = Subject.SCENARIO,
 ) -> None:
-    """Print a reference as Markdown: of scenarios, of SlackPolicy, of flags, of metrics, or of Events and conditions.
+    """Print a reference as Markdown: of a kind, of scenarios, of flags, of metrics, or of Events and conditions.
 
     [bold]Examples[/bold]
 
@@ -53,6 +55,14 @@ def written(subject: Subject) -> str:
             from slack.cli.reference_events import page as events
 
             return events()
+        case Subject.CPUAUDITPOLICY:
+            from slack.cli.reference_audit import policy_page
+
+            return policy_page()
+        case Subject.CPUAUDITREPORT:
+            from slack.cli.reference_audit import report_page
+
+            return report_page()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,14 @@ pod are in the pod's. Equal Events within ten minutes are one whose count grows;
 one a minute after that. An Event is of type `Warning` when the condition says that something is wrong, else `Normal`.
 
 Good when `True` are `Ready`, `SlackSatisfied`, `Covered` and `Feasible`; all other conditions are good when `False`.
+
+A CpuAuditPolicy of the [auditor](../cpu-audit.md) has conditions of its own, in the same tables; no Event tells of
+them. Its Events are about pods: `CPUThrottlingHigh` at most once a pod an hour, and one for each change of a limit.
+
+```
+kubectl describe cpuauditpolicy default
+kubectl get events -A --field-selector reason=CPUThrottlingHigh
+```
 """
 _LEVELS = {
     Level.TROUBLE: "What is wrong",
@@ -41,4 +49,6 @@ def page() -> str:
 
 def _row(one: Reason) -> tuple[str, ...]:
     where = ", ".join(f"`{condition}`" for condition in one.on) or f"none; an Event on the {one.about}"
+    if one.on and one.about == "CpuAuditPolicy":
+        where += " of a CpuAuditPolicy"
     return f"`{one.name}`", where, one.meaning, one.advice

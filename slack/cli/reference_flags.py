@@ -1,12 +1,16 @@
-"""The reference of commands and flags, from the command line itself, and of the operator's settings."""
+"""The reference of commands and flags, from the command line itself, and of the settings of processes."""
 
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from enum import Enum
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from slack.cli.reference_text import head, table
+
+if TYPE_CHECKING:
+    from slack.process.audit_settings import AgentSettings, ControllerSettings
 
 _TEXT = """
 Every command and its flags, as `--help` has them. The program is installed as `resource-slack` and as `kubectl-slack`,
@@ -31,13 +35,18 @@ def page() -> str:
     from slack.cli.commands import app
 
     sections = list(_sections("resource-slack", typer.main.get_command(app)))
+    sections.append((_OWN, f"{_SETTINGS.strip()}\n\n{_settings()}"))
+    sections += _audit_settings()
     contents = "".join(f"- [{title}](#{_anchor(title)})\n" for title, _ in sections)
-    parts = [head("Commands and flags", "slack/cli", _TEXT), "\n", contents, f"- [{_OWN}](#{_anchor(_OWN)})\n"]
-    parts += [f"\n## {title}\n\n{text}" for title, text in sections]
-    return "".join(parts) + f"\n## {_OWN}\n\n{_SETTINGS.strip()}\n\n{_settings()}"
+    parts = [head("Commands and flags", "slack/cli", _TEXT), "\n", contents]
+    return "".join([*parts, *(f"\n## {title}\n\n{text}" for title, text in sections)])
 
 
 _OWN = "Settings of the operator"
+_AUDIT = """
+As the operator's: a flag, an environment variable and a key of the YAML file that `--config` (or
+`RESOURCE_SLACK_AUDIT_CONFIG`) names, in this order.
+"""
 
 
 def _anchor(title: str) -> str:
@@ -138,10 +147,29 @@ def _settings() -> str:
     return table(("flag", "variable", "key", "default", "meaning"), rows)
 
 
+def _audit_settings() -> Iterator[tuple[str, str]]:
+    """Yield (title, text) of the auditor's two processes."""
+    from slack.process.audit_settings import AgentSettings, ControllerSettings
+
+    for title, kind in (("audit agent", AgentSettings), ("audit controller", ControllerSettings)):
+        yield f"Settings of the {title}", f"{_AUDIT.strip()}\n\n{_setting_table(kind)}"
+
+
+def _setting_table(kind: "type[AgentSettings] | type[ControllerSettings]") -> str:
+    from slack.process.audit_settings import ENVIRONMENT_PREFIX, flag
+
+    rows = []
+    for one in fields(kind):
+        default = f"`{one.default:g}s`" if isinstance(one.default, float) else _value(one.default)
+        row = (flag(one.name), f"{ENVIRONMENT_PREFIX}{one.name.upper()}", flag(one.name)[2:])
+        rows.append((*(f"`{name}`" for name in row), default, one.metadata["meaning"]))
+    return table(("flag", "variable", "key", "default", "meaning"), rows)
+
+
 def _value(value: Any) -> str:
     from datetime import timedelta
 
-    if value is None:
+    if value in (None, ""):
         return ""
     if isinstance(value, timedelta):
         return f"`{int(value.total_seconds())}s`"

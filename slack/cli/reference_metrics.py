@@ -1,20 +1,44 @@
-"""The reference of the operator's metrics, from the list that makes them."""
+"""The reference of all processes' metrics, from the lists that make them."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from slack.cli.reference_text import head, table
 
+if TYPE_CHECKING:
+    from slack_operator.families import Family
+
 _TEXT = """
-The operator serves them at `/metrics` of `--listen` (see [flags](flags.md)), beside those of its process (`process_*`).
-Alerts and a dashboard that use them come with the chart; `resource-slack monitoring` prints both.
+Each process serves its own at `/metrics` of `--listen` (see [flags](flags.md)), beside those of its process
+(`process_*`). Alerts and a dashboard that use them come with the chart; `resource-slack monitoring` prints both.
+"""
+_AGENT = """
+Of the [auditor](../cpu-audit.md)'s agent on each node. Series of a cgroup are there while it has a quota and ran in at
+least 100 enforcement periods of the window. Their labels namespace, pod and container are those of the audited pod:
+scrape with `honorLabels: true`, as the chart's PodMonitor does.
 """
 
 
 def page() -> str:
     """Return the whole page."""
+    from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+    from slack_operator.families import BUILD_INFO
     from slack_operator.metrics import described
 
+    origin = "operator/slack_operator/families.py and operator/slack_operator/audit/families.py"
+    parts = [head("Metrics", origin, _TEXT)]
+    for title, text, families in (
+        ("Operator", "", described()),
+        ("Audit agent", _AGENT, (*AGENT_FAMILIES, BUILD_INFO)),
+        ("Audit controller", "", CONTROLLER_FAMILIES),
+    ):
+        parts.append(f"\n## {title}\n\n" + (f"{text.strip()}\n\n" if text else "") + _rows(families))
+    return "".join(parts)
+
+
+def _rows(families: "Iterable[Family]") -> str:
     rows = [
         (f"`{one.name}`", one.type, ", ".join(f"`{label}`" for label in one.labels), one.unit, one.help)
-        for one in sorted(described(), key=lambda one: one.name)
+        for one in sorted(families, key=lambda one: one.name)
     ]
-    columns = ("metric", "type", "labels", "unit", "meaning")
-    return head("Metrics", "operator/slack_operator/families.py", _TEXT) + "\n" + table(columns, rows)
+    return table(("metric", "type", "labels", "unit", "meaning"), rows)

@@ -4,6 +4,7 @@ Alerts leave out what another alert says already. Thresholds are far from what a
 pushed out once in a burst, or a node that takes five minutes, wakes nobody.
 """
 
+from slack.monitoring import audit
 from slack.monitoring.expressions import (
     BY_POLICY,
     SOURCE,
@@ -192,4 +193,5 @@ GROUPS = (
     Group("resource-slack.recording", _recordings()),
     Group("resource-slack.operator", _OPERATOR),
     Group("resource-slack.policies", _POLICIES),
+    Group("resource-slack.cpu-limits", audit.ALERTS),
 )

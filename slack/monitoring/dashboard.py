@@ -1,10 +1,13 @@
 """The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
 
+The last row is the auditor's (`slack.monitoring.audit`).
+
 Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
 """
 
 from typing import Any
 
+from slack.monitoring import audit
 from slack.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
 from slack.monitoring.panels import DATASOURCE, Kind, Panel, Query, Row, laid_out
 
@@ -375,10 +378,10 @@ def dashboard() -> dict[str, Any]:
         "templating": {
             "list": [
                 source,
-                _variable("job", "Job", "label_values(slack_build_info, job)"),
+                _variable("job", "Job", "label_values(slack_plan_interval_seconds, job)"),  # not the auditor's
                 _variable("policy", "Policy", 'label_values(slack_bound_placeholders{job=~"$job"}, policy)'),
             ]
         },
         "annotations": {"list": []},
-        "panels": laid_out([_overview(), _starts(), _slack(), _conditions(), _operator()]),
+        "panels": laid_out([_overview(), _starts(), _slack(), _conditions(), _operator(), audit.row()]),
     }

@@ -1,6 +1,6 @@
 """Samples and windows for tests, in the units in which people speak of quotas."""
 
-from dataclasses import replace
+from msgspec.structs import replace as changed
 
 from slack.cfs.finding import Finding, judge
 from slack.cfs.pods import ContainerFacts, Pod, PodFacts, decode_pods, facts_of_pod
@@ -48,7 +48,7 @@ def sampled(*samples: Sample, cpus: int | None = 2, release: str = "", node: str
 
 def zero(of: Sample) -> Sample:
     """What the sample was at second 0, with nothing counted yet."""
-    return replace(
+    return changed(
         of,
         at_seconds=0.0,
         periods=0,

@@ -259,7 +259,7 @@ def test_exclusive_cpus_need_no_quota() -> None:
 
 def test_under_a_pods_own_limit_the_pods_limit_is_named() -> None:
     advice = advise(under_the_pod(), facts(pod_facts(limit=None, pod_limit=500)))
-    assert ids(advice) == ["match-threads", "shorter-period", "pod-limit"]
+    assert ids(advice) == ["match-threads", "pod-limit"]
     last = advice[-1]
     assert "spec.resources.limits.cpu, now 500m" in last.title
     assert last.patch is not None

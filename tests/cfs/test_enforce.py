@@ -8,20 +8,17 @@ from msgspec.structs import replace as changed
 
 from slack.cfs.enforce import (
     Action,
-    Candidate,
     Decision,
-    Former,
     Ledger,
-    Standing,
     What,
     decide,
-    read_former,
-    write_former,
 )
 from slack.cfs.finding import Finding, Mark, Severity, judge
+from slack.cfs.hindrance import Candidate
 from slack.cfs.pods import ContainerFacts, PodFacts
 from slack.cfs.policy import AuditPolicySpec
 from slack.cfs.sample import Level, NodeFacts, Sampled, Target
+from slack.cfs.standing import Former, Standing, read_former, write_former
 from slack.cfs.window import compare
 from tests.cfs.build import sample, zero
 
@@ -159,6 +156,43 @@ def test_raises_of_one_turn_and_those_in_force_share_the_namespace_s_bound() -> 
     somebody_elses = standing(now_millis=2000)
     decision = run(candidate("a"), policy=policy, standing=(somebody_elses,))
     assert [one.to_millis for one in decision.actions] == [1000]
+
+
+def test_raises_of_pods_that_are_gone_count_for_their_hour() -> None:
+    policy = spec(resize={"maxPerHour": 2})
+    ledger = Ledger(shown={candidate().key: NOW - AFTER}, raises={"shop": [NOW - 60, NOW - 50]})
+    assert reasons(decide(policy, [candidate()], (), ledger, NOW)) == ["maxPerHour is used up"]
+    ledger.keep({candidate().key}, NOW + 3600)
+    assert ledger.raises == {}
+
+
+def test_a_raise_that_a_wrong_clock_dated_ahead_does_not_count_for_ever() -> None:
+    policy = spec(resize={"maxPerHour": 1})
+    assert run(candidate(), policy=policy, standing=(standing(ago=-86_400),)).actions
+
+
+def test_who_loses_less_than_five_percent_keeps_its_limit_whatever_is_called_high() -> None:
+    little = replace(finding(), lost_ratio=0.049)
+    assert reasons(run(candidate(finding=little))) == ["loses less than 5% of its time"]
+    assert run(candidate(finding=replace(little, lost_ratio=0.05))).actions
+    warned = replace(finding(), severity=Severity.WARN)
+    assert run(candidate(finding=warned)) == Decision((), (), frozenset())
+
+
+def test_containers_of_one_pod_are_raised_each_for_itself_within_the_same_bound() -> None:
+    policy = spec(resize={"maxAddedPerNamespace": "800m"})
+    api, proxy = container(), container("proxy")
+    both = pod(containers=(api, proxy), container_ids=("c" * 64, "d" * 64))
+    decision = run(candidate(pod=both), candidate(pod=both, container=proxy), policy=policy)
+    assert [(one.container.name, one.to_millis) for one in decision.actions] == [("api", 1000), ("proxy", 800)]
+
+
+def test_a_second_raise_that_did_not_come_about_leaves_the_first_standing() -> None:
+    one = container(limit=1000)
+    half = Standing(pod("old", one), one, Former("500m", "2", NOW, before="1"))
+    assert (half.ours, half.undone, half.added_millis) == (True, False, 500)
+    (back,) = decide(spec("Revert"), (), (half,), Ledger(), NOW).actions
+    assert (back.what, back.from_millis, back.to_millis) == (What.REVERT, 1000, 500)
 
 
 def test_so_many_an_hour_and_a_container_once_an_hour() -> None:

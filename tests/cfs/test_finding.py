@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from slack.cfs.finding import Finding, Mark, Severity, Thresholds, judge, lost_cores_total
 from slack.cfs.sample import Level, NodeFacts, Sample, Sampled, Target
@@ -197,28 +198,28 @@ def test_a_child_of_zeros_is_found_and_its_pod_is_blamed(local: bool) -> None:
 
 def test_a_childs_cpu_time_need_not_be_known_where_the_time_it_stood_still_is() -> None:
     """A cgroup of the cpu hierarchy that has none in cpuacct's."""
-    blind = judged(replace(PARENT, usage_ns=None), replace(child(), usage_ns=None))[API.path]
+    blind = judged(changed(PARENT, usage_ns=None), changed(child(), usage_ns=None))[API.path]
     assert blind.lost_ratio == pytest.approx(0.73, abs=0.001)
     assert blind.stop_seconds == pytest.approx(0.073, abs=0.0005)
 
 
 def test_a_pod_with_too_few_periods_says_nothing_of_its_containers_yet() -> None:
-    short = [replace(PARENT, at_seconds=2.0, periods=20, throttled=20), replace(child(), at_seconds=2.0)]
+    short = [changed(PARENT, at_seconds=2.0, periods=20, throttled=20), changed(child(), at_seconds=2.0)]
     findings = {one.window.target.path: one for one in judge(windows_of(*short, least_periods=100), {"": NodeFacts(2)})}
     assert findings[POD_PATH].window.state is State.TOO_FEW
     assert (findings[API.path].severity, findings[API.path].lost_ratio) == (Severity.NONE, None)
 
 
 def test_time_lost_to_a_level_that_is_not_seen_needs_a_window_of_a_hundred_periods() -> None:
-    assert judged(replace(child(), at_seconds=2.0))[API.path].severity is Severity.NONE
-    stood = judged(replace(child(), at_seconds=10.0))[API.path]
+    assert judged(changed(child(), at_seconds=2.0))[API.path].severity is Severity.NONE
+    stood = judged(changed(child(), at_seconds=10.0))[API.path]
     assert (stood.severity, stood.blamed) == (Severity.HIGH, None)
     assert Mark.INHERITED in stood.marks
 
 
 def test_a_childs_own_limit_that_never_stops_it_does_not_hide_the_pods() -> None:
     """Pod-level resources: a container without a limit gets the pod's, and its counters say 0 throttled of 81."""
-    own = replace(child(local=False), quota_us=50_000, periods=81, throttled=0, throttled_ns=0)
+    own = changed(child(local=False), quota_us=50_000, periods=81, throttled=0, throttled_ns=0)
     found = judged(PARENT, own)[API.path]
     assert (found.throttled_ratio, found.blamed, found.severity) == (0.0, POD, Severity.HIGH)
     assert found.lost_ratio == pytest.approx(0.73, abs=0.001)
@@ -235,12 +236,25 @@ def test_time_lost_to_a_pods_quota_is_counted_once(local: bool) -> None:
 @pytest.mark.parametrize("local", [True, False], ids=["with cpu.stat.local", "without"])
 def test_a_pod_that_stops_with_its_only_container_is_the_same_time(local: bool) -> None:
     """The kubelet gives a pod the sum of its containers' limits: both run out at the same moment, and both count."""
-    twin = replace(PARENT, target=API, inherited_ns=round(STOOD_MS * 1e6) if local else None)
+    twin = changed(PARENT, target=API, inherited_ns=round(STOOD_MS * 1e6) if local else None)
     findings = judged(PARENT, twin)
     assert findings[API.path].lost_ratio == pytest.approx(0.73, abs=0.001)
     assert findings[API.path].blamed == API
     assert lost_cores_total(findings.values()) == pytest.approx(STOOD_MS / 8100)
     assert next(iter(findings)) == API.path
+
+
+def test_what_its_own_quota_and_its_pods_took_is_lost_by_all_of_its_busy_cpus() -> None:
+    """A kubelet's pod of one container of 200m with four busy loops on two CPUs: one stops now, now the other."""
+    pod = sample(
+        POD, 20.85, quota_ms=20, periods=209, throttled=209, throttled_ms=11_000, usage_ms=4170, inherited_ms=11_000
+    )
+    own = changed(pod, target=API, throttled=115, throttled_ns=16_380_000_000, inherited_ns=30_440_000_000)
+    found = judged(pod, own)[API.path]
+    assert found.busy_cpus == pytest.approx(1.66, abs=0.02)
+    assert found.lost_ratio == pytest.approx(0.88, abs=0.01)
+    assert found.stop_seconds == pytest.approx(0.088, abs=0.001)
+    assert found.blamed == API
 
 
 def test_a_neighbour_that_does_nothing_is_not_harmed() -> None:
@@ -249,29 +263,29 @@ def test_a_neighbour_that_does_nothing_is_not_harmed() -> None:
 
 
 def test_its_own_quota_is_blamed_where_that_took_more() -> None:
-    own = replace(
+    own = changed(
         the_sample(RUNS["scenario 2 scaled to two CPUs"]), at_seconds=8.1, inherited_ns=round((154.2 * 80 + 300) * 1e6)
     )
-    trivial = replace(PARENT, throttled=2, throttled_ns=300_000_000)
+    trivial = changed(PARENT, throttled=2, throttled_ns=300_000_000)
     assert judged(trivial, own)[API.path].blamed == API
 
 
 def test_the_nearest_level_that_stops_it_is_blamed() -> None:
     qos = the_sample(RUNS["the parent's 50 ms"], Target(Level.QOS, "/kubepods/burstable"))
-    idle_pod = replace(PARENT, throttled=0, throttled_ns=0)
+    idle_pod = changed(PARENT, throttled=0, throttled_ns=0)
     assert judged(qos, idle_pod, child())[API.path].blamed == qos.target
     assert judged(qos, PARENT, child())[API.path].blamed == POD
 
 
 def test_a_pod_beside_its_containers_is_found_by_its_uid() -> None:
     """A source that makes paths of names, and knows no cpu.stat.local."""
-    pod = replace(PARENT, target=replace(POD, path="shop/api"))
-    container = replace(child(local=False), target=replace(API, path="shop/api/api:c"))
+    pod = changed(PARENT, target=replace(POD, path="shop/api"))
+    container = changed(child(local=False), target=replace(API, path="shop/api/api:c"))
     assert judged(pod, container)["shop/api/api:c"].blamed == pod.target
 
 
 def test_another_nodes_pod_of_the_same_path_is_not_blamed() -> None:
-    there = replace(PARENT, target=replace(POD, node="b"))
+    there = changed(PARENT, target=replace(POD, node="b"))
     assert judged(there, child(local=False))[API.path].severity is Severity.NONE
 
 

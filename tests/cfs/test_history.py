@@ -1,10 +1,9 @@
 """What an agent remembers: windows as long as their names, in a bounded number of bytes, through all that happens."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from slack.cfs.history import FORGET_SECONDS, MARKS, WINDOWS, History
 from slack.cfs.sample import Level, NodeFacts, Sample, Sampled, Target
@@ -27,7 +26,7 @@ def at(seconds: float, target: Target = API, **others: int | None) -> Sample:
         throttled_ns=int(seconds * 300_000_000),
         usage_ns=int(seconds * 200_000_000),
     )
-    return replace(sample, **others)  # type: ignore[arg-type]  # mypy knows no types of replace's arguments
+    return changed(sample, **others)
 
 
 def sampled(*samples: Sample) -> Sampled:
@@ -77,7 +76,7 @@ def test_a_reset_is_told_once_and_later_windows_begin_after_it() -> None:
     history.add(sampled(at(300, periods=5, throttled=1, throttled_ns=1, usage_ns=1)))
     assert {only(history, name).state for name in WINDOWS} == {State.RESET}
     for moment in range(10, 130, 10):
-        history.add(sampled(replace(at(moment), at_seconds=300.0 + moment)))
+        history.add(sampled(changed(at(moment), at_seconds=300.0 + moment)))
     window = only(history, "5m")
     assert window.state is State.MEASURED
     assert window.seconds == 120.0

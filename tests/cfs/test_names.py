@@ -126,3 +126,14 @@ def test_no_path_is_too_odd_for_a_level(parts: list[str]) -> None:
     if name is not None and name.level is Level.CONTAINER:
         assert name.pod_uid
         assert name.container_id
+
+
+@pytest.mark.parametrize(
+    "pod", [f"/kubepods/pod{UID}", f"/a.slice/kubepods.slice/kubepods-besteffort-pod{SLICED}.slice", f"/kubepods/{UID}"]
+)
+@pytest.mark.parametrize(
+    "name",
+    [ID, f"crio-{ID}.scope", f"crio-conmon-{ID}.scope", "init", f"kubepods-pod{SLICED}.slice:cri-containerd:{ID}"],
+)
+def test_a_cgroup_is_the_same_target_whether_or_not_the_one_above_is_given(pod: str, name: str) -> None:
+    assert target_of(f"{pod}/{name}", above=target_of(pod)) == target_of(f"{pod}/{name}")

@@ -1,4 +1,4 @@
-"""What a real kubelet 1.36 with containerd made: its cgroups twice, 15 s apart, its cAdvisor's answer twice, its pods.
+"""What a real kubelet 1.36 with containerd made: its cgroups and its cAdvisor's answer, twice, a minute apart.
 
 On two CPUs with kernel 6.18, cgroup v1, the cgroupfs driver and a `cgroupRoot` (/node). Busy loops ran without end in
 all but the idle pod: api (one container, four loops, 200m), shared (two containers of two loops without limits of

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from slack.cfs.advise import Facts, advise
+from slack.cfs.advise import Facts
 from slack.cfs.finding import Severity
 from slack.cfs.kernel import kernel_verdict
 from slack.cfs.policy import AuditPolicy, AuditPolicySpec
@@ -20,7 +20,7 @@ AT = "2026-11-21T10:00:00Z"
 
 def told(name: str = "api-1", **how: Any) -> Told:
     found = finding(name, **how)
-    return Told(found, pod(name), advise(found, Facts(pod=pod(name), container=container())))
+    return Told(found, pod(name), Facts(pod=pod(name), container=container()))
 
 
 def shop(*findings: Told, **fields: Any) -> Namespace:
@@ -89,6 +89,11 @@ def test_harmless_findings_are_counted_and_no_worst() -> None:
     harmless = replace(told(), finding=replace(finding(), severity=Severity.INFO))
     found = report(shop(harmless), POLICY, AT)
     assert (found["summary"]["info"], found["summary"]["worst"]) == (1, "")
+
+
+def test_there_are_no_empty_maps_which_an_apply_would_make_null() -> None:
+    """The API server makes null of {} where keys were applied before, and its schema refuses null."""
+    assert {"levels", "troubles"}.isdisjoint(report(shop(), POLICY, AT)["summary"])
 
 
 def test_amounts_have_three_digits_and_are_quantities() -> None:

@@ -102,6 +102,16 @@ def test_counters_are_read_anew_each_time(node: Node) -> None:
     assert (found.periods, found.throttled, found.at_seconds) == (9, 2, 101.0)
 
 
+def test_a_file_that_is_longer_than_any_of_todays_kernels_is_read_whole_each_time(node: Node) -> None:
+    walker = node.walker()
+    for periods in (5, 6, 7, 8):
+        more = "".join(f"nr_of_a_later_kernel_{number} {2**63}\n" for number in range(20))
+        node.write(CONTAINER, "cpu.stat", f"{more}nr_periods {periods}\nnr_throttled 0\nthrottled_time 0\n")
+        result = walker.sample()
+        assert by_path(result)[CONTAINER].periods == periods
+        assert not result.troubles
+
+
 def test_a_resize_is_seen_within_one_relisting(node: Node) -> None:
     walker = node.walker()
     walker.sample()

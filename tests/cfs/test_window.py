@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as changed
 
 from slack.cfs.sample import NodeFacts, Sampled, Trouble
 from slack.cfs.window import LEAST_PERIODS, State, Window, compare, window_between
@@ -38,24 +39,24 @@ def test_a_window_is_the_rise_of_all_counters_over_the_samples_own_times() -> No
 
 def test_fewer_than_100_periods_are_no_verdict_but_keep_their_figures() -> None:
     assert LEAST_PERIODS == 100
-    window = one(sampled(BEFORE), sampled(replace(AFTER, periods=599)))
+    window = one(sampled(BEFORE), sampled(changed(AFTER, periods=599)))
     assert (window.state, window.periods, window.throttled) == (State.TOO_FEW, 99, 20)
 
 
 def test_no_limit_is_a_state_of_its_own_with_the_use() -> None:
-    free = replace(BEFORE, quota_us=None), replace(AFTER, quota_us=None)
+    free = changed(BEFORE, quota_us=None), changed(AFTER, quota_us=None)
     window = one(sampled(free[0]), sampled(free[1]))
     assert (window.state, window.usage_ns, window.quota_changed) == (State.NO_LIMIT, 2000 * MS_NS, False)
 
 
 @pytest.mark.parametrize("quota_us", [-1, 0])
 def test_a_quota_that_is_none_to_the_kernel_is_no_limit(quota_us: int) -> None:
-    window = one(sampled(replace(BEFORE, quota_us=None)), sampled(replace(AFTER, quota_us=quota_us)))
+    window = one(sampled(changed(BEFORE, quota_us=None)), sampled(changed(AFTER, quota_us=quota_us)))
     assert (window.state, window.limited, window.quota_changed) == (State.NO_LIMIT, False, False)
 
 
 def test_a_container_without_own_quota_keeps_the_time_it_stood_still_for_its_pod() -> None:
-    free = replace(BEFORE, quota_us=None, inherited_ns=0), replace(AFTER, quota_us=None)
+    free = changed(BEFORE, quota_us=None, inherited_ns=0), changed(AFTER, quota_us=None)
     window = one(sampled(free[0]), sampled(free[1]))
     assert (window.state, window.inherited_ns) == (State.NO_LIMIT, 1600 * MS_NS)
 
@@ -66,31 +67,31 @@ def test_a_container_without_own_quota_keeps_the_time_it_stood_still_for_its_pod
     ids=lambda fell: next(iter(fell)),
 )
 def test_counters_that_fall_have_begun_anew(fell: dict[str, int]) -> None:
-    window = one(sampled(BEFORE), sampled(replace(AFTER, **fell)))  # type: ignore[arg-type]  # all are integers
+    window = one(sampled(BEFORE), sampled(changed(AFTER, **fell)))
     assert (window.state, window.periods, window.throttled_ns, window.usage_ns) == (State.RESET, 0, 0, None)
 
 
 def test_bursts_that_fall_have_begun_anew() -> None:
-    before, after = replace(BEFORE, bursts=4), replace(AFTER, bursts=3)
+    before, after = changed(BEFORE, bursts=4), changed(AFTER, bursts=3)
     assert one(sampled(before), sampled(after)).state is State.RESET
-    assert one(sampled(replace(before, bursts=1)), sampled(after)).bursts == 2
+    assert one(sampled(changed(before, bursts=1)), sampled(after)).bursts == 2
 
 
 def test_throttled_time_may_step_back_a_little() -> None:
-    window = one(sampled(BEFORE), sampled(replace(AFTER, throttled_ns=899_999_000)))
+    window = one(sampled(BEFORE), sampled(changed(AFTER, throttled_ns=899_999_000)))
     assert (window.state, window.throttled_ns) == (State.MEASURED, 0)
 
 
 def test_another_container_under_the_same_name_is_a_reset() -> None:
-    before = replace(BEFORE, target=replace(API, path="shop/api/api", container_id="aa"))
-    after = replace(AFTER, target=replace(API, path="shop/api/api", container_id="bb"))
+    before = changed(BEFORE, target=replace(API, path="shop/api/api", container_id="aa"))
+    after = changed(AFTER, target=replace(API, path="shop/api/api", container_id="bb"))
     assert one(sampled(before), sampled(after)).state is State.RESET
 
 
 def test_a_restarted_container_is_another_cgroup_one_gone_and_one_new() -> None:
-    restarted = replace(AFTER, target=SIDECAR)
+    restarted = changed(AFTER, target=SIDECAR)
     windows = compare(
-        sampled(BEFORE, replace(BEFORE, target=POD)), sampled(replace(AFTER, target=POD), restarted)
+        sampled(BEFORE, changed(BEFORE, target=POD)), sampled(changed(AFTER, target=POD), restarted)
     ).windows
     assert [(window.target, window.state) for window in windows] == [
         (POD, State.MEASURED),
@@ -100,45 +101,45 @@ def test_a_restarted_container_is_another_cgroup_one_gone_and_one_new() -> None:
 
 
 def test_of_two_samples_of_one_cgroup_the_latest_counts() -> None:
-    stale = replace(AFTER, at_seconds=1005.0, periods=510)
+    stale = changed(AFTER, at_seconds=1005.0, periods=510)
     for order in ((stale, AFTER), (AFTER, stale)):
         assert one(sampled(BEFORE), sampled(*order)).periods == 100
 
 
 @pytest.mark.parametrize("at", [1000.0, 1000.0000001, 990.0, float("nan"), float("inf")])
 def test_time_that_does_not_pass_gives_no_figures(at: float) -> None:
-    window = one(sampled(BEFORE), sampled(replace(AFTER, at_seconds=at)))
+    window = one(sampled(BEFORE), sampled(changed(AFTER, at_seconds=at)))
     assert (window.state, window.seconds, window.periods, window.usage_ns) == (State.TOO_FEW, 0.0, 0, None)
-    free = one(sampled(BEFORE), sampled(replace(AFTER, at_seconds=at, quota_us=None)))
+    free = one(sampled(BEFORE), sampled(changed(AFTER, at_seconds=at, quota_us=None)))
     assert free.state is State.NO_LIMIT
 
 
-@pytest.mark.parametrize("changed", [{"quota_us": 100_000}, {"quota_us": None}, {"period_us": 50_000}])
-def test_a_limit_that_was_another_at_the_beginning_is_told(changed: dict[str, int | None]) -> None:
-    window = one(sampled(replace(BEFORE, **changed)), sampled(AFTER))  # type: ignore[arg-type]  # quota and period
+@pytest.mark.parametrize("differing", [{"quota_us": 100_000}, {"quota_us": None}, {"period_us": 50_000}])
+def test_a_limit_that_was_another_at_the_beginning_is_told(differing: dict[str, int | None]) -> None:
+    window = one(sampled(changed(BEFORE, **differing)), sampled(AFTER))
     assert (window.state, window.quota_changed, window.quota_us) == (State.MEASURED, True, 200_000)
 
 
 def test_a_limit_that_was_taken_away_is_no_limit_and_told() -> None:
-    window = one(sampled(BEFORE), sampled(replace(AFTER, quota_us=None)))
+    window = one(sampled(BEFORE), sampled(changed(AFTER, quota_us=None)))
     assert (window.state, window.quota_changed) == (State.NO_LIMIT, True)
 
 
 def test_what_one_sample_does_not_know_stays_unknown() -> None:
-    window = one(sampled(replace(BEFORE, usage_ns=None, inherited_ns=None)), sampled(AFTER))
+    window = one(sampled(changed(BEFORE, usage_ns=None, inherited_ns=None)), sampled(AFTER))
     assert (window.usage_ns, window.inherited_ns, window.bursts) == (None, None, None)
 
 
 def test_each_windows_seconds_are_its_own_samples() -> None:
-    late = replace(AFTER, target=SIDECAR, at_seconds=1025.0)
-    result = compare(sampled(BEFORE, replace(BEFORE, target=SIDECAR)), sampled(AFTER, late))
+    late = changed(AFTER, target=SIDECAR, at_seconds=1025.0)
+    result = compare(sampled(BEFORE, changed(BEFORE, target=SIDECAR)), sampled(AFTER, late))
     assert [window.seconds for window in result.windows] == [10.0, 25.0]
     assert result.seconds == 25.0
     assert compare(sampled(), sampled()).seconds == 0.0
 
 
 def test_nodes_are_kept_apart() -> None:
-    there = replace(BEFORE, target=replace(API, node="b"))
+    there = changed(BEFORE, target=replace(API, node="b"))
     states = [window.state for window in compare(sampled(BEFORE), sampled(there)).windows]
     assert states == [State.APPEARED, State.GONE]
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+PODS = ("operator", "audit.agent", "audit.controller")
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 
 
@@ -52,12 +53,18 @@ def differences(values: Mapping[str, Any], schema: Mapping[str, Any], path: str)
 
 def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
     # Helm's own key; a list's items, which have no default; the two halves of Kubernetes' own types.
-    known = {"global", "operator.resources.claims"}
-    known |= {f"operator.affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")}
+    known = {"global"}
+    for part in PODS:
+        known |= {f"{part}.resources.claims"}
+        known |= {f"{part}.affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")}
     assert set(differences(VALUES, SCHEMA, "")) == known
 
 
-MAY_BE_NULL = {"operator.resources.requests", "operator.resources.limits", "operator.metrics.dashboard.labels"}
+MAY_BE_NULL = {
+    *(f"{part}.resources.{kind}" for part in PODS for kind in ("requests", "limits")),
+    "operator.metrics.dashboard.labels",
+    "audit.agent.tolerations",
+}
 
 
 def unguarded(values: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[str]:

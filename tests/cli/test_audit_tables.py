@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from slack.cfs.finding import Severity
-from slack.cfs.sample import Level, NodeFacts, Target, Trouble
+from slack.cfs.sample import Level, NodeFacts, Sample, Target, Trouble
 from slack.cli.audit_explain import explain
 from slack.cli.audit_look import Look, Wanted, states
 from slack.cli.audit_options import Kind
@@ -53,6 +53,14 @@ def test_what_is_fine_is_counted_and_only_shown_with_all() -> None:
 
 def test_nothing_bad_is_said_in_so_many_words() -> None:
     assert "Nothing is throttled enough to matter." in shown(look(FINE, FREE))
+
+
+def test_no_verdict_yet_is_not_the_same_as_nothing_bad() -> None:
+    idle = container("idle")
+    short = (Sample(idle, 0.0, 40_000, 100_000, 0, 0, 0, 0), Sample(idle, 10.0, 40_000, 100_000, 20, 1, 1000, 0))
+    assert "take a longer --interval" in shown(look(short, FREE))
+    assert "take a longer --interval" not in shown(look(short, FINE))
+    assert "Nothing is throttled enough" not in shown(look(short, FREE))
 
 
 def test_an_empty_machine_and_an_empty_answer_are_told_apart() -> None:

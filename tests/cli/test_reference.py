@@ -1,14 +1,19 @@
 """The generated pages are there, are what the code says, and leave nothing out."""
 
 import re
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
+from slack.cfs.crd import policy_crd, report_crd
 from slack.cli.commands import app
 from slack.cli.reference import Subject, written
 from slack.planner.crd import crd
+from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.reasons import REASONS
 from slack.process.settings import OperatorSettings, flag
 
@@ -46,17 +51,41 @@ def test_every_flag_of_every_command_is_there() -> None:
         assert flag(setting) in page
 
 
-def test_every_field_of_the_crd_is_there() -> None:
-    page = written(Subject.SLACKPOLICY)
-    schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+@pytest.mark.parametrize(("subject", "kind"), [(Subject.SLACKPOLICY, crd), (Subject.CPUAUDITPOLICY, policy_crd)])
+def test_every_field_of_the_crd_is_there(subject: Subject, kind: Callable[[], dict[str, Any]]) -> None:
+    page = written(subject)
+    schema = kind()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     for part in ("spec", "status"):
         for name in schema[part]["properties"]:
             assert f"| `{name}` |" in page.partition(f"\n## {part}\n")[2]
 
 
+def test_every_field_of_a_report_is_there_and_what_is_everywhere_is_not() -> None:
+    page = written(Subject.CPUAUDITREPORT)
+    schema = report_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    told = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert told >= set(schema) - {"apiVersion", "kind", "metadata"}
+    assert told >= set(schema["findings"]["items"]["properties"]) | set(schema["summary"]["properties"])
+    assert told.isdisjoint({"apiVersion", "metadata"})
+
+
+def test_amounts_of_cpu_are_shown_as_one_writes_them() -> None:
+    assert "| `maxLimitPerContainer` | amount of CPU | `4` |" in written(Subject.CPUAUDITPOLICY)
+
+
+def test_every_setting_of_the_auditors_processes_is_there() -> None:
+    page = written(Subject.FLAGS)
+    for title, kind in (("agent", AgentSettings), ("controller", ControllerSettings)):
+        section = page.partition(f"\n## Settings of the audit {title}\n")[2].partition("\n## ")[0]
+        for one in fields(kind):
+            assert f"| `{flag(one.name)}` | `RESOURCE_SLACK_AUDIT_{one.name.upper()}` |" in section
+    assert "| `--write-burst` | `RESOURCE_SLACK_AUDIT_WRITE_BURST` | `write-burst` | `false` |" in page
+
+
 def test_every_metric_and_every_reason_is_there() -> None:
+    from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
     from slack_operator.metrics import described
 
     metrics, events = written(Subject.METRICS), written(Subject.EVENTS)
-    assert all(f"`{one.name}`" in metrics for one in described())
+    assert all(f"`{one.name}`" in metrics for one in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES))
     assert all(f"`{one.name}`" in events for one in REASONS)

@@ -17,13 +17,14 @@ from slack.monitoring.rules import Alert, Recording, Severity, alerts, recording
 from slack.planner.crd import crd
 from slack.planner.outcome import ConditionType
 from slack.process.reasons import REASONS
+from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.metrics import KNOWN_CAUSES, described
 from slack_operator.status import PREEMPTION_STUCK, VIEW_STALE
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
 RUNBOOKS = ROOT / "docs" / "runbooks"
-EXPORTED = {family.name: family for family in described()}
+EXPORTED = {family.name: family for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES)}
 ALERTS = alerts(GROUPS)
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -54,7 +55,7 @@ def test_series_of_a_histogram_belong_to_it() -> None:
 
 
 @pytest.mark.parametrize("rule", [*ALERTS, *recordings(GROUPS)], ids=lambda rule: str(rule.name))
-def test_rules_read_only_what_the_operator_exports(rule: Alert | Recording) -> None:
+def test_rules_read_only_what_operator_and_auditor_export(rule: Alert | Recording) -> None:
     assert {family_of(name) for name in metric_names(rule.expression)} <= EXPORTED.keys()
     for metric, matchers in _SELECTOR.findall(rule.expression):
         keys = {part.partition("=")[0].rstrip("!").strip() for part in matchers.split(",")}
@@ -71,7 +72,8 @@ def test_conditions_that_alerts_name_are_conditions() -> None:
 def test_rule_names_are_unique_and_say_what_they_are() -> None:
     names = [alert.name for alert in ALERTS] + [recording.name for recording in recordings(GROUPS)]
     assert len(names) == len(set(names))
-    assert all(rule.name.startswith("ResourceSlack") for rule in ALERTS)
+    # The placeholders', and those on CPU limits, which stand beside alerts of others.
+    assert all(re.match("ResourceSlack|Slack(Pod)?Cpu|SlackAudit|SlackKernel", rule.name) for rule in ALERTS)
     # level:metric:operation, and no name that the operator exports
     assert all(re.fullmatch(r"slack:\w+:\w+", rule.name) for rule in recordings(GROUPS))
 

@@ -9,6 +9,7 @@ import pytest
 
 from slack.planner.outcome import ConditionType
 from slack.process.reasons import REASONS, Level, reason
+from slack_operator.audit.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
 from slack_operator.status import GOOD_WHEN_TRUE, PREEMPTION_STUCK, VIEW_STALE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +22,12 @@ SPEAKING = (
     "operator/slack_operator/reporting.py",
     "operator/slack_operator/rescue.py",
     "operator/slack_operator/subjects.py",
+    "operator/slack_operator/audit/enforcing.py",
+    "operator/slack_operator/audit/policy_status.py",
+    "operator/slack_operator/audit/telling.py",
 )
 """The modules that give reasons."""
-NO_REASONS = {"PriorityClass", "SlackPolicy", "ReplicaSet"}
+NO_REASONS = {"PriorityClass", "SlackPolicy", "ReplicaSet", NODES_SILENT, ENFORCEMENT_BLOCKED}
 """Other words of that form in them."""
 
 
@@ -58,6 +62,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(one: object) ->
     assert found.meaning.endswith(".")
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {VIEW_STALE, PREEMPTION_STUCK}
+    types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}
     for condition in found.on:
         kind, _, status = condition.partition("=")
         assert kind in types

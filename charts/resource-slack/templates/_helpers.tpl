@@ -93,3 +93,25 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{/* Name of all that is the auditor's; its agents and its controller are told apart by a word more. */}}
+{{- define "resource-slack.audit" -}}
+{{ include "resource-slack.fullname" . }}-audit
+{{- end -}}
+
+{{/* Name of the Secret with the controller's certificate: the user's, or the one that the chart makes. */}}
+{{- define "resource-slack.auditTls" -}}
+{{ default (printf "%s-tls" (include "resource-slack.audit" .)) .Values.audit.tls.secretName }}
+{{- end -}}
+
+{{/* Labels of one of the auditor's pods. Call with (dict "root" $ "component" "audit-agent" "values" "agent"). */}}
+{{- define "resource-slack.auditPodLabels" -}}
+{{- $own := dict "root" .root "component" .component -}}
+{{- $more := (index .root.Values.audit .values).podLabels -}}
+{{- range $label, $_ := include "resource-slack.ownLabels" $own | fromYaml -}}
+{{- if hasKey (default dict $more) $label -}}
+{{- fail (printf "audit.%s.podLabels: %s is the chart's own; leave it out" $.values $label) -}}
+{{- end -}}
+{{- end -}}
+{{- include "resource-slack.labels" (merge (dict "more" $more) $own) -}}
+{{- end -}}
