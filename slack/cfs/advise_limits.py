@@ -17,9 +17,10 @@ def raise_limit(case: Case) -> Advice | None:
     if case.above or case.marks & {Mark.BURSTY, Mark.BELOW_LIMIT} or not finding.limit_cores:
         return None
     target = _target(case, finding.limit_cores, need_of(finding), case.facts.p99_cores)
-    at_limit = (
-        "uses all that it may" if Mark.AT_LIMIT in case.marks else "is stopped although its limit is not all used"
-    )
+    at_limit = "uses all that it may"
+    if Mark.AT_LIMIT not in case.marks:
+        unknown = finding.use_cores is None
+        at_limit = "is stopped by its limit" if unknown else "is stopped although its limit is not all used"
     return _raising(case, AdviceId.RAISE_LIMIT, f"it {at_limit} and waits for more", target.cpu_millis, target.why)
 
 

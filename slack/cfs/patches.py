@@ -6,6 +6,7 @@ because a request that was left out follows the limit.
 """
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +25,8 @@ _API_VERSIONS = {
     "ReplicaSet": "apps/v1",
     "ReplicationController": "v1",
 }
+_LIKE_A_DEPLOYMENTS = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{6,10}$")
+"""A name and the template's hash in the letters that it is written with (apimachinery's SafeEncodeString)."""
 _KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 
@@ -191,6 +194,12 @@ def no_template(pod: PodFacts) -> str:
         return f"the template of Job {pod.namespace}/{pod.owner_name} cannot be changed: change what creates the Job"
     if pod.owner_kind not in _API_VERSIONS:
         return f"owner {pod.owner_kind} {pod.namespace}/{pod.owner_name} is of a kind whose template is not known here"
+    if pod.owner_kind == "ReplicaSet" and _LIKE_A_DEPLOYMENTS.search(pod.owner_name):
+        # its pods have no label pod-template-hash to tell which Deployment
+        return (
+            f"ReplicaSet {pod.namespace}/{pod.owner_name} is named like a Deployment's, which would undo a change of "
+            "it: change the Deployment"
+        )
     return ""
 
 

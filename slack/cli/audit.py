@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from slack.cfs.sample import Level
 from slack.cli.audit_options import (
     Cluster,
     FailOn,
     HistoryWindow,
     Interval,
     KubeletPods,
+    LevelName,
     Names,
     Nodes,
     Output,
@@ -57,6 +57,7 @@ class KernelFailOn(StrEnum):
     AFFECTED = "affected"
 
 
+_WATCH = "Again after each interval, until Ctrl-C; of the last minute, or of one interval if that is longer."
 _Namespace = Annotated[
     str | None,
     typer.Option(
@@ -86,7 +87,7 @@ def audit(
     ctx: typer.Context,
     root: Root = None,
     interval: Interval = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again after each interval, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help=_WATCH)] = False,
     output: Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")] = Output.TABLE,
     cluster: Cluster = False,
     prometheus: Prometheus = None,
@@ -96,7 +97,7 @@ def audit(
         str | None,
         typer.Option("--pod", help="Only this pod: its name or how its uid begins.", metavar="NAME|UID"),
     ] = None,
-    level: Annotated[Level | None, typer.Option("--level", help="Only this level.", metavar="LEVEL")] = None,
+    level: Annotated[LevelName | None, typer.Option("--level", help="Only this level.", metavar="LEVEL")] = None,
     node: Nodes = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Every cgroup: fine ones, those without a limit or with too few periods too.")
@@ -122,7 +123,8 @@ def audit(
     (--prometheus). Two numbers for each: in how many of its periods it was THROTTLED, and the TIME LOST by that. The
     worst comes first. Only reads; needs no cluster: without one, uids stand for names.
 
-    Exit code 0: told; 3: something is as bad as --fail-on says; 2: bad input, or nothing to read.
+    Exit code 0: told; 3: something is as bad as --fail-on says; 2: bad input, nothing to read, or nothing fits -n,
+    --pod, --level and --node.
 
     [bold]Examples[/bold]
 
@@ -151,13 +153,14 @@ def audit(
     )
     if patches is not None and watch:
         raise UserError("--patches: are written once; leave --watch out")
+    from slack.cfs.sample import Level
     from slack.cli.audit_look import Wanted
     from slack.cli.audit_running import run
 
     wanted = Wanted(
         namespace=namespace or "",
         pod=pod or "",
-        level=level,
+        level=None if level is None else Level(level),
         nodes=source.nodes,
         everything=everything,
         rows=limit,

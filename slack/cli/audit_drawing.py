@@ -3,6 +3,7 @@
 Nothing is decided here; the figures come from `slack.cfs.shape` and the findings.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from math import floor
@@ -10,12 +11,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from slack.cfs.finding import Finding, Severity
+from slack.cfs.finding import Finding, Mark, Severity
 from slack.cfs.shape import Shape
 from slack.cli.audit_explain import Explained, source_name
+from slack.cli.audit_options import Kind
+from slack.cli.audit_output import lines_of
 from slack.cli.audit_words import clean, cores, counted, milliseconds, percent, short_marks, span, state, verdict, who
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from slack.cfs.advise import Advice
 
 RUNS, STOPS = "█", "░"
@@ -23,6 +28,9 @@ _MOST_CPUS = 12
 _PERIOD_COLUMNS = 40
 _NARROW = 70
 _PIPE_WIDTH = 160
+_LEAST_PROSE = 20
+"""Columns; in fewer nothing can be read anyway."""
+_LABEL = re.compile(r" *(?:\d+\. |(?:quota|burst credit|threads|busy CPUs) +)?")
 _STYLES = {Severity.HIGH: "bold red", Severity.WARN: "yellow", Severity.INFO: "", Severity.NONE: "green"}
 
 
@@ -31,12 +39,36 @@ def print_explained(explained: Explained, *, program: str) -> None:
     from slack.cli.tables import console
 
     out = console()
-    width = out.width if out.is_terminal else _PIPE_WIDTH
-    for line in lines(explained, width=width, program=program):
-        if out.is_terminal:
-            out.print(line, overflow="fold")
-        else:
+    if not out.is_terminal:
+        for line in lines(explained, width=_PIPE_WIDTH, program=program):
             sys.stdout.write(f"{line.plain.rstrip()}\n")
+        return
+    for line in lines(explained, width=out.width, program=program):
+        for row in fitted(line, out):
+            out.print(row, soft_wrap=True)  # whatever is still wider is to be copied as it is
+
+
+def fitted(line: Text, out: "Console") -> Iterator[Text]:
+    """Yield the rows of a line for a terminal: prose keeps its indent, commands and patches are never broken."""
+    hang = _hang(line.plain)
+    if line.no_wrap or line.cell_len <= out.width or out.width - hang < _LEAST_PROSE:
+        yield line
+        return
+    head, rest = line.divide([hang])
+    for number, row in enumerate(rest.wrap(out, out.width - hang)):
+        row.rstrip()
+        yield Text.assemble(head if number == 0 else " " * hang, row, style=line.style)
+
+
+def _hang(text: str) -> int:
+    """Return where prose goes on: under its beginning, after a number or a label."""
+    found = _LABEL.match(text)
+    return found.end() if found else 0
+
+
+def _whole(text: str, style: str = "") -> Text:
+    """Return a line that is to be copied: it is never broken."""
+    return Text(text, style=style, no_wrap=True)
 
 
 def lines(explained: Explained, *, width: int, program: str = "") -> Iterator[Text]:
@@ -50,7 +82,7 @@ def lines(explained: Explained, *, width: int, program: str = "") -> Iterator[Te
         yield Text()
         yield from _said(explained, explained.shape)
         yield Text()
-    yield from _chain(explained)
+    yield from _chain(explained, width=width)
     yield from _advice(explained)
 
 
@@ -62,7 +94,9 @@ def _head(explained: Explained) -> Iterator[Text]:
         (who(target), "bold"), f" ({target.level}){node}: ", (verdict(subject), _STYLES[subject.severity])
     )
     alike = f"; the worst of {counted(explained.alike, 'pod')}" if explained.alike > 1 else ""
-    yield Text(f"  {clean(target.path)}", style="dim")
+    yield _whole(f"  {clean(target.path)}", "dim")
+    if explained.nearest_of:
+        yield Text(f"  of the limits in {clean(explained.nearest_of)} this one is the nearest to being used up")
     yield Text(f"  {span(subject.window.seconds)} of {source_name(look.kind)}{alike}")
     if subject.throttled_ratio is not None:
         window = subject.window
@@ -82,7 +116,7 @@ def _use(finding: Finding) -> str:
 def _limit(explained: Explained) -> Iterator[Text]:
     governing = explained.governing
     if governing is None:
-        yield Text("No level has a CPU limit: no quota can stop it.", style="green")
+        yield _unlimited(explained)
         return
     window = governing.window
     quota_us = window.quota_us or 0
@@ -99,8 +133,22 @@ def _limit(explained: Explained) -> Iterator[Text]:
     yield Text(f"  threads      {threads}")
     if explained.shape is not None:
         busy = f"{explained.shape.busy_cpus:.1f}".removesuffix(".0")
-        measured = "if all ran that can; nothing was throttled" if explained.assumed else "when the quota ran out"
+        measured = "when the quota ran out"
+        if explained.assumed:
+            measured = "if all ran that can" + ("" if explained.throttled is None else "; nothing was throttled")
         yield Text(f"  busy CPUs    {busy}, {measured}")
+
+
+def _unlimited(explained: Explained) -> Text:
+    """Say what there is instead of a quota at the subject or above it."""
+    if Mark.INHERITED in explained.subject.marks:
+        return Text("It stood still for the quota of a level above that is not seen from here.", style="yellow")
+    limited = [one for one in explained.levels if one.window.limited]
+    if not limited:
+        return Text("No level has a CPU limit: no quota can stop it.", style="green")
+    have = f"{counted(len(limited), 'container')} of it {'has' if len(limited) == 1 else 'have'} a CPU limit"
+    names = ", ".join(who(one.window.target) for one in limited)
+    return Text(f"No quota stops it as a whole; {have}: {names}.", style="yellow")
 
 
 def _ms(microseconds: float) -> str:
@@ -156,7 +204,10 @@ def _said(explained: Explained, shape: Shape) -> Iterator[Text]:
     runs, stops = _ms(shape.runs_us), _ms(shape.stops_us)
     governing = explained.governing
     if explained.assumed:
-        yield Text("Nothing is throttled.", style="green")
+        if explained.unjudged:
+            yield Text(f"{_capital(explained.unjudged)}; {_longer(explained)}.", style="yellow")
+        else:
+            yield Text("Nothing is throttled.", style="green")
         if not shape.stops:
             yield Text(f"The quota lasts for the whole period, also with {shape.busy_cpus:g} busy CPUs.")
             return
@@ -179,20 +230,34 @@ def _said(explained: Explained, shape: Shape) -> Iterator[Text]:
         )
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _longer(explained: Explained) -> str:
+    """Say how to see more."""
+    return f"take a longer {'--window' if explained.look.kind is Kind.PROMETHEUS else '--interval'}"
+
+
 def _rounded_up(value: float) -> str:
     """Return cores with two digits, never less than the value."""
     return f"{-floor(-value * 100 + 1e-6) / 100:.2f}".rstrip("0").rstrip(".")
 
 
-def _chain(explained: Explained) -> Iterator[Text]:
+def _chain(explained: Explained, *, width: int) -> Iterator[Text]:
     yield Text("Quotas from the top down", style="bold")
     rows = [_level(explained, one) for one in explained.levels]
     heads = ("LEVEL", "LIMIT", "THROTTLED", "TIME LOST", "WHO")
     widths = [max(len(row[column]) for row in (heads, *(cells for cells, _ in rows))) for column in range(5)]
-    yield Text(_row(heads, widths), style="dim")
+    yield _whole(_row(heads, widths), "dim")
     for (cells, mark), one in zip(rows, explained.levels, strict=True):
-        style = "bold" if one is explained.subject else ""
-        yield Text.assemble((_row(cells, widths), style), (mark, "bold red"))
+        row = _row(cells, widths)
+        told = Text(row, style="bold" if one is explained.subject else "", no_wrap=True)
+        if not mark or len(row) + len(mark) <= width:
+            yield told.append(mark, style="bold red")
+        else:
+            yield told
+            yield _whole(f"  {cells[0]:<{widths[0]}}{mark}", "bold red")
     yield Text()
 
 
@@ -214,6 +279,9 @@ def _level(explained: Explained, one: Finding) -> tuple[tuple[str, str, str, str
 
 def _advice(explained: Explained) -> Iterator[Text]:
     found = explained.look.of(explained.subject)
+    if not found and explained.throttled is None:
+        yield Text(f"There is no advice: {explained.unjudged}.", style="yellow")
+        return
     if not found:
         marks = short_marks(explained.subject.marks)
         said = f" ({', '.join(marks)})" if marks else ""
@@ -226,16 +294,14 @@ def _advice(explained: Explained) -> Iterator[Text]:
 
 def _one_advice(number: int, advice: "Advice") -> Iterator[Text]:
     yield Text()
-    yield Text.assemble(f"{number}. ", (advice.title, "bold"), f" ({advice.id})")
-    yield Text(f"   {advice.evidence}")
-    yield Text(f"   {advice.reason}")
+    yield Text.assemble(f"{number}. ", (clean(advice.title), "bold"), f" ({advice.id})")
+    yield Text(f"   {clean(advice.evidence)}")
+    yield Text(f"   {clean(advice.reason)}")
     if advice.risk:
-        yield Text(f"   Risk: {advice.risk}", style="yellow")
+        yield Text(f"   Risk: {clean(advice.risk)}", style="yellow")
     if not advice.patches and advice.no_patch:
-        yield Text(f"   No patch: {advice.no_patch}", style="dim")
+        yield Text(f"   No patch: {clean(advice.no_patch)}", style="dim")
     for patch in advice.patches:
-        yield Text(f"   {patch.about}:", style="dim")
-        for line in patch.command.splitlines():
-            yield Text(f"     {line}")
-        for line in patch.merge_yaml.splitlines():
-            yield Text(f"     {line}")
+        yield Text(f"   {clean(patch.about)}:", style="dim")
+        for line in lines_of(patch):
+            yield _whole(f"     {line}")

@@ -59,6 +59,8 @@ def run(
     if remote:
         groups = grouped(_releases(kubeconfig, context))
     elif release is not None:
+        if not release.strip():
+            raise UserError("--release: is empty; give the output of `uname -r`, such as 6.1.0-44-amd64")
         groups = (Group(kernel_verdict(release.strip(), version), ()),)
     else:
         groups = (Group(kernel_verdict(os.uname().release, _own_version()), ()),)

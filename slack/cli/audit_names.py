@@ -1,13 +1,15 @@
 """Names of pods for an audit, fetched beside the sampling: from the API server, a kubelet, or a file of its /pods.
 
-An audit works without them, so nothing here ends one but a --kubelet-pods that was asked for: a cluster that does not
-answer in time is one line on stderr, and uids stand for names.
+An audit works without them, so nothing here ends one but a --kubelet-pods, --kubeconfig or --context that was asked
+for and is not there: a cluster that does not answer in time is one line on stderr, and uids stand for names.
 """
 
 import os
 import socket
+import sys
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 import typer
 
 from slack.cli.audit_options import Kind, Where
-from slack.cli.inputs import read_bytes
+from slack.cli.inputs import STDIN
 from slack.cli.problems import UserError
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ _WITHOUT = {
 }
 _KUBELET_SECONDS = 5.0
 _API_SECONDS = (2.0, 10.0)
-_LONGEST_ANSWER = 256 << 20
+_MIB = 1 << 20
+_LONGEST_MIB = 64
+"""Of a kubelet's /pods: 500 pods with all they can carry are some 10 MiB."""
 
 
 class NamesAtWork(AbstractContextManager["NamesAtWork"]):
@@ -50,6 +54,8 @@ class NamesAtWork(AbstractContextManager["NamesAtWork"]):
         if where.kubelet_pods is not None:
             self.known = _from_kubelet(where.kubelet_pods)  # a mistake in it is told before anything is waited for
         elif where.names:
+            if where.kubeconfig is not None or where.context is not None:
+                _check_cluster(where)
             self._start()
         return self
 
@@ -110,6 +116,21 @@ def _node(where: Where) -> str:
     return where.nodes[0] if where.nodes else os.environ.get("NODE_NAME") or socket.gethostname().lower()
 
 
+def _check_cluster(where: Where) -> None:
+    """Check a kubeconfig and a context that somebody named; nothing is sent.
+
+    Raises:
+        UserError, KubeError: when they are not there, or cannot be read.
+    """
+    from slack.kube.kubeconfig import connect
+
+    try:
+        connect(where.kubeconfig, where.context).close()
+    except (ValueError, OSError) as error:
+        flag = "--kubeconfig" if where.kubeconfig is not None else "--context"
+        raise UserError(f"{flag}: {where.kubeconfig or where.context}: {error}") from None
+
+
 def _from_api(where: Where) -> "PodNames":
     """List pods: of one node, of the chosen ones, or all."""
     from slack.cfs.pods import Pod, PodNames
@@ -138,7 +159,23 @@ def _from_kubelet(source: str) -> "PodNames":
     """
     from slack.cfs.pods import PodNames
 
-    return PodNames(_decoded(source, _fetched(source) if "://" in source else read_bytes(Path(source))))
+    return PodNames(_decoded(source, _fetched(source) if "://" in source else _read(Path(source))))
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's content, or stdin's for `-`, up to the bound."""
+    try:
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
+            return _bounded(str(path), file.read)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+
+
+def _bounded(source: str, read: Callable[[int], bytes]) -> bytes:
+    body = read(_LONGEST_MIB * _MIB + 1)
+    if len(body) > _LONGEST_MIB * _MIB:
+        raise UserError(f"--kubelet-pods: {source}: is longer than {_LONGEST_MIB} MiB; expected one node's /pods")
+    return body
 
 
 def _decoded(source: str, body: bytes) -> "list[Pod]":
@@ -162,8 +199,7 @@ def _fetched(url: str) -> bytes:
         raise UserError(f"--kubelet-pods: {url!r} is no address such as http://127.0.0.1:10255/pods")
     try:
         with urllib.request.urlopen(url, timeout=_KUBELET_SECONDS) as answer:
-            body: bytes = answer.read(_LONGEST_ANSWER)
-            return body
+            return _bounded(url, answer.read)
     except urllib.error.HTTPError as error:
         with error:
             raise UserError(f"--kubelet-pods: {url}: {error.code} {error.reason}") from None

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SCHEMA = "resource-slack.io/audit/v1"
 _FOR_TEMPLATES = (PatchKind.RAISE_LIMIT, PatchKind.RAISE_POD_LIMIT)
 """What one can commit without thinking about each workload; the others are choices and stand in the advice."""
+_BACKTICKS = re.compile("`+")
+_MARKUP = re.compile(r"[\\`*<\[]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -169,16 +171,17 @@ def markdown(look: Look, asked: Sequence[Finding], shown: Sequence[Finding]) -> 
         ]
     for node, one in sorted(look.kernels.items()):
         name = f"{node}, " if node else ""
-        lines.append(f"- kernel {clean(name + (one.release or 'unknown'))}: {bugs(one)}. {clean(one.why)}")
+        lines.append(f"- kernel {_prose(name + (one.release or 'unknown'))}: {bugs(one)}. {_sentence(one.why)}")
     lines += [
-        f"- not read: {count:,} {trouble}, such as {_cell(look.windows.examples.get(trouble, '-'))}"
+        f"- not read: {count:,} {trouble}, such as {_code(look.windows.examples.get(trouble, '-'))}"
         for trouble, count in sorted(look.windows.troubles.items())
         if count
     ]
     for bad in shown:
         if bad.severity >= Severity.WARN and look.of(bad):
             lines += _advice(look, bad)
-    return "\n".join(lines).rstrip("\n") + "\n"
+    single = [line for number, line in enumerate(lines) if line or not number or lines[number - 1]]
+    return "\n".join(single).rstrip("\n") + "\n"
 
 
 def _row(look: Look, one: Finding) -> str:
@@ -189,7 +192,7 @@ def _row(look: Look, one: Finding) -> str:
         milliseconds(one.stop_seconds),
         use_of_limit(one),
         str(one.window.target.level),
-        f"`{who(one.window.target, node=look.several_nodes)}`",
+        _code(who(one.window.target, node=look.several_nodes)),
         f"**{verdict(one)}**" if one.severity is Severity.HIGH else verdict(one),
         advice[0].id if advice else "-",
     )
@@ -197,31 +200,68 @@ def _row(look: Look, one: Finding) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return text.replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    """Return a name as a code span: the fence is longer than any run of backticks in it."""
+    shown = clean(text)
+    fence = "`" * (_longest_run(shown) + 1)
+    room = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{room}{shown}{room}{fence}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+
+
+def _prose(text: str) -> str:
+    """Return words that may hold names of anybody's choice: no control characters, and no markup."""
+    return _MARKUP.sub(r"\\\g<0>", clean(text))
+
+
+def _sentence(text: str) -> str:
+    """Return words with a capital and a full stop; a word such as `cpu.max` keeps its small letter."""
+    told = _prose(text.strip())
+    word = told.partition(" ")[0].rstrip(",:;")
+    if word.isalpha() and word.islower():
+        told = told[:1].upper() + told[1:]
+    return told if not told or told[-1] in ".!?" else f"{told}."
+
+
+def lines_of(patch: "Patch") -> Iterator[str]:
+    """Yield the lines of a patch as people see it: the command, then the YAML; odd characters of names are escaped."""
+    yield from _lines_of_command(patch)
+    yield from _lines_of_yaml(patch)
+
+
+def _lines_of_command(patch: "Patch") -> list[str]:
+    return [clean(patch.command)] if patch.command else []
+
+
+def _lines_of_yaml(patch: "Patch") -> list[str]:
+    return [clean(line) for line in patch.merge_yaml.splitlines()]
 
 
 def _advice(look: Look, one: Finding) -> Iterator[str]:
-    yield from ("", f"#### {who(one.window.target, node=look.several_nodes)}", "")
+    yield from ("", f"#### {_prose(who(one.window.target, node=look.several_nodes))}", "")
     for number, advice in enumerate(look.of(one), 1):
-        yield f"{number}. **{advice.title}** ({advice.id}). {advice.evidence} {advice.reason}"
+        said = f"{_sentence(advice.evidence)} {_sentence(advice.reason)}"
+        yield f"{number}. **{_prose(advice.title)}** ({advice.id}). {said}"
         if advice.risk:
-            yield f"   Risk: {advice.risk}"
+            yield f"   Risk: {_prose(advice.risk)}."
         if advice.patch is None:
-            yield f"   {advice.no_patch}"
+            yield f"   No patch: {_prose(advice.no_patch)}."
         else:
             yield from _fenced(advice.patch)
 
 
 def _fenced(patch: "Patch") -> Iterator[str]:
-    if patch.command:
-        yield from ("", "   ```sh", *_indented(patch.command), "   ```")
-    if patch.merge_yaml:
-        yield from ("", "   ```yaml", *_indented(patch.merge_yaml), "   ```")
+    for language, lines in (("sh", _lines_of_command(patch)), ("yaml", _lines_of_yaml(patch))):
+        if lines:
+            fence = "`" * max(3, *(_longest_run(line) + 1 for line in lines))
+            yield from ("", f"   {fence}{language}", *(f"   {line}" for line in lines), f"   {fence}")
     yield ""
-
-
-def _indented(text: str) -> list[str]:
-    return [f"   {line}" for line in text.rstrip("\n").splitlines()]
 
 
 def write_patches(folder: Path, look: Look, asked: Iterable[Finding]) -> list[str]:

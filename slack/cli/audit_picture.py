@@ -34,7 +34,7 @@ def draw(explained: Explained, picture_format: str) -> bytes:
     rows = 1 if shape is None else min(_MOST_CPUS, max(1, round(shape.busy_cpus)))
     figure = Figure(figsize=(10, 1.8 + 0.22 * rows), layout="constrained")
     axis = figure.subplots()
-    axis.set_title(_title(explained), loc="left", fontsize=10)
+    axis.set_title(title(explained), loc="left", fontsize=10)
     if shape is None:
         axis.text(0.5, 0.5, "no level has a CPU limit: no quota can stop it", ha="center", transform=axis.transAxes)
         axis.set_axis_off()
@@ -48,7 +48,8 @@ def draw(explained: Explained, picture_format: str) -> bytes:
     return out.getvalue()
 
 
-def _title(explained: Explained) -> str:
+def title(explained: Explained) -> str:
+    """Return what stands above the bars: whose limit it is, and what was measured."""
     subject, governing = explained.subject, explained.governing
     name = who(subject.window.target)
     if governing is None or explained.shape is None:
@@ -56,7 +57,8 @@ def _title(explained: Explained) -> str:
     whose = "" if governing is subject else f" of the {governing.window.target.level}"
     limit = f"limit{whose} {cores(explained.shape.limit_cores)} cores"
     if explained.assumed:
-        return f"{name}: {limit}; nothing is throttled, drawn as if all CPUs were busy"
+        measured = explained.unjudged or "nothing is throttled"
+        return f"{name}: {limit}; {measured}, drawn as if all CPUs were busy"
     return (
         f"{name}: {limit}; {percent(governing.throttled_ratio)} of periods throttled, "
         f"{percent(governing.lost_ratio)} of the time lost, stop {milliseconds(governing.stop_seconds)}"

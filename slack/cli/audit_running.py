@@ -1,17 +1,21 @@
 """Running `audit`: looks once or again and again, prints in the form that was asked for, writes patches."""
 
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 import typer
 
 from slack.cfs.finding import Finding, Severity
 from slack.cli.audit_look import Look, Wanted
-from slack.cli.audit_options import FailOn, Output, Where
+from slack.cli.audit_options import FailOn, Kind, Output, Where
 from slack.cli.audit_taking import look, looks
+from slack.cli.audit_words import counted, shown, span
 from slack.cli.problems import UserError
 
 _FAILING = {FailOn.NONE: None, FailOn.WARN: Severity.WARN, FailOn.HIGH: Severity.HIGH}
+_FEW = 3
 
 
 def run(
@@ -27,7 +31,8 @@ def run(
     """Do what `audit` was asked for; return whether it found something as bad as --fail-on says.
 
     Raises:
-        UserError, KubeError: when nothing can be read, or the patches cannot be written.
+        UserError, KubeError: when nothing can be read, nothing fits what was asked for, or the patches cannot be
+            written.
     """
     if patches is not None:
         _folder(patches)
@@ -35,7 +40,9 @@ def run(
         last = _watched(where, wanted, output, program)
     else:
         last = look(where)
-        _print(last, wanted, output, program)
+        if not wanted.asked(last):
+            _refuse_empty(last, wanted, where)
+        _print(last, wanted, output, where, program)
     asked = wanted.asked(last)
     if patches is not None:
         from slack.cli.audit_output import write_patches
@@ -53,23 +60,56 @@ def _folder(path: Path) -> None:
         raise UserError(f"--patches: {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _print(found: Look, wanted: Wanted, output: Output, program: str) -> None:
+def _refuse_empty(found: Look, wanted: Wanted, where: Where) -> None:
+    """Refuse filters that nothing fits: a slip in a name must not look like a cluster in which all is well."""
+    given = {
+        "-n": wanted.namespace,
+        "--pod": wanted.pod,
+        "--level": str(wanted.level or ""),
+        "--node": "" if found.kind is Kind.CGROUPS else ",".join(wanted.nodes),
+    }
+    flags = " ".join(f"{flag} {shown(value)}" for flag, value in given.items() if value)
+    if not flags:
+        return
+    targets = [one.window.target for one in found.findings]
+    hint = ""
+    if (wanted.namespace or wanted.pod) and not any(one.pod for one in targets):
+        instead = "" if where.names or where.kubelet_pods else "leave out --no-names, or "
+        hint = f"; no pod's name is known: {instead}choose one by its uid (--pod UID)"
+    elif wanted.namespace and all(one.namespace != wanted.namespace for one in targets):
+        hint = f"; namespaces here are {_few({one.namespace for one in targets})}"
+    elif wanted.pod:
+        inside = {one.pod for one in targets if not wanted.namespace or one.namespace == wanted.namespace}
+        near = get_close_matches(wanted.pod, sorted(inside - {""}), _FEW, 0.4)
+        hint = f"; near it are {_few(near)}" if near else ""
+    unread = ", ".join(f"{number:,} {trouble}" for trouble, number in found.windows.troubles.items() if number)
+    unread = f"; not read: {unread}" if unread else ""
+    raise UserError(f"{flags}: none of the {counted(len(targets), 'cgroup')} here fits{hint}{unread}")
+
+
+def _few(names: Iterable[str]) -> str:
+    known = sorted(filter(None, names))
+    more = len(known) - _FEW
+    return ", ".join(map(shown, known[:_FEW])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _print(found: Look, wanted: Wanted, output: Output, where: Where, program: str) -> None:
     asked = wanted.asked(found)
-    shown = wanted.shown(asked)
+    lines = wanted.shown(asked)
     if output is Output.JSON:
         import json
 
         from slack.cli.audit_output import document
 
-        typer.echo(json.dumps(document(found, asked, shown), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(document(found, asked, lines), indent=2, ensure_ascii=False))
     elif output is Output.MARKDOWN:
         from slack.cli.audit_output import markdown
 
-        typer.echo(markdown(found, asked, shown), nl=False)
+        typer.echo(markdown(found, asked, lines), nl=False)
     else:
         from slack.cli.audit_tables import print_look
 
-        print_look(found, asked, shown, program=program)
+        print_look(found, asked, lines, where=where, program=program)
 
 
 def _watched(where: Where, wanted: Wanted, output: Output, program: str) -> Look:
@@ -82,8 +122,8 @@ def _watched(where: Where, wanted: Wanted, output: Output, program: str) -> Look
         else:
             if last is not None:
                 typer.echo("")
-            typer.echo(f"{found.at:%Y-%m-%dT%H:%M:%SZ}")
-            _print(found, wanted, output, program)
+            typer.echo(f"{found.at:%Y-%m-%dT%H:%M:%SZ}, the last {span(found.windows.seconds)}")
+            _print(found, wanted, output, where, program)
         sys.stdout.flush()
         last = found
     return _there(last)
@@ -118,8 +158,10 @@ def _live(where: Where, wanted: Wanted, program: str) -> Look:
     with Live(console=out, auto_refresh=False, vertical_overflow="ellipsis") as live:
         for found in looks(where):
             asked = wanted.asked(found)
-            shown = fitting(found, wanted.shown(asked), width=out.width, height=out.height)
-            head = Text(f"{found.at:%H:%M:%S}Z, each {where.seconds:g} s; Ctrl-C ends it", style="dim")
-            live.update(Group(head, render(found, asked, shown, width=out.width, program=program)), refresh=True)
+            lines = fitting(found, wanted.shown(asked), width=out.width, height=out.height)
+            told = f"{found.at:%H:%M:%S}Z, the last {span(found.windows.seconds)}"
+            head = Text(f"{told}, again each {where.pause_seconds:g} s; Ctrl-C ends it", style="dim")
+            below = render(found, asked, lines, where=where, width=out.width, program=program, redrawn=True)
+            live.update(Group(head, below), refresh=True)
             last = found
     return _there(last)

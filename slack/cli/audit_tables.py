@@ -3,31 +3,41 @@
 Where a terminal is too narrow for the table, each finding is a few short lines instead. Nothing is decided here.
 """
 
+import math
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from slack.cfs.finding import Finding, Severity, lost_cores_total
 from slack.cfs.kernel import KernelState
-from slack.cfs.sample import Level
+from slack.cfs.sample import Level, Target
 from slack.cfs.window import LEAST_PERIODS, State
 from slack.cli.audit_look import Look, states
+from slack.cli.audit_options import Kind, Where
 from slack.cli.audit_words import bugs, clean, cores, counted, milliseconds, percent, span, use_of_limit, verdict, who
+from slack.cli.audit_words import shown as name_shown
 from slack.cli.audit_words import state as state_text
 
 if TYPE_CHECKING:
     from slack.cfs.advise import Advice
 
 _ADVICE_SHOWN = 5
+_SPARE, _STEP_SECONDS = 1.2, 5
 _NODES_SHOWN = 5
 _ID_SHOWN = 12
+_LONGEST_NAME = 63 + 253 + 63
+"""Signs of a namespace, a pod and a container."""
 _BLOCK_LINES, _LINES_BELOW = 4, 14
 _WORTH_TELLING_CORES = 0.005
+_SUMMED = " (threads that would have run, summed over CPUs)"
+"""The kernel sums throttled time so: it may be more than the machine has."""
 _PIPE_WIDTH = 100_000
 """Nothing is wrapped in a pipe or a file."""
 _STYLES = {Severity.HIGH: "bold red", Severity.WARN: "yellow", Severity.INFO: "", Severity.NONE: "dim"}
@@ -43,27 +53,43 @@ _COLUMNS = (
 )
 
 
-def print_look(look: Look, asked: Sequence[Finding], shown: Sequence[Finding], *, program: str) -> None:
+def print_look(look: Look, asked: Sequence[Finding], shown: Sequence[Finding], *, where: Where, program: str) -> None:
     """Print one look on stdout."""
-    from slack.cli.tables import console
+    from slack.cli.tables import console, pipe_columns
 
     out = console()
     if out.is_terminal:
-        out.print(render(look, asked, shown, width=out.width, program=program))
+        # Not cropped: the command below the table is one line, which the terminal wraps and a mouse takes as a whole.
+        out.print(render(look, asked, shown, where=where, width=out.width, program=program), crop=False)
         return
-    sys.stdout.write(plain(look, asked, shown, program=program))
+    sys.stdout.write(plain(look, asked, shown, where=where, width=pipe_columns() or _PIPE_WIDTH, program=program))
 
 
-def plain(look: Look, asked: Sequence[Finding], shown: Sequence[Finding], *, program: str) -> str:
-    """Return one look as text without colours, blanks at the ends of lines and breaks within them."""
-    out = Console(width=_PIPE_WIDTH, color_system=None, force_terminal=False, highlight=False, no_color=True)
+def plain(
+    look: Look,
+    asked: Sequence[Finding],
+    shown: Sequence[Finding],
+    *,
+    where: Where,
+    program: str,
+    width: int = _PIPE_WIDTH,
+) -> str:
+    """Return one look as text without colours and blanks at the ends of lines; no line is broken without a width."""
+    out = Console(width=width, color_system=None, force_terminal=False, highlight=False, no_color=True)
     with out.capture() as capture:
-        out.print(render(look, asked, shown, width=_PIPE_WIDTH, program=program))
+        out.print(render(look, asked, shown, where=where, width=width, program=program), crop=False)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
 def render(
-    look: Look, asked: Sequence[Finding], shown: Sequence[Finding], *, width: int, program: str
+    look: Look,
+    asked: Sequence[Finding],
+    shown: Sequence[Finding],
+    *,
+    where: Where,
+    width: int,
+    program: str,
+    redrawn: bool = False,
 ) -> RenderableType:
     """Return one look for a console of so many columns.
 
@@ -71,8 +97,10 @@ def render(
         look: what was found.
         asked: findings about what was asked for.
         shown: those of them that get a line.
+        where: the source, for what to run next.
         width: columns of the terminal.
         program: how the program is called, for what to run next.
+        redrawn: no line may be longer than the terminal is wide, not even a command.
     """
     parts: list[RenderableType] = []
     if shown:
@@ -82,7 +110,11 @@ def render(
     parts += _summary(look, asked, shown)
     parts += _kernels(look)
     parts += _troubles(look)
-    parts += _first_advice(look, shown, program)
+    parts += _first_advice(look, shown)
+    worst = next((one for one in shown if one.severity >= Severity.WARN and look.of(one)), None)
+    if worst is not None:
+        command = f"{program} audit explain {explain_arguments(look, worst, where)}"
+        parts.append(_command(f"All of it, with patches: {command}", redrawn=redrawn))
     return Group(*parts)
 
 
@@ -160,24 +192,37 @@ def _summary(look: Look, asked: Sequence[Finding], shown: Sequence[Finding]) -> 
         return
     told = ", ".join(f"{number:,} {name}" for name, number in states(tuple(asked)).items())
     lost = lost_cores_total(asked)
-    waste = f"; {cores(lost)} cores lost to throttling" if lost >= _WORTH_TELLING_CORES else ""
+    waste = f"; {cores(lost)} cores lost to throttling{_SUMMED}" if lost >= _WORTH_TELLING_CORES else ""
     yield Text(f"{counted(len(asked), 'cgroup')} in {span(look.windows.seconds)}: {told}{waste}")
     hidden = sum(one.severity >= Severity.INFO for one in asked) - sum(one.severity >= Severity.INFO for one in shown)
     if hidden > 0:
         yield Text(f"{counted(hidden, 'finding')} more (--limit)", style="dim")
-    if not any(one.severity >= Severity.WARN for one in asked):
-        yield _nothing(asked)
-
-
-def _nothing(asked: Sequence[Finding]) -> Text:
-    """Say that nothing was found, or that nothing could be."""
-    short = [one for one in asked if one.window.state is State.TOO_FEW]
-    if short and not any(one.window.state is State.MEASURED for one in asked):
-        return Text(
-            f"No cgroup with a limit had {LEAST_PERIODS} periods, so there is no verdict: take a longer --interval.",
-            style="yellow",
+    short = [one for one in asked if one.window.state is State.TOO_FEW and one.severity is Severity.NONE]
+    throttled = [one for one in short if one.window.throttled]
+    measured = any(one.window.state is State.MEASURED for one in asked)
+    if short and not measured:
+        text = (
+            f"No cgroup with a limit had {LEAST_PERIODS} periods, so there is no verdict: {_longer(look, throttled)}."
         )
-    return Text("Nothing is throttled enough to matter.", style="green")
+        yield Text(text, style="yellow")
+    elif throttled:
+        some = counted(len(throttled), "cgroup")
+        text = f"{some} with throttled periods had fewer than {LEAST_PERIODS}, too few to judge: "
+        yield Text(f"{text}{_longer(look, throttled)}.", style="yellow")
+    if not any(one.severity >= Severity.WARN for one in asked) and (measured or not short):
+        judged = "Of what could be judged, nothing" if throttled else "Nothing"
+        yield Text(f"{judged} is throttled enough to matter.", style="green")
+
+
+def _longer(look: Look, throttled: Sequence[Finding]) -> str:
+    """Return how to get a verdict; for how long to watch is worked out for the busiest of the throttled."""
+    if look.kind is Kind.PROMETHEUS:
+        return "take a longer --window"
+    if not throttled:
+        return "take a longer --interval"
+    busiest = max((one.window for one in throttled), key=lambda window: window.periods / window.seconds)
+    seconds = busiest.seconds * LEAST_PERIODS / busiest.periods * _SPARE
+    return f"take a longer --interval, such as {math.ceil(seconds / _STEP_SECONDS) * _STEP_SECONDS}s"
 
 
 def _kernels(look: Look) -> Iterator[Text]:
@@ -198,7 +243,7 @@ def _kernels(look: Look) -> Iterator[Text]:
 
 def _some(nodes: Sequence[str]) -> str:
     more = len(nodes) - _NODES_SHOWN
-    return ", ".join(nodes[:_NODES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(name_shown, nodes[:_NODES_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _troubles(look: Look) -> Iterator[Text]:
@@ -207,14 +252,19 @@ def _troubles(look: Look) -> Iterator[Text]:
             continue
         example = look.windows.examples.get(trouble, "")
         yield Text(
-            f"not read: {number:,} {trouble}{f', such as {clean(example)}' if example else ''}",
+            f"not read: {number:,} {trouble}{f', such as {name_shown(example)}' if example else ''}",
             style="yellow",
             overflow="fold",
         )
 
 
-def _first_advice(look: Look, shown: Sequence[Finding], program: str) -> Iterator[Text]:
-    """Yield what to do first about what is bad, each advice once, and how to see all of it."""
+def _command(text: str, *, redrawn: bool) -> Text:
+    """Return a line that can be pasted: a break within it would be one in the shell."""
+    return Text(text, no_wrap=not redrawn, overflow="fold" if redrawn else "ignore")
+
+
+def _first_advice(look: Look, shown: Sequence[Finding]) -> Iterator[RenderableType]:
+    """Yield what to do first about what is bad, each advice once."""
     groups: dict[str, list[tuple[Finding, Advice]]] = {}
     for one in shown:
         advice = look.of(one)
@@ -227,22 +277,34 @@ def _first_advice(look: Look, shown: Sequence[Finding], program: str) -> Iterato
     for same in list(groups.values())[:_ADVICE_SHOWN]:
         one, first = same[0]
         more = f" and {counted(len(same) - 1, 'other')}" if len(same) > 1 else ""
-        yield Text.assemble(
-            "  ", (first.id, "bold"), f" for {who(one.window.target, node=look.several_nodes)}{more}: {first.title}"
-        )
-        yield Text(f"    {first.evidence}", style="dim")
-    worst = next(one for one in shown if one.severity >= Severity.WARN and look.of(one))
-    yield Text(f"All of it, with patches: {program} audit explain {clean(explain_arguments(look, worst))}")
+        told = f" for {who(one.window.target, node=look.several_nodes)}{more}: {first.title}"
+        yield Padding(Text.assemble((first.id, "bold"), told, overflow="fold"), (0, 0, 0, 2))
+        yield Padding(Text(first.evidence, style="dim", overflow="fold"), (0, 0, 0, 4))
 
 
-def explain_arguments(look: Look, finding: Finding) -> str:
-    """Return what `explain` takes for a finding's target, with the same source."""
+def explain_arguments(look: Look, finding: Finding, where: Where) -> str:
+    """Return what `explain` takes for a finding's target, with the same source, as a shell takes it.
+
+    What no shell can be given (a name with control characters), or nobody would want to (a very long one), is called
+    by its id.
+    """
     target = finding.window.target
-    source = {"cgroups": "", "cadvisor": " --cluster", "prometheus": " --prometheus URL"}[look.kind]
-    if target.level in (Level.POD, Level.CONTAINER) and target.pod:
+    words: list[str] = []
+    node = ""
+    if target.level in (Level.POD, Level.CONTAINER) and target.pod and _sayable(target):
         inside = f"/{target.container}" if target.level is Level.CONTAINER and target.container else ""
-        namespace = f"-n {target.namespace} " if target.namespace else ""
-        return f"{namespace}pod/{target.pod}{inside}{source}"
-    if target.level is Level.CONTAINER and target.container_id:
-        return f"{target.container_id[:_ID_SHOWN]}{source}"
-    return f"{target.path}{source}"
+        words = [*(("-n", target.namespace) if target.namespace else ()), f"pod/{target.pod}{inside}"]
+    elif target.level is Level.CONTAINER and target.container_id:
+        words = [target.container_id[:_ID_SHOWN]]
+    elif target.level is Level.POD and target.pod_uid and not (target.path.isprintable() and target.path):
+        words = [target.pod_uid]
+    else:
+        words, node = [target.path or "/"], target.node
+    command = " ".join(map(shlex.quote, words))
+    flags = where.flags(node if look.several_nodes else "")
+    return clean(f"{command} {flags}" if flags else command)
+
+
+def _sayable(target: Target) -> bool:
+    name = f"{target.namespace}{target.pod}{target.container}"
+    return len(name) <= _LONGEST_NAME and name.isprintable() and not target.pod.startswith("-")

@@ -6,18 +6,19 @@ What is being done is told on stderr. The first Ctrl-C ends the waiting, and wha
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
 
-from slack.cfs.sample import Sampled, Source
+from slack.cfs.sample import Sample, Sampled, Source
 from slack.cfs.window import has_quota
 from slack.cli.audit_look import Look, looked
 from slack.cli.audit_names import NamesAtWork
-from slack.cli.audit_options import CLUSTER_SECONDS, Kind, Where
+from slack.cli.audit_options import Kind, Where
 from slack.cli.audit_words import counted
 from slack.cli.progress import Steps
 from slack.process.stopping import Stopping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from slack.cfs.pods import PodNames
 
 _STEP_SECONDS = 0.2
-_LONGEST_WATCH_SECONDS = 60.0
+LONGEST_WATCH_SECONDS = 60.0
 """So far back goes each look of --watch: what is busy only now and then has its hundred periods in it."""
 
 
@@ -71,14 +72,32 @@ def looks(where: Where) -> Iterator[Look]:
         kept = deque(_first(where, source, stopping))
         yield _looked(where, source, kept[0], kept[-1], names.wait())
         history = where.kind is Kind.PROMETHEUS
-        while _waited(CLUSTER_SECONDS if history else where.seconds, stopping):
+        while _waited(where.pause_seconds, stopping):
             if history:
                 kept = deque([source.sample()])
             kept.append(source.sample())
-            while len(kept) > 2 and _seconds(kept[1], kept[-1]) >= max(where.seconds, _LONGEST_WATCH_SECONDS):
+            while len(kept) > 2 and _seconds(kept[1], kept[-1]) >= max(where.seconds, LONGEST_WATCH_SECONDS):
                 kept.popleft()
             names.refresh()
-            yield _looked(where, source, kept[0], kept[-1], names.known)
+            yield _looked(where, source, beginning(tuple(kept)), kept[-1], names.known)
+
+
+def beginning(kept: Sequence[Sampled]) -> Sampled:
+    """Return where the windows of a watch begin: each cgroup at the first sample that has it.
+
+    So one that is new has figures at the next look. One that ended is told by the look that misses it, not by all
+    that follow: it is left out when the sample before the last has it no more either.
+
+    Args:
+        kept: The oldest first, two at least; windows end with the last.
+    """
+    there = {one.target.key for sampled in kept[-2:] for one in sampled.samples}
+    first: dict[tuple[str, str], Sample] = {}
+    for sampled in kept[:-1]:
+        for one in sampled.samples:
+            if one.target.key in there:
+                first.setdefault(one.target.key, one)
+    return replace(kept[0], samples=tuple(first.values()))
 
 
 def _looked(where: Where, source: Source, before: Sampled, after: Sampled, names: "PodNames | None") -> Look:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from slack.cfs.sample import Target
 
 _UID_SHOWN, _ID_SHOWN = 13, 12
+_LONGEST_SHOWN = 120
+"""Signs of a name: what Kubernetes makes is shorter, and a table has other columns."""
 _SHORT_MARKS = {
     Mark.STOPS: "stops",
     Mark.INHERITED: "quota above",
@@ -47,7 +49,16 @@ def who(target: "Target", *, node: bool = False) -> str:
         found = known or f"pod {target.pod_uid[:_UID_SHOWN]}"
         if target.level is Level.CONTAINER:
             found += f"/{target.container or target.container_id[:_ID_SHOWN] or '?'}"
-    return clean(f"{target.node}: {found}" if node and target.node else found)
+    return shown(f"{target.node}: {found}" if node and target.node else found)
+
+
+def shown(name: str) -> str:
+    """Return a name for people: clean, and a very long one without its middle. Machines and commands get all of it."""
+    text = clean(name)
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    half = (_LONGEST_SHOWN - 1) // 2
+    return f"{text[:half]}\u2026{text[-half:]}"
 
 
 def clean(text: str) -> str:

@@ -18,6 +18,7 @@ from slack.cli.problems import UserError
 _TIMEOUT_SECONDS = 60.0
 _TOO_MUCH = ("too many samples", "timed out", "memory")
 """What a Prometheus says (promql/engine.go) when a smaller question may do."""
+_LONGEST_SAID = 40
 _LONGEST_URL = 4000
 """Bytes; proxies in front of a Prometheus refuse longer ones from 8 KiB on."""
 
@@ -92,11 +93,25 @@ class PrometheusServer:
             answer: Any = json.loads(body)
             if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
                 raise ValueError(answer.get("error") or "no vector")
-            return [(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            return [(one["metric"], _value(one["value"])) for one in answer["data"]["result"]]
+        except json.JSONDecodeError:
+            raise UserError(f"--prometheus: {self.address}: the answer is not Prometheus' (no JSON)") from None
+        except (KeyError, TypeError, AttributeError):
             raise UserError(
-                f"--prometheus: {self.address}: the answer is not Prometheus' ({error or 'cut off'})"
+                f"--prometheus: {self.address}: the answer is not Prometheus' (parts are missing)"
             ) from None
+        except ValueError as error:
+            raise UserError(f"--prometheus: {self.address}: the answer is not Prometheus' ({error})") from None
+
+
+def _value(pair: Any) -> float:
+    """Return the number of Prometheus' [time, "number"]."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise ValueError("a value in it is no pair of a time and a number")
+    try:
+        return float(pair[1])
+    except (ValueError, TypeError):
+        raise ValueError(f"a value in it is no number: {str(pair[1])[:_LONGEST_SAID]!r}") from None
 
 
 def _said(body: bytes) -> str:

@@ -1,5 +1,6 @@
 """Plans as people read them. Colours and boxes only where a terminal shows them; nothing is decided here."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,13 +26,21 @@ _GOOD_WHEN_FALSE = {
 _NOT_YET = "PlaceholdersPending"
 """Of a dry run that nobody has carried out this is no news."""
 _PLAIN_WIDTH = 160
-"""Columns of a pipe or a file; a terminal has its own."""
+"""Columns of a pipe or a file without COLUMNS; a terminal has its own."""
 
 
 def console() -> Console:
     """Return a console on stdout that writes plain text into pipes."""
     terminal = sys.stdout.isatty()
-    return _Console(file=sys.stdout, width=None if terminal else _PLAIN_WIDTH, highlight=False, soft_wrap=False)
+    return _Console(
+        file=sys.stdout, width=None if terminal else pipe_columns() or _PLAIN_WIDTH, highlight=False, soft_wrap=False
+    )
+
+
+def pipe_columns() -> int | None:
+    """Return COLUMNS where somebody exports it: so wide may lines in a pipe be."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 class _Console(Console):

@@ -100,6 +100,72 @@ def test_without_history_it_goes_by_use_and_lost_time_of_the_window_and_says_so(
     assert "1.98 cores, use and lost time" in advice.reason
 
 
+def now_and_then(*, throttled: int = 60, busy: float = 1.6, cpus: int = 16) -> Finding:
+    """Stopped in some periods only; in the others it wanted less than its limit of 0.9 cores, which it uses nearly."""
+    one = sample(
+        at=10,
+        quota_ms=90,
+        periods=100,
+        throttled=throttled,
+        throttled_ms=throttled * (busy * 100 - 90),
+        usage_ms=8500,
+    )
+    return judged(one, cpus=cpus)[API.path]
+
+
+def test_a_raise_by_the_mean_has_a_margin_and_says_what_it_is_for() -> None:
+    """Use and lost time are a mean: 0.85 + 0.42 cores. Where bursts want 1.6, the same limit cannot end all stops."""
+    advice = the(advise(now_and_then(), facts()), AdviceId.RAISE_LIMIT)
+    assert advice.patch is not None
+    assert advice.patch.cpu_limit_millis == 1550
+    assert "1.27 cores, use and lost time of this one window together, times 1.2" in advice.reason
+    assert "for its mean need; bursts may still stop shortly below 1.60 cores" in advice.reason
+
+
+def test_where_its_use_is_not_known_the_quota_of_throttled_periods_stands_for_it() -> None:
+    """cpuacct can be mounted elsewhere: 60 of 100 periods used up 0.9 cores, and 0.42 were lost."""
+    seen = now_and_then()
+    unknown = judged_without_use(seen)
+    advice = the(advise(unknown, facts()), AdviceId.RAISE_LIMIT)
+    assert "0.96 cores, the quota of throttled periods and lost time of this one window together" in advice.reason
+    assert advice.reason.startswith("it is stopped by its limit and waits for more")
+
+
+def judged_without_use(seen: Finding) -> Finding:
+    window = seen.window
+    one = sample(
+        at=window.seconds,
+        quota_ms=90,
+        periods=window.periods,
+        throttled=window.throttled,
+        throttled_ms=window.throttled_ns / 1e6,
+        usage_ms=None,
+    )
+    return judged(one, cpus=16)[API.path]
+
+
+def test_no_margin_goes_beyond_what_was_busy() -> None:
+    advice = the(advise(now_and_then(busy=1.4, throttled=70), facts()), AdviceId.RAISE_LIMIT)
+    assert advice.patch is not None
+    assert advice.patch.cpu_limit_millis == 1400
+    assert "bursts may still" not in advice.reason, "with that limit nothing stops"
+
+
+def test_where_threads_are_busy_all_the_time_the_limit_is_the_one_that_ends_it() -> None:
+    advice = the(advise(now_and_then(throttled=92), facts()), AdviceId.RAISE_LIMIT)
+    assert advice.patch is not None
+    assert advice.patch.cpu_limit_millis == 1600
+    assert "1.60 cores were busy in nearly every period" in advice.reason
+    assert "bursts may still" not in advice.reason
+
+
+def test_a_raise_by_the_history_says_what_it_leaves_too() -> None:
+    advice = the(advise(now_and_then(), facts(p99_cores=1.0)), AdviceId.RAISE_LIMIT)
+    assert advice.patch is not None
+    assert advice.patch.cpu_limit_millis == 1200
+    assert "times 1.2; bursts may still stop shortly below 1.60 cores" in advice.reason
+
+
 def test_the_evidence_has_both_numbers() -> None:
     advice = the(advise(starved(), facts()), AdviceId.RAISE_LIMIT)
     assert "throttled in 99.0% of 100 periods, 79.2% of its time lost, stops of 80.0 ms" in advice.evidence

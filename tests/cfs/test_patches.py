@@ -176,6 +176,7 @@ def test_a_variable_is_added_to_those_that_are_there() -> None:
         (("", ""), False, "no owner"),
         (("Job", "nightly"), False, "Job shop/nightly cannot be changed"),
         (("Rollout", "api"), False, "owner Rollout shop/api"),
+        (("ReplicaSet", "api-6d4b75cb6d"), False, "ReplicaSet shop/api-6d4b75cb6d is named like a Deployment's"),
         (("Node", "node-1"), True, "static pod"),
     ],
 )

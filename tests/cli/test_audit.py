@@ -18,6 +18,10 @@ import yaml
 from typer.testing import CliRunner
 from typer.testing import Result as Invoked
 
+from slack.cfs.sample import Level, Sample, Sampled, Target
+from slack.cfs.window import compare
+from slack.cli.audit_options import LevelName
+from slack.cli.audit_taking import beginning
 from slack.cli.commands import app
 from tests.cfs.test_recorded_trees import RECORDED, container_id, pod_uid
 from tests.cfs.tree import TREES, unpack
@@ -91,6 +95,27 @@ def test_fail_on_is_about_what_was_asked_for(recorded: Recorded, tmp_path: Path)
     assert audit("--root", root, "--no-names", "--fail-on", "warn", *only_boundary).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-n", "shop"], "-n shop: none of the 16 cgroups here fits; no pod's name is known: leave out --no-names, or"),
+        (["--pod", "nosuch"], "--pod nosuch: none of the 16 cgroups here fits; no pod's name is known"),
+        (["--level", "kubepods", "--pod", pod_uid("ten")], f"--pod {pod_uid('ten')} --level kubepods: none"),
+    ],
+)
+def test_a_filter_that_fits_nothing_is_no_good_news(args: list[str], said: str, recorded: Recorded) -> None:
+    found = audit("--root", recorded("v2-6.12"), "--no-names", "--fail-on", "high", "-o", "json", *args)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert said.replace("16", str(len(findings("--root", recorded("v2-6.12"), "--no-names", "--all")))) in found.stderr
+
+
+def test_a_slip_in_a_name_is_told_what_is_near(recorded: Recorded, tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_text(kubelet_pods("ten", "two"))
+    named = ("--root", recorded("v2-6.12"), "--kubelet-pods", tmp_path / "pods.json")
+    assert "namespaces here are shop" in audit(*named, "-n", "shp").stderr
+    assert "near it are ten-1a" in audit(*named, "-n", "shop", "--pod", "ten-1b").stderr
+
+
 def test_names_come_from_the_kubelets_pods(recorded: Recorded, tmp_path: Path) -> None:
     (tmp_path / "pods.json").write_text(kubelet_pods("ten", "two"))
     found = audit("--root", recorded("v2-6.12"), "--kubelet-pods", tmp_path / "pods.json", "-n", "shop")
@@ -158,6 +183,10 @@ def test_patches_are_one_file_a_workload_that_kubectl_could_apply(recorded: Reco
         (["--kubelet-pods", "/nowhere"], "/nowhere: cannot be read: no such file or directory"),
         (["--kubelet-pods", "ftp://host/pods"], "--kubelet-pods: 'ftp://host/pods' is no address"),
         (["--kubelet-pods", "http://127.0.0.1:1/pods"], "--kubelet-pods: http://127.0.0.1:1/pods: no answer"),
+        (["--kubelet-pods", "/dev/zero"], "--kubelet-pods: /dev/zero: is longer than 64 MiB"),
+        (["--kubeconfig", "/nonexistent"], "/nonexistent"),
+        (["--kubeconfig", "/dev/null", "--context", "nope"], "/dev/null"),
+        (["--context", "nope"], "no cluster given"),
         (["--watch", "--patches", "."], "--patches: are written once"),
         (["--patches", "/dev/null/x"], "--patches: /dev/null/x: not a directory"),
         (["--fail-on", "high", "explain", "pod/x"], "--fail-on: write it after explain: audit explain --fail-on"),
@@ -184,6 +213,19 @@ def test_an_unknown_command_is_told(run: Run) -> None:
     found = run("audit", "explan")
     assert found.code == 2
     assert "explain" in found.stderr
+
+
+def test_a_context_that_is_not_there_is_bad_input_but_only_where_it_was_given(run: Run, tmp_path: Path) -> None:
+    root = unpack(TREES / "v2-6.12.before.tree", tmp_path / "root")
+    config = tmp_path / "config"
+    config.write_text(yaml.safe_dump({"clusters": [], "contexts": [], "users": [], "current-context": "a"}))
+    found = run("audit", "--root", root, "--interval", "1s", "--kubeconfig", config, "--context", "nope")
+    assert (found.code, found.stdout) == (2, "")
+    assert "no context 'nope'" in found.stderr
+    config.write_text("{")
+    assert run("audit", "--root", root, "--interval", "1s", "--kubeconfig", config).code == 2
+    around = run("audit", "--root", root, "--interval", "1s", KUBECONFIG=str(config))
+    assert (around.code, around.stderr.count("names: ")) == (0, 1)
 
 
 def test_a_cluster_that_does_not_answer_holds_nothing_up(run: Run, tmp_path: Path) -> None:
@@ -232,6 +274,43 @@ def test_watching_into_a_pipe_gives_a_line_of_json_a_look(tmp_path: Path) -> Non
     assert seconds == sorted(seconds), "the window grows up to a minute"
 
 
+def counters(at: float, *names: str) -> Sampled:
+    targets = [Target(Level.OTHER, f"/{name}") for name in names]
+    return Sampled(tuple(Sample(one, at, 40_000, 100_000, int(at * 10), 0, 0, 0) for one in targets), {})
+
+
+def told(kept: list[Sampled]) -> dict[str, tuple[str, float]]:
+    windows = compare(beginning(kept), kept[-1]).windows
+    return {one.target.path: (str(one.state), one.seconds) for one in windows}
+
+
+def test_watching_tells_an_end_once_and_measures_what_is_new() -> None:
+    kept = [counters(0, "a", "ends"), counters(20, "a", "ends"), counters(40, "a", "new")]
+    assert told(kept) == {"/a": ("measured", 40), "/new": ("appeared", 0), "/ends": ("gone", 0)}
+    kept.append(counters(60, "a", "new"))
+    assert told(kept) == {"/a": ("measured", 60), "/new": ("measured", 20)}
+    kept.append(counters(80, "a"))
+    assert told(kept) == {"/a": ("measured", 80), "/new": ("gone", 0)}, "also of what lived between two looks"
+
+
+def test_watching_says_how_far_back_it_looks(tmp_path: Path) -> None:
+    process = _started("--watch", "--interval", "1s", root=unpack(TREES / "hybrid.before.tree", tmp_path))
+    assert process.stdout is not None
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, the last \d\.\d s\n", process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_columns_are_respected_in_a_pipe_where_they_are_given(run: Run, tmp_path: Path) -> None:
+    root = unpack(TREES / "v2-6.12.before.tree", tmp_path / "root")
+    args = ("audit", "--root", root, "--no-names", "--interval", "1s", "--all")
+    wide, narrow = run(*args, COLUMNS=""), run(*args, COLUMNS="80")
+    assert max(map(len, wide.stdout.splitlines())) > 80
+    assert max(map(len, narrow.stdout.splitlines())) <= 80
+    assert run(*args, COLUMNS="many").code == 0
+
+
 def test_a_terminal_is_redrawn_until_ctrl_c_and_gets_its_cursor_back(tmp_path: Path) -> None:
     root = unpack(TREES / "hybrid.before.tree", tmp_path)
     ours, theirs = pty.openpty()
@@ -243,7 +322,7 @@ def test_a_terminal_is_redrawn_until_ctrl_c_and_gets_its_cursor_back(tmp_path: P
     with suppress(OSError):  # the end of a terminal is an error
         while part := os.read(ours, 65536):
             seen += part
-            if not asked and seen.count(b"each 1 s; Ctrl-C ends it") >= 2:
+            if not asked and len(re.findall(rb"the last \d\.\d s, again each 1 s; Ctrl-C ends it", seen)) >= 2:
                 process.send_signal(signal.SIGINT)
                 asked = True
     os.close(ours)
@@ -256,10 +335,14 @@ def test_a_terminal_is_redrawn_until_ctrl_c_and_gets_its_cursor_back(tmp_path: P
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; import slack.cli.audit; "
-        "print([m for m in ('numpy', 'kubernetes', 'kopf', 'pydantic', 'msgspec', 'yaml') if m in sys.modules])"
+        "print([m for m in ('numpy', 'kubernetes', 'kopf', 'pydantic', 'yaml') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_the_levels_that_can_be_asked_for_are_the_cgroups_levels() -> None:
+    assert [str(one) for one in LevelName] == [str(one) for one in Level]
 
 
 def test_the_agent_names_the_flag_that_is_wrong(run: Run) -> None:

@@ -2,21 +2,27 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 from typer.testing import CliRunner
 
-from slack.cfs.sample import NodeFacts, Sample
+from slack.cfs.sample import NodeFacts, Sample, Target
 from slack.cfs.shape import period_shape
-from slack.cli.audit_drawing import RUNS, STOPS, lines, picture
-from slack.cli.audit_explain import document, explain
+from slack.cli.audit_drawing import RUNS, STOPS, fitted, lines, picture
+from slack.cli.audit_explain import Explained, document, explain
+from slack.cli.audit_options import Kind
+from slack.cli.audit_picture import title
 from slack.cli.commands import app
 from slack.cli.problems import UserError
 from tests.cfs.test_recorded_trees import container_id, pod_uid
-from tests.cli.auditing import KUBEPODS, QOS, container, kubelet_pods, look, pod, recorded, rose
+from tests.cli.auditing import KUBEPODS, POD_UID, QOS, container, kubelet_pods, look, pod, recorded, rose
 from tests.cli.conftest import Run
 
 __all__ = ["recorded"]
@@ -99,6 +105,62 @@ def test_a_container_that_is_not_throttled_gets_the_picture_of_its_limit_anyway(
     assert document(explained)["period"]["busyCpusAssumed"] is True
 
 
+def few(target: Target, throttled: int, *, periods: int = 96, quota_us: int = 40_000) -> tuple[Sample, Sample]:
+    """A window with fewer periods than a verdict needs."""
+    before, after = rose(target, quota_us, throttled=throttled, stop_ms=70, use=0.3)
+    return before, msgspec.structs.replace(after, periods=periods)
+
+
+def test_too_few_periods_are_no_all_clear() -> None:
+    explained = explain(look(few(container(), 88)), "pod/api-1a/main", "", 10)
+    told = "\n".join(line.plain for line in lines(explained, width=160))
+    assert "Too few periods to judge (88 of 96 were throttled); take a longer --interval." in told
+    assert "busy CPUs    2, if all ran that can\n" in told
+    assert not re.search("nothing (is|was) throttled|Nothing needs to be done", told, re.IGNORECASE)
+    assert document(explained)["throttled"] is None
+    assert title(explained).endswith(
+        "too few periods to judge (88 of 96 were throttled), drawn as if all CPUs were busy"
+    )
+    none = explain(look(few(container(), 0, periods=7)), "pod/api-1a/main", "", 10)
+    assert "Too few periods to judge (0 of 7 were throttled)" in "\n".join(one.plain for one in lines(none, width=160))
+
+
+def test_a_level_above_that_never_stopped_is_no_all_clear_either() -> None:
+    """The pod was busy in 100 periods, its container, of the same limit, in 96."""
+    explained = explain(look(rose(pod(), 40_000, use=0.3), few(container(), 88)), "pod/api-1a/main", "", 10)
+    assert explained.governing is explained.subject
+    assert document(explained)["throttled"] is None
+
+
+def test_of_a_history_the_window_should_be_longer() -> None:
+    explained = explain(look(few(container(), 88), kind=Kind.PROMETHEUS), "pod/api-1a/main", "", None)
+    assert any("take a longer --window" in line.plain for line in lines(explained, width=160))
+
+
+def test_a_pod_without_a_quota_of_its_own_means_its_container_nearest_the_limit() -> None:
+    """The pod's cgroup has no quota when one of its containers has no limit; those of the others stop them all the
+    same."""
+    near, far = rose(container("near"), 100_000, use=0.8), rose(container("far"), 100_000, use=0.1)
+    explained = explain(look(rose(pod(), None, use=0.9), far, near), "pod/api-1a", "", 10)
+    assert explained.subject.window.target.container == "near"
+    told = "\n".join(line.plain for line in lines(explained, width=160))
+    assert "of the limits in pod/api-1a this one is the nearest to being used up" in told
+    assert "No level has a CPU limit" not in told
+    assert (document(explained)["governing"]["container"], document(explained)["throttled"]) == ("near", False)
+
+
+def test_a_container_that_was_throttled_in_too_few_periods_is_the_nearest_to_its_limit() -> None:
+    pairs = rose(pod(), None, use=0.9), rose(container("idle"), 100_000, use=0.9), few(container("main"), 88)
+    assert explain(look(*pairs), "pod/api-1a", "", 10).subject.window.target.container == "main"
+
+
+def test_a_pod_that_is_named_by_its_path_stays_the_pod_but_its_containers_limits_are_told() -> None:
+    explained = explain(look(rose(pod(), None), rose(container(), 100_000)), pod().path, "", 10)
+    told = "\n".join(line.plain for line in lines(explained, width=160))
+    assert explained.subject.window.target == pod()
+    assert "No quota stops it as a whole; 1 container of it has a CPU limit: shop/api-1a/main." in told
+
+
 def test_without_any_limit_nothing_can_stop_it() -> None:
     told = text(rose(container(), None, use=0.3), rose(pod(), None))
     assert "No level has a CPU limit: no quota can stop it." in told
@@ -127,10 +189,14 @@ def test_a_deployment_means_its_worst_pod() -> None:
     ("name", "namespace", "said"),
     [
         ("pod/apy-1a", "", "pod/apy-1a: no such pod is seen here; near it are api-1a"),
-        ("pod/api-1a", "db", "pod/api-1a in namespace db: no such pod is seen here"),
+        ("pod/api", "", "pod/api: no such pod is seen here; near it are api-1a"),
+        ("pod/zzz", "", "pod/zzz: no such pod is seen here; 1 pod is: api-1a"),
+        ("pod/api-1a", "db", "pod/api-1a in namespace db: no pod at all is seen here"),
         ("pod/api-1a/side", "", "no container 'side' is seen in it; there are main"),
-        ("deploy/api", "", "deploy/api: no such deploy is seen here"),
-        ("/kubepods/x", "", "/kubepods/x: no such cgroup is seen here"),
+        ("deploy/api", "", "deploy/api: no deployment at all is seen here"),
+        ("/kubepods/x", "", "/kubepods/x: no such cgroup is seen here; 1 cgroup is: /kubepods/burstable/pod"),
+        ("", "", "nothing is named: write pod/NAME"),
+        (" ", "", "nothing is named: write pod/NAME"),
         ("api", "", "api: write pod/NAME, deploy/NAME, a pod's uid"),
         ("pod/", "", "pod/: write KIND/NAME"),
         ("pod/a/b/c", "", "pod/a/b/c: write KIND/NAME"),
@@ -141,9 +207,62 @@ def test_what_is_not_there_is_told_with_what_is_near(name: str, namespace: str, 
         explain(look(TEN_THREADS), name, namespace, None)
 
 
-def test_one_name_in_two_namespaces_asks_which() -> None:
-    from dataclasses import replace
+def test_a_pod_is_found_by_the_name_of_its_workload() -> None:
+    """Names of a Deployment's pods are long: close in letters they are not."""
+    made = rose(container(of="api-7d9f8b6c5-x2x4z"), 40_000), rose(container(of="apex", uid="5" * 36), 40_000)
+    with pytest.raises(UserError, match=re.escape("no such pod is seen here; near it are api-7d9f8b6c5-x2x4z, apex")):
+        explain(look(*made), "pod/api", "shop", None)
 
+
+def on_terminal(explained: Explained, width: int) -> list[str]:
+    """Every row that is written, with its own end of line."""
+    out = Console(width=width, color_system=None, highlight=False)
+    with out.capture() as capture:
+        for line in lines(explained, width=width):
+            for row in fitted(line, out):
+                out.print(row, soft_wrap=True)
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_a_terminal_breaks_prose_under_its_beginning_and_never_what_is_to_be_copied(width: int) -> None:
+    told = on_terminal(explain(look(TEN_THREADS, rose(pod(), None), pods=named_pods()), "pod/api-1a", "", 10), width)
+    (command,) = (row for row in told if "kubectl" in row)
+    assert shlex.split(command)[-1].endswith("}"), "the whole command is one row"
+    (mark,) = (row for row in told if "<- " in row)
+    assert mark.endswith("<- this quota stops it")
+    advice = told[next(at for at, row in enumerate(told) if row.startswith("1. ")) :]
+    assert all(row.startswith(("   ", "1. ", "2. ", "3. ")) for row in advice if row)
+    kept = (command, *(row for row in told if row.lstrip().startswith(("/kubepods", "container ", "pod "))))
+    assert all(cell_len(row) <= width for row in told if row not in kept)
+    assert (
+        " ".join("".join(f"{row.strip()} " for row in told).split()).count("the node must have that much to spare") == 1
+    )
+
+
+def named_pods() -> str:
+    return json.dumps(
+        {
+            "items": [
+                {
+                    "metadata": {"name": "api-1a", "namespace": "shop", "uid": POD_UID},
+                    "spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "400m"}}}]},
+                }
+            ]
+        }
+    )
+
+
+def test_what_a_name_holds_cannot_move_the_cursor() -> None:
+    name = "api\x1b[2J\n1a"
+    pods = named_pods().replace("api-1a", json.dumps(name)[1:-1])
+    made = look(rose(container(of=name), 40_000, throttled=99, stop_ms=79, use=0.4), pods=pods)
+    told = [line.plain for line in lines(explain(made, POD_UID, "", None), width=80)]
+    assert any("kubectl" in line for line in told)
+    assert all(line.isprintable() for line in told)
+
+
+def test_one_name_in_two_namespaces_asks_which() -> None:
     other = replace(container(uid="5" * 36), namespace="db")
     with pytest.raises(UserError, match="is in namespaces db, shop; choose one with -n"):
         explain(look(TEN_THREADS, rose(other, 40_000)), "pod/api-1a", "", None)

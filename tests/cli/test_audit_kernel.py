@@ -37,6 +37,13 @@ def test_fail_on_affected_is_no_verdict_about_unknown_ones(release: str, state: 
     assert (one["release"], one["state"], one["nodes"]) == (release, state, [])
 
 
+@pytest.mark.parametrize("release", ["", "  "])
+def test_an_empty_release_is_bad_input(release: str, run: Run) -> None:
+    found = run("audit", "kernel", "--release", release)
+    assert (found.code, found.stdout) == (2, "")
+    assert "--release: is empty; give the output of `uname -r`" in found.stderr
+
+
 def test_an_affected_kernel_does_not_fail_unless_asked(run: Run) -> None:
     assert run("audit", "kernel", "--release", "4.18.20").code == 0
 

@@ -111,3 +111,19 @@ def test_what_explains_a_history_has_no_threads(tmp_path: Path) -> None:
         found = audit("explain", "--prometheus", fake.url, "--window", "5m", "--no-names", "-n", pod["namespace"], name)
     assert found.exit_code == 0, found.output
     assert "threads      unknown" in found.stdout or "No level has a CPU limit" in found.stdout
+
+
+def test_a_namespace_that_nobody_has_is_bad_input(tmp_path: Path) -> None:
+    with served(tmp_path, (200, b'{"items": []}'), "a") as config:
+        found = audit("--cluster", "--kubeconfig", config, "-n", "no-such", "--fail-on", "high")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "-n no-such: none of the" in found.stderr
+    assert "namespaces here are " in found.stderr
+
+
+def test_a_kubelet_that_never_ends_its_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_names, "_MIB", 1)
+    with faked(lambda _: (200, b" " * 65)) as fake:
+        found = audit("--kubelet-pods", f"{fake.url}/pods")
+    assert found.exit_code == 2
+    assert "/pods: is longer than 64 MiB; expected one node's /pods" in found.stderr

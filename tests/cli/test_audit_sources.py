@@ -357,12 +357,19 @@ def test_without_specifications_the_limits_of_kube_state_metrics_are_taken_and_i
     assert any("the period is taken as 100 ms" in note for note in found.notes)
 
 
+def _answered(value: object) -> bytes:
+    result = [{"metric": {}, "value": value}]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
         ((503, b"down"), "503 Service Unavailable"),
         ((200, b"<html>"), "the answer is not Prometheus'"),
-        ((200, b"[]"), "the answer is not Prometheus'"),
+        ((200, b"[]"), "the answer is not Prometheus' (parts are missing)"),
+        ((200, _answered("x")), "the answer is not Prometheus' (a value in it is no pair of a time and a number)"),
+        ((200, _answered([1, "x"])), "the answer is not Prometheus' (a value in it is no number: 'x')"),
     ],
 )
 def test_a_prometheus_that_cannot_help_is_told_as_record_tells_it(reply: Reply, said: str) -> None:

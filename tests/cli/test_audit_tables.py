@@ -1,6 +1,8 @@
 """What people see of an audit: never wider than their terminal, never a 0 % where there is none."""
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -9,7 +11,7 @@ from slack.cfs.finding import Severity
 from slack.cfs.sample import Level, NodeFacts, Sample, Target, Trouble
 from slack.cli.audit_explain import explain
 from slack.cli.audit_look import Look, Wanted, states
-from slack.cli.audit_options import Kind
+from slack.cli.audit_options import Kind, Where
 from slack.cli.audit_output import markdown
 from slack.cli.audit_tables import fitting, plain, render
 from slack.cli.audit_words import milliseconds, percent, who
@@ -20,21 +22,36 @@ FINE = rose(container("side"), 40_000, use=0.1)
 FREE = rose(container("free"), None, use=0.1)
 
 
-def shown(found: Look, wanted: Wanted | None = None, width: int | None = None) -> str:
+def shown(
+    found: Look,
+    wanted: Wanted | None = None,
+    width: int | None = None,
+    *,
+    where: Where | None = None,
+    redrawn: bool = False,
+) -> str:
     wanted = wanted or Wanted()
+    where = where or Where(found.kind)
     asked = wanted.asked(found)
+    lines = wanted.shown(asked)
     if width is None:
-        return plain(found, asked, wanted.shown(asked), program="resource-slack")
+        return plain(found, asked, lines, where=where, program="resource-slack")
     out = Console(width=width, color_system=None, highlight=False)
     with out.capture() as capture:
-        out.print(render(found, asked, wanted.shown(asked), width=width, program="resource-slack"))
+        parts = render(found, asked, lines, where=where, width=width, program="resource-slack", redrawn=redrawn)
+        out.print(parts, crop=False)
     return capture.get()
+
+
+def next_command(told: str) -> str:
+    (line,) = (one for one in told.splitlines() if one.startswith("All of it"))
+    return line.partition(" explain ")[2]
 
 
 @pytest.mark.parametrize("width", [30, 50, 79, 100, 120])
 def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(width: int) -> None:
     found = look(BAD, FINE, FREE, troubles={Trouble.FORBIDDEN: 2})
-    told = shown(found, Wanted(everything=True), width)
+    told = shown(found, Wanted(everything=True), width, redrawn=True)
     assert max(map(len, told.splitlines())) <= width
     joined = " ".join(told.split())
     for figure in ("99.0 %", "79.1 %", "80 ms", "0.40/0.40"):
@@ -42,10 +59,18 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(width: int) -> 
     assert "\u2026" not in told
 
 
+def test_a_command_is_one_line_however_narrow_the_terminal_is() -> None:
+    told = shown(look(BAD), None, 40)
+    assert next_command(told) == "-n shop pod/api-1a/main"
+    below = told.partition("What to do first\n")[2].partition("All of it")[0]
+    assert all(line.startswith("  ") for line in below.splitlines()), "what goes on is indented as it began"
+    assert all(len(line) <= 40 for line in told.splitlines() if not line.startswith("All of it"))
+
+
 def test_what_is_fine_is_counted_and_only_shown_with_all() -> None:
     found = look(BAD, FINE, FREE)
     assert "/side" not in shown(found)
-    assert "3 cgroups in 10.0 s: 1 high, 1 fine, 1 no limit; 1.57 cores lost to throttling" in shown(found)
+    assert "3 cgroups in 10.0 s: 1 high, 1 fine, 1 no limit; 1.57 cores lost to throttling (threads" in shown(found)
     everything = shown(found, Wanted(everything=True))
     assert "/side" in everything
     assert any(line.strip().startswith("no limit") for line in everything.splitlines() if "/free" in line)
@@ -59,8 +84,20 @@ def test_no_verdict_yet_is_not_the_same_as_nothing_bad() -> None:
     idle = container("idle")
     short = (Sample(idle, 0.0, 40_000, 100_000, 0, 0, 0, 0), Sample(idle, 10.0, 40_000, 100_000, 20, 1, 1000, 0))
     assert "take a longer --interval" in shown(look(short, FREE))
-    assert "take a longer --interval" not in shown(look(short, FINE))
+    assert "there is no verdict" not in shown(look(short, FINE))
     assert "Nothing is throttled enough" not in shown(look(short, FREE))
+
+
+def test_what_was_throttled_in_too_few_periods_is_told_with_what_to_do() -> None:
+    busy = container("busy")
+    short = (Sample(busy, 0.0, 40_000, 100_000, 0, 0, 0, 0), Sample(busy, 10.0, 40_000, 100_000, 80, 78, 10**9, 0))
+    told = shown(look(short, FINE))
+    assert "1 cgroup with throttled periods had fewer than 100, too few to judge" in told
+    assert "take a longer --interval, such as 15s." in told
+    assert "Of what could be judged, nothing is throttled enough to matter." in told
+    assert "too few to judge: take a longer --interval" in shown(look(short, BAD))
+    assert "there is no verdict: take a longer --interval, such as 15s." in shown(look(short))
+    assert "there is no verdict: take a longer --window." in shown(look(short, kind=Kind.PROMETHEUS))
 
 
 def test_an_empty_machine_and_an_empty_answer_are_told_apart() -> None:
@@ -140,6 +177,49 @@ def test_what_to_run_next_explains_that_very_finding() -> None:
         (line,) = (one for one in shown(found).splitlines() if one.startswith("All of it"))
         *_, last = line.split()
         assert explain(found, last, "", None).subject is found.findings[0]
+
+
+def test_what_to_run_next_opens_the_same_source() -> None:
+    local = Where(
+        Kind.CGROUPS,
+        Path("/host fs"),
+        30.0,
+        "30s",
+        kubelet_pods="http://127.0.0.1:10255/pods",
+        nodes=("n1",),
+        names=False,
+        kubeconfig=Path("k.yaml"),
+        context="it's",
+    )
+    command = shlex.split(next_command(shown(look(BAD), where=local)))
+    assert command == [
+        *("-n", "shop", "pod/api-1a/main", "--root", "/host fs", "--interval", "30s", "--node", "n1"),
+        *("--kubelet-pods", "http://127.0.0.1:10255/pods", "--no-names", "--kubeconfig", "k.yaml"),
+        *("--context", "it's"),
+    ]
+    history = Where(Kind.PROMETHEUS, prometheus="http://me:secret@host:9090/p?", duration="7d", seconds=7 * 86400)
+    told = next_command(shown(look(BAD, kind=Kind.PROMETHEUS), where=history))
+    assert told == "-n shop pod/api-1a/main --prometheus http://me:PASSWORD@host:9090/p --window 7d"
+
+
+def test_a_path_is_looked_for_on_the_node_that_has_it() -> None:
+    facts = {name: NodeFacts(2, "6.18.44") for name in ("a", "b")}
+    top = rose(replace(KUBEPODS, node="b"), 40_000, throttled=99, stop_ms=79, use=0.4)
+    told = next_command(shown(look(top, facts=facts, kind=Kind.CADVISOR)))
+    assert told == "/kubepods --cluster --node b"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\x1b[2Jb", "-rf"])
+def test_a_hostile_name_is_short_and_its_command_goes_by_id(name: str) -> None:
+    target = container(of=name)
+    found = look(rose(target, 40_000, throttled=99, stop_ms=79, use=0.4))
+    told = shown(found)
+    assert max(map(len, told.splitlines())) < 250
+    assert "\x1b" not in told
+    assert next_command(told) == target.container_id[:12]
+    row = next(line for line in told.splitlines() if "/main" in line)
+    assert "shop/" in row
+    assert ("\u2026" in row) is (len(name) > 120)
 
 
 def test_names_from_the_cluster_are_put_to_cgroups() -> None:
