@@ -7,9 +7,19 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slack.cfs.cgroup import Cgroup, Limits, Place, is_unlimited, limits_of, other_files, quota_file, quota_of
+from slack.cfs.cgroup import (
+    LIMIT_FILES,
+    Cgroup,
+    Limits,
+    Place,
+    is_unlimited,
+    limits_of,
+    other_files,
+    quota_file,
+    quota_of,
+)
 from slack.cfs.cpustat import Malformed
-from slack.cfs.descriptors import Descriptors, Gathered, gather_at, read_at
+from slack.cfs.descriptors import Descriptors, Gathered, Read, gather_at, read_at
 from slack.cfs.listing import Directory, Listing
 from slack.cfs.mounts import CpuMounts
 from slack.cfs.names import target_of
@@ -61,6 +71,8 @@ class Census:
         self._usage_top: int | None = None
         """Open while listing."""
         self._looked: list[tuple[Directory, float, Gathered]] = []
+        self._alike: dict[tuple[Read | None, ...], Limits] = {}
+        """Limits of this listing by what their files say: most pods have the same few."""
         self._listing = Listing(mounts.cpu.directory, self._look, self._cannot_list)
 
     @property
@@ -93,6 +105,7 @@ class Census:
                 self._complete(known)
         for known in wanted:
             self._audit(known)
+        self._alike = {}
         for known in before.values():
             if known.cgroup is not None and self.cgroups.get(known.path) is not known.cgroup:
                 known.cgroup.close()
@@ -223,6 +236,16 @@ class Census:
         return self.cgroups.get(path)
 
     def _limits(self, known: _Known, files: Gathered) -> Limits | None:
+        said = tuple(map(files.get, LIMIT_FILES[known.place.is_v2]))
+        if (alike := self._alike.get(said)) is not None:
+            return alike
+        told = len(self.troubles)
+        limits = self._worked_out(known, files)
+        if limits is not None and len(self.troubles) == told:
+            self._alike[said] = limits
+        return limits
+
+    def _worked_out(self, known: _Known, files: Gathered) -> Limits | None:
         def tell(file: str, error: OSError | Malformed) -> None:
             self.troubles.append((known.path, f"{known.place.directory}/{file}", error))
 

@@ -36,6 +36,13 @@ class Place(NamedTuple):
     is_v2: bool
 
 
+LIMIT_FILES = {
+    False: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us", "cpu.shares"),
+    True: ("cpu.max", "cpu.max.burst", "cpu.weight"),
+}
+"""What `limits_of` reads, by whether it is v2."""
+
+
 def quota_file(*, is_v2: bool) -> str:
     """Return the name of the file that has the quota."""
     return "cpu.max" if is_v2 else "cpu.cfs_quota_us"
