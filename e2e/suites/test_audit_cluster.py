@@ -73,8 +73,9 @@ def mark(backend: Backend) -> int:
 
 
 @pytest.fixture(scope="module")
-def identity(backend: Backend, mark: int) -> access.Access:
-    return install(backend)
+def identity(backend: Backend, mark: int) -> Iterator[access.Access]:
+    with cleaned(backend.api):  # its roles too: suites that follow look whether anything of ours is left
+        yield install(backend)
 
 
 @pytest.fixture(scope="module")
