@@ -1,6 +1,7 @@
 # Nothing but an engine, a Python image and a Python package registry is needed (docs/image.md).
 # Any image with Python 3.11 or newer and glibc: name the mirror of your own with --build-arg BASE=...
-ARG BASE=python:3.13-slim
+# By its digest, for all platforms at once: a tag may name another image tomorrow. How to take a newer one: docs/image.md
+ARG BASE=python:3.13-slim@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6
 
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore

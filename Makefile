@@ -8,10 +8,11 @@ READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRDS    := charts/resource-slack/crds
-KINDS   := SlackPolicy:slackpolicies CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports
+KINDS   := SlackPolicy:slackpolicies SlackScale:slackscales SlackHistory:slackhistories CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports ThrottlePolicy:throttlepolicies
 VALUES  := charts/resource-slack/values.schema.json
 PLAIN   := deploy/operator.yaml
-REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport flags metrics events
+SCHEMAS := plan explain status simulate tune load load-watcher score throttler-check throttler-simulate migrate uninstall record audit audit-explain audit-kernel version
+REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport throttlepolicy throttler flags metrics events load-watcher
 RULES   := charts/resource-slack/rules/resource-slack.yaml
 BOARD   := charts/resource-slack/dashboards/resource-slack.json
 BURST   := examples/scenarios/burst.yaml
@@ -26,28 +27,32 @@ export UV_PYTHON_DOWNLOADS = never
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-plan demo-cluster playground test coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference check-monitoring e2e bench bench-reading bench-coldstart bench-steady bench-memory bench-storm \
-        bench-auditing fuzz soak fidelity crds deploy reference monitoring pictures example locks clean
+.PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
+        check-crds check-reference check-monitoring check-pages e2e bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
+        bench-auditing bench-scoring bench-scoring-memory bench-scoring-busy bench-scoring-pods fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
 help:
 	@printf '%s\n' \
 	  'make demo           one burst of pods simulated without slack and with it, in under a minute' \
 	  'make demo-plan      what slack would be kept on an example cluster' \
-	  'make test           unit, property and contract tests' \
+	  'make test           unit, property and contract tests, in two minutes' \
+  'make test-thorough  the same with all examples, and those that take long' \
 	  'make coverage       branch coverage of the planner and the cluster model, by their own tests' \
-	  'make check          lint, format, types, layers, generated files' \
+	  'make check          lint, format, types, layers, generated files, names in pages' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
 	  'make soak           ten minutes of churn and broken watches' \
-	  'make fuzz           two minutes of fuzzing what reads cgroup files' \
+	  'make fuzz           four minutes of fuzzing what reads cgroup files, requests, payloads and records' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
-	  'make crds deploy reference monitoring locks' \
+	  'make release        build what a release has into dist: wheel, chart, plugin, bill of materials, sums' \
+  'make release-check  build it and install from it, each where nothing else is (some minutes)' \
+  'make crds deploy reference monitoring locks' \
 	  '                    write what is generated: the CRD, manifests without Helm, references, rules and dashboard, locks' \
-	  'make pictures       draw the pictures of the docs anew (a minute)' \
+	  'make pictures       draw the pictures of the docs anew (a minute); make rooms those of docs/architecture.md' \
+	  'make screenshots    take the pictures of docs/web.md anew; needs Chromium' \
 	  'make clean          remove what make has made'
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
@@ -112,17 +117,25 @@ playground: $(READY)
 
 # --- tests -----------------------------------------------------------------------------------------------------------
 
-test: $(READY)
-	@$(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) $(PYTEST_ARGS)
+# One worker a core. PYTEST_ARGS goes through: -n 0 for one process, -k, --shuffle SEED.
+PYTEST = $(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) --numprocesses=auto --dist=worksteal
 
-# What decides must be shown by tests that run in the process: the floor is for these two rooms, each branch counted.
+test: $(READY)
+	@$(PYTEST) -m 'not thorough' $(PYTEST_ARGS)
+
+# All tests, the property tests with all their examples: a minute and more for some, on a machine of others much more.
+test-thorough: export HYPOTHESIS_PROFILE = thorough
+test-thorough: $(READY)
+	@$(PYTEST) -o timeout=900 $(PYTEST_ARGS)
+
+# What decides must be shown by tests that run in the process: the floor is for these two rooms, each branch counted, and
+# judged by their own tests alone, with the few examples of `make test`: counting branches takes more than twice as long.
 coverage: $(READY)
-	@$(BIN)/python -m pytest $(if $(QUIET),--quiet --no-header,) tests/planner tests/cluster --ignore=tests/cluster/test_scale.py \
-	  --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
-	  check-reference check-monitoring
+	  check-reference check-monitoring check-pages
 	@$(call say,'check: all good')
 
 check-lint: $(READY)
@@ -143,9 +156,9 @@ check-layers: $(READY)
 
 check-crds: $(READY)
 	@$(call say,'check: the CRDs are what the models say')
-	@for one in $(KINDS); do \
-	  $(BIN)/resource-slack crd $${one%%:*} | cmp --silent - $(CRDS)/$${one##*:}.yaml || \
-	    { echo "$(CRDS)/$${one##*:}.yaml is not up to date; run: make crds" >&2; exit 1; }; \
+	@for kind in $(KINDS); do \
+	  $(BIN)/resource-slack crd $${kind%%:*} | cmp --silent - $(CRDS)/$${kind##*:}.yaml || \
+	    { echo "$(CRDS)/$${kind##*:}.yaml is not up to date; run: make crds" >&2; exit 1; }; \
 	done
 	@$(BIN)/python charts/make_values_schema.py | cmp --silent - $(VALUES) || { echo '$(VALUES) is not up to date; run: make crds' >&2; exit 1; }
 
@@ -158,6 +171,10 @@ check-monitoring: $(READY)
 	@$(call say,'check: rules and dashboard are what slack/monitoring says')
 	@$(BIN)/resource-slack monitoring rules | cmp --silent - $(RULES) || { echo '$(RULES) is not up to date; run: make monitoring' >&2; exit 1; }
 	@$(BIN)/resource-slack monitoring dashboard | cmp --silent - $(BOARD) || { echo '$(BOARD) is not up to date; run: make monitoring' >&2; exit 1; }
+
+check-pages: $(READY)
+	@$(call say,'check: pages name what is there')
+	@out=$$($(BIN)/python -m pytest --quiet --no-header --tb=short tests/docs 2>&1) || { printf '%s\n' "$$out" >&2; exit 1; }
 
 # The suite of the web page drives the system's Chromium; where there is none it is skipped, and nothing is installed.
 BROWSER := $(if $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name) 2>/dev/null)),.venv/.browser)
@@ -174,22 +191,33 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks
 
 # Those that take longer or need more than Python: Go, or the real control plane. ARGS goes through.
-bench-reading bench-coldstart bench-steady: $(READY)
+bench-reading bench-coldstart bench-steady bench-bursts: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
-bench-memory bench-storm bench-auditing: $(READY)
+bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
-# Coverage-guided fuzzing of what reads cgroup files; ARGS takes libFuzzer's options. atheris has builds for few systems.
+bench-scoring-pods: $(READY)
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
+	@$(BIN)/python -m benchmarks.scoring.throughput $(ARGS)
+
+bench-scoring-busy: $(READY)
+	@$(BIN)/python -m benchmarks.scoring.busy_watch $(ARGS)
+
+bench-scoring-memory: $(READY)
+	@$(BIN)/python -m benchmarks.scoring.memory $(ARGS)
+
+# Coverage-guided fuzzing of what reads cgroup files, and of what scheduler and load watcher send; ARGS takes libFuzzer's options. atheris has builds for few systems.
 .venv/.fuzz: requirements/fuzz.txt $(READY)
 	@$(call say,'setting up: the fuzzer')
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 fuzz: .venv/.fuzz
-	@mkdir -p .cache/fuzz/cfs
-	@PYTHONPATH=. $(BIN)/python fuzz/cfs.py -max_len=1024 $(or $(ARGS),-max_total_time=120) .cache/fuzz/cfs
+	@mkdir -p .cache/fuzz/audit .cache/fuzz/scoring
+	@PYTHONPATH=. $(BIN)/python fuzz/audit.py -max_len=1024 $(or $(ARGS),-max_total_time=120) .cache/fuzz/audit
+	@PYTHONPATH=. $(BIN)/python fuzz/scoring.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/scoring
 
 soak: $(READY)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -199,24 +227,45 @@ fidelity: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok karpenter
 	@$(BIN)/python -m e2e.fidelity $(ARGS)
 
+# --- releases --------------------------------------------------------------------------------------------------------
+
+# PROJECT_URL, IMAGE and DOWNLOAD_URL say what the tree cannot know (docs/releasing.md).
+release: $(READY) | $(UV)
+	@$(BIN)/python -m release.build --out dist
+
+# In a folder of its own: what is checked is what was built now.
+release-check: $(READY) | $(UV)
+	@rm -rf .cache/release
+	@$(BIN)/python -m release.build --out .cache/release
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok helm actionlint
+	@RESOURCE_SLACK_DIST=.cache/release $(BIN)/python -m pytest --quiet --no-header e2e/release e2e/suites/test_workflows.py $(PYTEST_ARGS)
+
+# The version is that of pyproject.toml; VERSION=X.Y.Z writes another into all places that name it.
+version: $(READY)
+	@$(BIN)/python -m release.version $(VERSION)
+	@test -z '$(VERSION)' || { $(MAKE) --no-print-directory -B $(READY) && $(MAKE) --no-print-directory deploy; }
+
 # --- generated files -------------------------------------------------------------------------------------------------
 
 crds: $(READY)
 	@mkdir -p $(CRDS)
-	@for one in $(KINDS); do \
-	  $(BIN)/resource-slack crd $${one%%:*} > $(CRDS)/$${one##*:}.new && \
-	    mv $(CRDS)/$${one##*:}.new $(CRDS)/$${one##*:}.yaml || exit 1; \
+	@for kind in $(KINDS); do \
+	  $(BIN)/resource-slack crd $${kind%%:*} > $(CRDS)/$${kind##*:}.new && \
+	    mv $(CRDS)/$${kind##*:}.new $(CRDS)/$${kind##*:}.yaml || exit 1; \
 	done
 	@$(BIN)/python charts/make_values_schema.py > $(VALUES).new && mv $(VALUES).new $(VALUES)
 
 deploy: $(READY)
 	@$(BIN)/python -m e2e.harness.build helm >/dev/null
-	@$(BIN)/python -m e2e.harness.helm > $(PLAIN).new && mv $(PLAIN).new $(PLAIN)
+	@$(BIN)/python -m e2e.harness.product.helm > $(PLAIN).new && mv $(PLAIN).new $(PLAIN)
 
 reference: $(READY)
 	@mkdir -p docs/reference
 	@for name in $(REFS); do $(BIN)/resource-slack reference $$name > docs/reference/$$name.new && \
 	  mv docs/reference/$$name.new docs/reference/$$name.md || exit 1; done
+	@mkdir -p docs/reference/schemas
+	@for name in $(SCHEMAS); do $(BIN)/resource-slack schema $$name > docs/reference/schemas/$$name.new && \
+	  mv docs/reference/schemas/$$name.new docs/reference/schemas/$$name.json || exit 1; done
 
 monitoring: $(READY)
 	@mkdir -p $(dir $(RULES)) $(dir $(BOARD))
@@ -230,6 +279,15 @@ pictures: $(READY)
 	done
 	@$(BIN)/resource-slack simulate --curve 0,0.1,0.2,0.3,0.4,0.6,0.8 --seeds 5 $(BURST) --picture docs/pictures/curve.svg
 	@$(BIN)/python docs/pictures/make_audit.py > docs/pictures/audit.svg.new && mv docs/pictures/audit.svg.new docs/pictures/audit.svg
+	@$(BIN)/python docs/pictures/make_burst.py > docs/pictures/burst.svg.new && mv docs/pictures/burst.svg.new docs/pictures/burst.svg
+	@$(BIN)/python docs/pictures/make_architecture.py
+
+screenshots: $(READY) $(BROWSER)
+	@$(BIN)/python -m e2e.screenshots
+
+# The pictures and lists of docs/architecture.md alone: they follow imports, docstrings of rooms, and the page's tables.
+rooms: $(READY)
+	@$(BIN)/python docs/pictures/make_architecture.py
 
 example: $(READY)
 	@$(BIN)/python examples/make_cluster.py > examples/cluster.json
@@ -242,6 +300,7 @@ locks: | $(UV)
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
 	@$(COMPILE) requirements/browser.in --constraint requirements/dev.txt --output-file requirements/browser.txt
 	@$(COMPILE) requirements/fuzz.in --constraint requirements/dev.txt --output-file requirements/fuzz.txt
+	@$(COMPILE) requirements/krew.in --constraint requirements/dev.txt --output-file requirements/krew.txt
 	@echo 'hatchling>=1.27' | $(COMPILE) - --output-file requirements/build.txt
 
 clean:

@@ -1,4 +1,4 @@
-"""How fast the CFS auditor reads a node of 500 pods, beside a plain os.walk, and what the agent needs for it.
+"""How fast the CPU auditor reads a node of 500 pods, beside a plain os.walk, and what the agent needs for it.
 
 Usage:
     python -m benchmarks.auditing                 # also: make bench-auditing
@@ -22,9 +22,9 @@ from pathlib import Path
 
 from benchmarks.report import Report, Row, parser, say, show
 from benchmarks.usage import usage
-from slack.cfs.mounts import V1, BadMounts, CpuMounts, find_mounts
-from slack.cfs.walker import CgroupWalker
-from tests.cfs.tree import pack, unpack
+from slack.audit.sources.mounts import V1, BadMounts, CpuMounts, find_mounts
+from slack.audit.sources.walker import CgroupWalker
+from tests.audit.tree import pack, unpack
 
 CONTAINERS = 2
 FULL_MS, STEADY_MS = 60, 10
@@ -140,7 +140,7 @@ def walking(root: Path, pods: int, kind: str) -> Report:
 
 def agent(root: Path, seconds: float) -> Report:
     """Run the agent's process on that tree and look what it needs."""
-    command = [sys.executable, "-m", "slack_operator.audit.agent", f"--root={root}", "--listen=127.0.0.1:0"]
+    command = [sys.executable, "-m", "slack_operator.auditor.agent.process", f"--root={root}", "--listen=127.0.0.1:0"]
     top = Path(__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(top), str(top / "operator")])}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -167,7 +167,7 @@ def agent(root: Path, seconds: float) -> Report:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the tree, measure, print."""
-    options: argparse.ArgumentParser = parser("The CFS auditor's walker beside a plain one, and its agent.")
+    options: argparse.ArgumentParser = parser("The CPU auditor's walker beside a plain one, and its agent.")
     options.add_argument("--pods", type=int, default=500)
     options.add_argument("--agent-seconds", type=float, default=60.0, help="0: leave the agent out")
     asked = options.parse_args(arguments)

@@ -22,11 +22,11 @@ from statistics import median
 from benchmarks.generator import scaled
 from benchmarks.generator.lists import layout_of
 from benchmarks.report import Report, parser, say, show
-from benchmarks.seeding import control_plane, seed
+from benchmarks.seed import control_plane, seed
 from benchmarks.usage import usage
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
-from e2e.harness.operator import Operator
+from e2e.harness.product.operator import Operator
 
 PODS = 30_000
 RUNS = 3
@@ -104,16 +104,16 @@ def measure(cluster: ControlPlane, pods: int, runs: int) -> Report:
     namespaces, sample = some_namespaces(pods, min(KOPF_PODS, pods))
     say(f"a kopf handler on {sample} pods")
     kopf_seconds = kopf_handler(cluster.kubeconfig, sample, namespaces)
-    ours = median(one.cpu_seconds for one in starts)
+    ours = median(start.cpu_seconds for start in starts)
     size = scaled(pods / 150_000)
     report = Report(f"cold start on a real API server with {size.nodes:,} nodes and {size.pods:,} pods")
     report.rows = [
         {
             "": "resource-slack operator, to its first plan",
             "CPU s": ours,
-            "of the servers, CPU s": median(one.server_seconds for one in starts),
-            "wall s": median(one.wall_seconds for one in starts),
-            "peak MiB": median(one.peak_bytes for one in starts) / 2**20,
+            "of the servers, CPU s": median(start.server_seconds for start in starts),
+            "wall s": median(start.wall_seconds for start in starts),
+            "peak MiB": median(start.peak_bytes for start in starts) / 2**20,
             "a pod us": ours / size.pods * 1e6,
             "it / operator x": None,
         },

@@ -31,7 +31,8 @@ from benchmarks.generator import Size, node_pages, pod_pages, scaled
 from benchmarks.report import Report, Row, parser, say, show
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.wire import Node, Pod
-from slack.kube.watch import EventType, PageDecoder
+from slack.kube.paging import PageDecoder
+from slack.kube.watch import EventType
 
 SHARES = (1 / 25, 1 / 5, 1.0)
 SAMPLE_PAGES = 8
@@ -145,8 +146,8 @@ def measure(
         for place, apply in enumerate(ours):
             with profile if profile is not None and place == 0 else nullcontext():
                 taken[place] += cpu_seconds(partial(apply_all, apply, [page for _, page in ready]))
-    for one in ours:
-        one.columns.end_pods()
+    for way in ours:
+        way.columns.end_pods()
     if len(ours[0].columns.pods.rows) != size.pods:
         raise RuntimeError(f"{len(ours[0].columns.pods.rows)} of {size.pods} pods are in the columns")
     mine = median(taken[1:] if profile else taken) / size.pods

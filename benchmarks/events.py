@@ -25,10 +25,12 @@ from typing import NamedTuple
 from benchmarks.decoding import SHARES, top_lines
 from benchmarks.generator import Size, node_pages, pod_pages, scaled, watch_lines
 from benchmarks.report import Report, Row, parser, say, show
+from benchmarks.verify import verify
 from slack.cluster.wire import Node, Pod
-from slack.kube.watch import EventType, PageDecoder, WatchDecoder
-from slack_operator.sinks import NodeSink, PodSink
-from slack_operator.view import View
+from slack.kube.paging import PageDecoder
+from slack.kube.watch import EventType, WatchDecoder
+from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.sinks import NodeSink, PodSink
 
 EVENTS = 20_000
 RENDERED = 2_000
@@ -58,9 +60,9 @@ class Taken(NamedTuple):
     """CPU."""
 
 
-def listed(size: Size) -> tuple[View, PodSink]:
+def listed(size: Size) -> tuple[ClusterView, PodSink]:
     """Return the operator's view of a generated cluster, and the sink that its pods come through."""
-    view = View("resource-slack", lambda: None)
+    view = ClusterView("resource-slack", lambda: None)
     nodes, pods = NodeSink(view), PodSink(view)
     node_decoder, pod_decoder = PageDecoder(Node), PageDecoder(Pod)
     nodes.begin()
@@ -74,7 +76,7 @@ def listed(size: Size) -> tuple[View, PodSink]:
     return view, pods
 
 
-def applied(view: View, sink: PodSink, lines: Iterator[bytes], profile: cProfile.Profile | None) -> list[Taken]:
+def applied(view: ClusterView, sink: PodSink, lines: Iterator[bytes], profile: cProfile.Profile | None) -> list[Taken]:
     """Return what each line took."""
     decoder, taken, texts = WatchDecoder(Pod), list[Taken](), view.columns.kinds.texts
     while batch := list(islice(lines, RENDERED)):
@@ -136,13 +138,13 @@ def measure(size: Size, events: int, profile: cProfile.Profile | None) -> tuple[
     say(f"{size.pods} pods: {events} events")
     taken = applied(view, sink, lines, profile)
     gc.unfreeze()
-    view.columns.check()
-    seconds = [one.seconds for one in taken]
+    verify(view.columns)
+    seconds = [change.seconds for change in taken]
     row = {"nodes": size.nodes, "pods": size.pods, "events": events, **_figures(seconds)}
     row["a second on one core"] = 1 / mean(seconds)
     by_sort: list[Row] = []
     for sort in Sort:
-        of_sort = [one.seconds for one in taken if one.sort is sort]
+        of_sort = [change.seconds for change in taken if change.sort is sort]
         if of_sort:
             share = 100 * sum(of_sort) / sum(seconds)
             by_sort.append(

@@ -8,15 +8,15 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from benchmarks.verify import verify
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
+from slack.kube import paging
 from slack.kube.connection import Connection
-from slack.kube.paths import resource_path
-from slack.kube.watch import EventType, PageDecoder
-from slack_operator.watches import UNFINISHED
+from slack.kube.paths import UNFINISHED_PODS, resource_path
+from slack.kube.watch import EventType
 
 T = TypeVar("T", bound=msgspec.Struct)
-_PAGE_SIZE = 500
 
 
 def fingerprint(columns: ClusterColumns, later: float) -> dict[str, str]:
@@ -29,7 +29,7 @@ def fingerprint(columns: ClusterColumns, later: float) -> dict[str, str]:
     Raises:
         RuntimeError: when an aggregate differs from one made from the rows.
     """
-    columns.check()
+    verify(columns)
     pods, nodes = columns.pods, columns.nodes
     found = dict(_digests("", columns.snapshot(later)))
     found["pod versions"] = _digest(repr(sorted((key, pods.cells.version[row]) for key, row in pods.rows.items())))
@@ -38,9 +38,9 @@ def fingerprint(columns: ClusterColumns, later: float) -> dict[str, str]:
     return found
 
 
-def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
+def differences(first: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the parts in which two fingerprints differ."""
-    return sorted(part for part in one.keys() | other.keys() if one.get(part) != other.get(part))
+    return sorted(part for part in first.keys() | other.keys() if first.get(part) != other.get(part))
 
 
 def listed(connection: Connection, namespace: str, required_labels: Iterable[str]) -> ClusterColumns:
@@ -48,22 +48,15 @@ def listed(connection: Connection, namespace: str, required_labels: Iterable[str
     columns = ClusterColumns(namespace)
     columns.require_labels(required_labels)
     columns.apply_nodes(_pages(connection, resource_path("v1", "nodes"), wire.Node))
-    columns.apply_pods(_pages(connection, resource_path("v1", "pods"), wire.Pod, UNFINISHED))
+    columns.apply_pods(_pages(connection, resource_path("v1", "pods"), wire.Pod, UNFINISHED_PODS))
     classes = resource_path("scheduling.k8s.io/v1", "priorityclasses")
     columns.apply_priority_classes(_pages(connection, classes, wire.PriorityClass))
     return columns
 
 
 def _pages(connection: Connection, path: str, kind: type[T], field_selector: str = "") -> Iterator[tuple[EventType, T]]:
-    decoder, token = PageDecoder(kind), ""
-    while True:
-        query = {"limit": _PAGE_SIZE, "continue": token, "fieldSelector": field_selector}
-        items, bad, _, token = decoder.decode(connection.request("GET", path, query=query, verb="list"))
-        if bad:
-            raise ValueError(f"{path}: {bad[0].name} cannot be read: {bad[0].why}")
-        yield from ((EventType.ADDED, item) for item in items)
-        if not token:
-            return
+    items = paging.listed(connection, path, kind, field_selector=field_selector)
+    yield from ((EventType.ADDED, item) for item in items)
 
 
 def _digests(path: str, value: object) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,8 @@
 Usage:
     python -m benchmarks.memory                  # at 1/25, 1/5 and the whole of 5,000 nodes and 150,000 pods
 
-`resource-slack operator` really runs, with all that it watches, decides and writes; its peak is that of its whole
-life. The informers hold pods and nodes only. Both ask the same local server (`benchmarks.server`), as no etcd takes
+`resource-slack operator` really runs, with all that it watches, decides and writes; its peak is that of its whole life.
+The informers hold pods and nodes only. Both ask the same local server (`benchmarks.apiserver.server`), as no etcd takes
 150,000 pods in the time here; it speaks JSON, which informers keep no fatter than protobuf.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 import urllib3
 
 from benchmarks import informers
+from benchmarks.apiserver.server import Server
 from benchmarks.decoding import SHARES
 from benchmarks.generator import Size, scaled
 from benchmarks.report import Report, Row, parser, say, show
-from benchmarks.server import Server
 from benchmarks.usage import Usage, usage
 from e2e.harness.errors import HarnessError
 from e2e.harness.ports import LOOPBACK, free_port
@@ -41,7 +41,13 @@ def operator(server: Server, folder: Path) -> tuple[Usage, float]:
     port = free_port()
     command = [
         str(Path(sys.executable).with_name("resource-slack")),
-        *("operator", f"--kubeconfig={server.kubeconfig}", f"--listen={LOOPBACK}:{port}", "--interval=2s"),
+        *(
+            "operator",
+            f"--kubeconfig={server.kubeconfig}",
+            f"--listen={LOOPBACK}:{port}",
+            "--interval=2s",
+            "--built-in-policy",
+        ),
     ]
     root = Path(__file__).parents[1]
     path = os.pathsep.join([str(root), str(root / "operator")])

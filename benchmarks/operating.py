@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import urllib3
 
+from benchmarks.apiserver.server import Server
 from benchmarks.fingerprint import differences, fingerprint, listed
 from benchmarks.generator import NOW
-from benchmarks.server import Server
+from benchmarks.operator_window import RECORD
 from benchmarks.usage import usage
-from benchmarks.watched import RECORD
 from e2e.harness.ports import LOOPBACK, free_port
 from slack.kube.kubeconfig import connect
 
@@ -45,8 +45,9 @@ class Operating:
         self._server = server
         self._port = free_port()
         self._command = [
-            *(sys.executable, "-m", "benchmarks.watched", str(folder)),
+            *(sys.executable, "-m", "benchmarks.operator_window", str(folder)),
             *(f"--kubeconfig={server.kubeconfig}", f"--namespace={NAMESPACE}", f"--listen={LOOPBACK}:{self._port}"),
+            "--built-in-policy",
             *flags,
         ]
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,9 +84,12 @@ class Operating:
         end = time.monotonic() + seconds
         while not condition():
             if self._running.poll() is not None or time.monotonic() > end:
-                log = (self._folder / "operator.log").read_text(encoding="utf-8", errors="replace")
-                raise NotThere(f"the operator: {what} not within {seconds:.0f} s; its log ends:\n{log[-3000:]}")
+                raise self._not_there(f"{what} not within {seconds:.0f} s")
             time.sleep(0.1)
+
+    def _not_there(self, what: str) -> NotThere:
+        log = (self._folder / "operator.log").read_text(encoding="utf-8", errors="replace")
+        return NotThere(f"the operator: {what}; its log ends:\n{log[-3000:]}")
 
     def wait_until_ready(self, seconds: float) -> None:
         """Wait until its view is whole and it has planned twice."""
@@ -106,7 +110,13 @@ class Operating:
         return [line for line in log.splitlines() if " ERROR " in line or "Traceback" in line]
 
     def resident_kib(self) -> int:
-        """Return its resident memory."""
+        """Return its resident memory.
+
+        Raises:
+            NotThere: it has ended, with the end of its log.
+        """
+        if self._running.poll() is not None:
+            raise self._not_there("it has ended")
         return usage(self._running.pid).rss_bytes // 1024
 
     def cpu_seconds(self) -> float:

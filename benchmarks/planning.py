@@ -4,6 +4,8 @@ After a change: an event of a pod into the columns, a snapshot, the plan of four
 remembers and has kept. The pods are taken from all over the list; one that goes or comes changes what its own policy
 plans. After many: the events of as many pods as `MANY` at once, which change several policies. From nothing: the
 first snapshot and plan after all pods and nodes were read, when nothing is kept yet.
+
+With --ablate: what a change costs with the whole plan cache, and with one cached function at a time made anew.
 """
 
 import cProfile
@@ -12,8 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import islice
+from operator import sub
 from statistics import median
 from types import MappingProxyType
+from typing import ClassVar, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -23,15 +27,21 @@ from benchmarks.generator import NOW, Json, Size, node_pages, nodes, pod_pages, 
 from benchmarks.report import Report, Row, parser, say, show
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.quantity import base_units, cpu_millis
+from slack.cluster.snapshot import Snapshot
 from slack.cluster.wire import Node, Pod
-from slack.kube.watch import PageDecoder
-from slack.planner.kept import Kept
-from slack.planner.outcome import ExistingShape, Memory, Plan
+from slack.kube.paging import PageDecoder
+from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.result import ExistingShape, Plan, PlannerState
+from slack.planner.objects.adoption import once_written
 from slack.planner.plan import plan
-from slack.planner.policy import Cover, CoverMode, Policy, PolicySpec, TolerationSpec
+from slack.planner.policy.spec import Cover, CoverMode, Policy, PolicySpec, TolerationSpec
 
+P = ParamSpec("P")
+T = TypeVar("T")
 SHARES = (1 / 25, 1 / 5, 1.0)
 CHANGES, MANY = 20, 10
+WARM = 2
+"""Plans that are made before it counts: the first ones work everything out."""
 NAIVE_NODES, NAIVE_PODS = 200, 1000
 """For how many the loop is really run; its time is scaled up to all of them, for at full size it takes minutes."""
 
@@ -111,11 +121,23 @@ def policies() -> tuple[Policy, ...]:
 
 def there(planned: Plan) -> tuple[ExistingShape, ...]:
     """Return the ReplicaSets that a plan asks for, as if they had been made: what the operator plans with next."""
-    return tuple(
-        ExistingShape(item.policy, shape.shape, shape.role, shape.replicas)
-        for item in planned.items
-        for shape in item.shapes
-    )
+    return tuple(once_written(item.policy, shape) for item in planned.items for shape in item.shapes)
+
+
+class Remembering:
+    """Plans again and again with what the last plan remembers and keeps."""
+
+    def __init__(self, chosen: Sequence[Policy], cache: PlanCache) -> None:
+        """Begin with nothing but an empty cache."""
+        self._chosen = chosen
+        self._cache = cache
+        self._state: PlannerState = MappingProxyType({})
+        self._existing: tuple[ExistingShape, ...] = ()
+
+    def plan(self, snapshot: Snapshot) -> None:
+        """Make a plan and carry it out."""
+        planned = plan(snapshot, self._chosen, now=NOW, existing=self._existing, state=self._state, cache=self._cache)
+        self._state, self._existing = planned.state, there(planned)
 
 
 def measure(size: Size, profile: cProfile.Profile | None = None) -> Row:
@@ -123,14 +145,10 @@ def measure(size: Size, profile: cProfile.Profile | None = None) -> Row:
     say(f"planning: reading {size.pods} pods")
     (columns, some), chosen = filled(size), policies()
     columns.require_labels(key for policy in chosen for key in policy.spec.node_selector)
-    memory: Memory = MappingProxyType({})
-    existing: tuple[ExistingShape, ...] = ()
-    kept = Kept()
+    planner = Remembering(chosen, PlanCache())
 
     def look_and_plan() -> None:
-        nonlocal memory, existing
-        planned = plan(columns.snapshot(NOW), chosen, now=NOW, existing=existing, memory=memory, kept=kept)
-        memory, existing = planned.memory, there(planned)
+        planner.plan(columns.snapshot(NOW))
 
     nothing = cpu_seconds(look_and_plan)
     look_and_plan()  # the first with what it asked for
@@ -143,11 +161,11 @@ def measure(size: Size, profile: cProfile.Profile | None = None) -> Row:
         look_and_plan()
 
     # each takes its pods from all over the list, and none twice
-    one, *rest = (some[i :: 1 + MANY] for i in range(1 + MANY))
+    first, *rest = (some[i :: 1 + MANY] for i in range(1 + MANY))
     many = list(zip(*rest, strict=False))
     with profile if profile is not None else nullcontext():
-        changes = [cpu_seconds(partial(change, "DELETED", pod)) for pod in one]
-        changes += [cpu_seconds(partial(change, "ADDED", made_again(pod))) for pod in one]
+        changes = [cpu_seconds(partial(change, "DELETED", pod)) for pod in first]
+        changes += [cpu_seconds(partial(change, "ADDED", made_again(pod))) for pod in first]
     of_many = [cpu_seconds(partial(change, "DELETED", *several)) for several in many]
     snapshots = [cpu_seconds(lambda: columns.snapshot(NOW)) for _ in range(CHANGES)]
     snapshot = columns.snapshot(NOW)
@@ -180,12 +198,71 @@ def report(shares: Sequence[float] = SHARES, profile: cProfile.Profile | None = 
     return found
 
 
+class Ablated(PlanCache):
+    """A cache that makes what one function returns anew each time; with None it notes which functions there are."""
+
+    without: ClassVar[str | None] = None
+    seen: ClassVar[set[str]] = set()
+
+    def of(self, make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the value, a kept one unless this function is the one without."""
+        self.seen.add(make.__name__)
+        return make(*args, **kwargs) if make.__name__ == self.without else super().of(make, *args, **kwargs)
+
+    def part(self, name: str) -> PlanCache:
+        """Return the cache of a part, which is ablated as well."""
+        self._asked.add(name)
+        return self._parts.setdefault(name, Ablated())
+
+
+def ablation(size: Size) -> Report:
+    """Measure the plan after a change with each cached function switched off in turn.
+
+    All of them plan after the same event, one after the other and each in its turn first: the machine is shared, so
+    what is compared must be measured at the same time.
+    """
+    say(f"ablation: reading {size.pods} pods")
+    (columns, some), chosen = filled(size), policies()
+    columns.require_labels(key for policy in chosen for key in policy.spec.node_selector)
+    Ablated.without = None
+    plan(columns.snapshot(NOW), chosen, now=NOW, cache=Ablated())
+    planners = {name: Remembering(chosen, Ablated()) for name in (None, *sorted(Ablated.seen))}
+    times: dict[str | None, list[float]] = {name: [] for name in planners}
+    turns = list(planners)
+
+    def change(event: str, pod: Pod) -> None:
+        columns.apply_pods([(event, pod)])
+        snapshot = columns.snapshot(NOW)
+        for name in turns:
+            Ablated.without = name
+            times[name].append(cpu_seconds(partial(planners[name].plan, snapshot)))
+        turns.append(turns.pop(0))
+
+    for pod in some[: 3 * CHANGES]:
+        change("DELETED", pod)
+        change("ADDED", made_again(pod))
+    middle = {name: median(measured[WARM:]) * 1e3 for name, measured in times.items()}
+    paid = {name: median(map(sub, times[name][WARM:], times[None][WARM:])) * 1e3 for name in planners}
+    return Report(
+        f"the plan after a change, {size.pods} pods: {middle[None]:.2f} ms of CPU time with all that is kept",
+        [
+            {"made anew": name, "its plan (ms)": f"{middle[name]:.2f}", "more (ms)": f"{paid[name]:+.2f}"}
+            for name in sorted(filter(None, planners), key=paid.__getitem__, reverse=True)
+        ],
+    )
+
+
 def main() -> None:
-    """Print one row a size."""
+    """Print one row a size, or one a cached function."""
     options = parser(__doc__ or "")
     options.add_argument("--profile", action="store_true", help="the full size alone, and where its time goes")
+    options.add_argument("--ablate", action="store_true", help="the full size alone, each cached function switched off")
     asked = options.parse_args()
-    show([report(SHARES[-1:], cProfile.Profile()) if asked.profile else report()], asked.output)
+    if asked.ablate:
+        found = ablation(scaled(SHARES[-1]))
+    else:
+        found = report(SHARES[-1:], cProfile.Profile()) if asked.profile else report()
+    show([found], asked.output)
 
 
 if __name__ == "__main__":

@@ -12,28 +12,28 @@ import time
 from pathlib import Path
 
 from benchmarks.usage import usage
+from benchmarks.verify import verify
 from slack.cluster.wire import Node, Pod
 from slack.kube.connection import Connection
 from slack.kube.kubeconfig import connect
-from slack.kube.paths import resource_path
+from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
-from slack_operator.sinks import NodeSink, PodSink
-from slack_operator.view import View
-from slack_operator.watches import UNFINISHED
+from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.sinks import NodeSink, PodSink
 
 TIMEOUT_SECONDS = 180.0
 
 
 def read(connection: Connection, watch_list: bool) -> dict[str, object]:
     """Read nodes, then pods, and return what the pods took."""
-    view = View("resource-slack", lambda: None)
+    view = ClusterView("resource-slack", lambda: None)
     nodes = Reflector(connection, resource_path("v1", "nodes"), Node, NodeSink(view), watch_list=watch_list)
     pods = Reflector(
         connection,
         resource_path("v1", "pods"),
         Pod,
         PodSink(view),
-        field_selector=UNFINISHED,
+        field_selector=UNFINISHED_PODS,
         watch_list=watch_list,
     )
     nodes.start()
@@ -46,7 +46,7 @@ def read(connection: Connection, watch_list: bool) -> dict[str, object]:
     cpu, wall = time.process_time() - cpu, time.monotonic() - began
     pods.stop()
     nodes.stop()
-    view.columns.check()
+    verify(view.columns)
     return {
         "pods": len(view.columns.pods.rows),
         "nodes": len(view.columns.nodes.rows),

@@ -22,10 +22,10 @@ from statistics import median
 from benchmarks import informers
 from benchmarks.generator import scaled
 from benchmarks.report import Report, parser, say, show
-from benchmarks.seeding import control_plane, seed
+from benchmarks.seed import control_plane, seed
 from benchmarks.usage import usage
 from e2e.harness.errors import HarnessError
-from slack_operator.watches import UNFINISHED
+from slack.kube.paths import UNFINISHED_PODS
 
 PODS = 30_000
 RUNS = 3
@@ -68,7 +68,7 @@ def ours(kubeconfig: Path, *flags: str) -> Run:
 
 def theirs(kubeconfig: Path, content_type: str, watch_list: bool) -> Run:
     """Read with client-go's informer."""
-    found = informers.run(kubeconfig, content_type=content_type, watch_list=watch_list, field_selector=UNFINISHED)
+    found = informers.run(kubeconfig, content_type=content_type, watch_list=watch_list, field_selector=UNFINISHED_PODS)
     return Run(found.pods, found.cpu_seconds, found.wall_seconds, found.peak_bytes)
 
 

@@ -46,9 +46,13 @@ def parser(description: str) -> argparse.ArgumentParser:
 def show(reports: Sequence[Report], output: str) -> None:
     """Print reports on stdout."""
     if output == "json":
-        print(json.dumps([{"title": one.title, "rows": one.rows, "notes": one.notes} for one in reports], indent=1))
+        print(
+            json.dumps(
+                [{"title": report.title, "rows": report.rows, "notes": report.notes} for report in reports], indent=1
+            )
+        )
     else:
-        print("\n\n".join(one.text() for one in reports))
+        print("\n\n".join(report.text() for report in reports))
 
 
 def say(text: str) -> None:

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.generator.scrapes import full_node, scrape
 from benchmarks.report import Report, Value, parser, say, show
-from slack.cfs.cadvisor import Scrape
+from slack.audit.sources.cadvisor import Scrape
 
 NOW = 1_795_298_000.0
 APART_SECONDS = 60.0
@@ -56,8 +56,8 @@ def _read(chunks: Iterable[bytes]) -> Counters:
     for chunk in chunks:
         found.feed(chunk)
     return {
-        one.target.path: (one.periods, one.throttled, one.throttled_ns, one.usage_ns, one.quota_us)
-        for one in found.finish().samples
+        sample.target.path: (sample.periods, sample.throttled, sample.throttled_ns, sample.usage_ns, sample.quota_us)
+        for sample in found.finish().samples
     }
 
 

@@ -1,15 +1,24 @@
-"""A simulated day at several sizes: events a second, wall seconds, peak memory. `--full` adds 5,000 nodes."""
+"""A simulated day at several sizes: events a second, CPU seconds, peak memory. `--full` adds 5,000 nodes.
+
+Then days in which little happens, with loops that rest while nothing can change and with loops that never do: the
+results must be the same, and the ratio is what resting saves.
+"""
 
 import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from unittest.mock import patch
 
-from slack.simulator.engine import simulate
-from slack.simulator.scenario import Scenario, parse_scenario
+from slack.simulator.model.result import Result
+from slack.simulator.model.rhythm import Rhythm
+from slack.simulator.runs.engine import simulate
+from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
 SIZES = (100, 500)
 FULL = (*SIZES, 5_000)
+IDLE_DAYS = 3
 PODS_PER_NODE = 400
 """Arrivals a day and node: 200,000 on 500 nodes."""
 _SIZES = (("250m", "256Mi"), ("250m", "512Mi"), ("500m", "1Gi"), ("1", "2Gi"), ("2", "4Gi"), ("500m", "4Gi"))
@@ -103,6 +112,53 @@ def run(nodes: int) -> None:
     )
 
 
+def quiet(nodes: int) -> Scenario:
+    """Return days in which ten pods come every six hours, and nothing else."""
+    document = {
+        "name": "quiet",
+        "duration": f"{IDLE_DAYS * 24}h",
+        "timelineRows": 2,
+        "nodeGroups": [
+            {"name": "general", "allocatable": {"cpu": "16", "memory": "64Gi"}, "initial": nodes, "max": 2 * nodes}
+        ],
+        "workloads": [
+            {
+                "name": "api",
+                "requests": {"cpu": "3", "memory": "8Gi"},
+                "arrivals": {"kind": "deployment", "replicas": 4 * nodes},
+            },
+            {
+                "name": "report",
+                "requests": {"cpu": "2", "memory": "4Gi"},
+                "arrivals": {"kind": "jobs", "parallelism": 10, "every": "6h"},
+                "life": {"kind": "constant", "seconds": 900},
+            },
+        ],
+    }
+    return parse_scenario(document, source="benchmark")
+
+
+def idle(nodes: int) -> None:
+    """Run quiet days with rests and without, and print a line."""
+    scenario = quiet(nodes)
+
+    def run() -> tuple[float, Result]:
+        began = time.process_time()
+        result = simulate(scenario)
+        return time.process_time() - began, replace(result, events=0, plans=0)
+
+    resting, result = run()
+    with patch.object(Rhythm, "rest", _never):  # as the loops were before they could rest
+        restless, same = run()
+    if result != same:
+        raise SystemExit("a run with rests has come to something else than one without")
+    print(f"{nodes:>6} {resting:>8.2f} {restless:>8.2f} {restless / resting:>6.1f}x  results equal", flush=True)
+
+
+def _never(rhythm: Rhythm, until: float) -> None:
+    rhythm.follow(rhythm.last + rhythm.seconds)
+
+
 def main(arguments: tuple[str, ...] = ()) -> None:
     """Print a table; each size runs in a process of its own, so that peak memory is its own."""
     print("a simulated day, CPU seconds of one core")
@@ -111,6 +167,8 @@ def main(arguments: tuple[str, ...] = ()) -> None:
     print(" ".join(f"{name:>{width}}" for name, width in zip(head, widths, strict=True)), flush=True)
     for nodes in FULL if "--full" in arguments else SIZES:
         subprocess.run([sys.executable, "-m", "benchmarks.simulator", "--only", str(nodes)], check=True)
+    print(f"\n{IDLE_DAYS} quiet days, CPU seconds of one core\n nodes  resting restless   ratio", flush=True)
+    idle(SIZES[0])
 
 
 if __name__ == "__main__":

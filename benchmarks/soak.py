@@ -1,110 +1,30 @@
-"""`python -m benchmarks.soak` (`make soak`): ten minutes of churn, broken watches and edited policies.
+"""`python -m benchmarks.soak` (`make soak`): ten minutes of churn, broken watches, foreign hands and edited policies.
 
-A real operator process beside a local server. Every few seconds something goes wrong or is changed: streams end, are
-reset, are cut in the middle of a line, expire; history is compacted; syncs are broken off; WatchList is refused; nodes
-are cordoned, placeholders deleted, policies created, edited and deleted. At the end the operator's columns must equal a
-fresh list, byte for byte, and its memory must be what it was.
+A real operator process beside a local server. Every few seconds something goes wrong or is changed, as
+`benchmarks.troubles` has it; in the second half WatchList is refused too. At the end the operator's columns must equal
+a fresh list, byte for byte, and its memory must be what it was.
 """
 
 import argparse
 import json
-import random
 import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.controllers import Controllers
+from benchmarks.apiserver.controllers import Controllers
+from benchmarks.apiserver.server import Server
 from benchmarks.generator import scaled
-from benchmarks.operating import NAMESPACE, Operating
-from benchmarks.server import Break, Server
-from benchmarks.stored import PODS, Key
+from benchmarks.operating import Operating
 from benchmarks.storm import FLAT, SETTLE_SECONDS, Sender, slope
+from benchmarks.troubles import Troubles
 
 TURN_SECONDS = 5.0
 QUIET_SECONDS = 20.0
 """After the last fault, for back-offs to end."""
-_POLICIES = ("resource-slack.io/v1alpha1", "slackpolicies")
-_SPECS = (
-    {"nodeSelector": {"pool": "memory"}},
-    {"nodeSelector": {"pool": "memory"}, "extraCapacity": {"minRate": 0.2}},
-    {"nodeSelector": {"topology.kubernetes.io/zone": "eu-1a"}},
-    {"perDomain": "Zone"},
-)
-
-
-class Troubles:
-    """What is done to the server, in shuffled rounds: every trouble once before any comes again."""
-
-    def __init__(self, server: Server, seed: int) -> None:
-        self.counts: Counter[str] = Counter()
-        self._server = server
-        self._store = server.store
-        self._rng = random.Random(f"troubles of {seed}")
-        self._round: list[tuple[str, Callable[[], None]]] = []
-        self._cordoned: list[int] = []
-
-    def next(self, *, refuse_watch_lists: bool) -> None:
-        """Make one more trouble. Once WatchLists are refused, the operator lists in pages for good."""
-        self._server.watch_list = not refuse_watch_lists
-        if not self._round:
-            self._round = self._all()
-            self._rng.shuffle(self._round)
-        name, trouble = self._round.pop()
-        trouble()
-        self.counts[name] += 1
-
-    def _all(self) -> list[tuple[str, Callable[[], None]]]:
-        def breaking(how: Break) -> Callable[[], None]:
-            return lambda: self._server.break_watches(how)
-
-        return [
-            *((f"watches: {how}", breaking(how)) for how in Break),
-            ("history compacted, watches reset", self._compact),
-            ("history compacted, sync broken off", self._break_sync),
-            ("nodes cordoned or not", self._cordon),
-            ("placeholders deleted", self._delete_placeholders),
-            *[("policy written or deleted", self._edit)] * 3,
-        ]
-
-    def _compact(self) -> None:
-        self._server.compact()
-        self._server.break_watches(Break.RESET)
-
-    def _break_sync(self) -> None:
-        self._compact()
-        time.sleep(0.3)
-        self._server.break_watches(Break.CUT)
-
-    def _cordon(self) -> None:
-        with self._store.changed:
-            for number in self._cordoned:
-                self._store.touch_node(number, cordoned=False)
-            self._cordoned = self._rng.sample(range(self._store.size.nodes), min(5, self._store.size.nodes))
-            for number in self._cordoned:
-                self._store.touch_node(number, cordoned=True)
-
-    def _delete_placeholders(self) -> None:
-        with self._store.changed:
-            there = [key for key in self._store.objects if key.collection == PODS and key.namespace == NAMESPACE]
-            for key in self._rng.sample(there, min(5, len(there))):
-                self._store.remove(key)
-
-    def _edit(self) -> None:
-        name = self._rng.choice(("one", "two"))
-        key = Key(*_POLICIES, name=name)
-        with self._store.changed:
-            if key in self._store.objects and self._rng.random() < 0.4:
-                self._store.remove(key)
-                return
-            old = self._store.objects.get(key, {"metadata": {}})
-            head = {"apiVersion": _POLICIES[0], "kind": "SlackPolicy"}
-            self._store.put(key, {**old, **head, "spec": self._rng.choice(_SPECS)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +64,15 @@ class Soak:
             ("writes, leases left out", str(self.writes)),
             ("errors in the log", str(len(self.errors))),
             ("columns differ from a fresh list", ", ".join(self.drift) or "in nothing"),
-            ("memory with WatchLists, by sixths", " / ".join(f"{one:.0f}" for one in self.rss_mib[:3]) + " MiB"),
+            (
+                "memory with WatchLists, by sixths",
+                " / ".join(f"{mebibytes:.0f}" for mebibytes in self.rss_mib[:3]) + " MiB",
+            ),
             ("  slope", f"{self.rss_slopes_mib_per_minute[0]:+.2f} MiB a minute"),
-            ("memory with paged lists, by sixths", " / ".join(f"{one:.0f}" for one in self.rss_mib[3:]) + " MiB"),
+            (
+                "memory with paged lists, by sixths",
+                " / ".join(f"{mebibytes:.0f}" for mebibytes in self.rss_mib[3:]) + " MiB",
+            ),
             ("  slope", f"{self.rss_slopes_mib_per_minute[1]:+.2f} MiB a minute"),
             ("memory, highest", f"{self.rss_max_mib:.0f} MiB"),
         ]
@@ -159,11 +85,11 @@ def measure(share: float, rate: float, seconds: float, seed: int, log: Path | No
     with tempfile.TemporaryDirectory(prefix="resource-slack-soak-") as name:
         folder = Path(name)
         with Server(folder, size, seed) as server, Operating(folder, server) as operator:
-            Controllers(server.store, seed)
+            controllers = Controllers(server.store, seed)
             _say(f"the operator reads {size.nodes:,} nodes and {size.pods:,} pods")
             operator.wait_until_ready(60 + 300 * share)
             time.sleep(SETTLE_SECONDS)
-            troubles, sender = Troubles(server, seed), Sender(server.store, rate)
+            troubles, sender = Troubles(server, controllers, seed), Sender(server.store, rate)
             resident = [operator.resident_kib()]
             plans, shown = operator.metric("slack_plan_duration_seconds_count"), server.store.shown
             began = time.monotonic()

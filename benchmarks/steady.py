@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.harness import audit, kwok
-from e2e.harness.backend import Backend
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.cluster import audit_log, kwok
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.objects import create_all, deployment, pods, wait_for_running
-from e2e.harness.operator import Operator, policy, wait_until_placed
+from e2e.harness.product.operator import Operator, policy, wait_until_placed
 
 NODES, REPLICAS = 30, 80
 POLICIES = ("default", "zone-a", "zone-b")
@@ -56,7 +56,7 @@ class Writes:
 
     def rows(self) -> list[tuple[str, int]]:
         """Return all that was written, and the kinds that matter even when they were not."""
-        missing = [(one, 0) for one in ("apps/replicasets", "pods", STATUS) if not self.of(one)]
+        missing = [(kind, 0) for kind in ("apps/replicasets", "pods", STATUS) if not self.of(kind)]
         written = [(f"{name.partition(' ')[2]}, {name.partition(' ')[0]}", n) for name, n in self.counts.items()]
         return sorted(missing + written)
 
@@ -69,7 +69,7 @@ def phase(cluster: Backend, operator: Operator, name: str, seconds: float, act: 
         time.sleep(min(REPLACE_SECONDS, seconds - past))
         if not operator.program.running:
             raise RuntimeError("the operator has ended")
-    entries = cluster.audit_entries(user=operator.user, verbs=audit.WRITES, since=mark)
+    entries = cluster.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
     counts = Counter(f"{entry.verb} {entry.resource}" for entry in entries)
     return Writes(name, time.monotonic() - began, dict(counts))
 
@@ -115,7 +115,7 @@ def main() -> int:
         parser.error("--seconds: must be at least 10")
     found = measure(arguments.seconds)
     if arguments.output == "json":
-        print(json.dumps([asdict(one) for one in found]))
+        print(json.dumps([asdict(minute) for minute in found]))
     else:
         print(
             f"{NODES} nodes, {REPLICAS} pods, {len(POLICIES)} policies; writes of the operator by verb and resource\n"

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.controllers import Controllers
+from benchmarks.apiserver.controllers import Controllers
+from benchmarks.apiserver.server import Server
+from benchmarks.apiserver.store import Pace, Store
 from benchmarks.generator import scaled
 from benchmarks.operating import NotThere, Operating, Records
-from benchmarks.server import Server
-from benchmarks.stored import Pace, Store
 
 TICK_SECONDS = 0.005
 SETTLE_SECONDS = 15.0
@@ -72,7 +72,7 @@ class Storm:
         drift = ", ".join(self.drift) or "in nothing"
         flat = f"{self.rss_start_mib:.0f} / {self.rss_middle_mib:.0f} / {self.rss_end_mib:.0f} MiB"
         lags = (self.lag_p50_seconds, self.lag_p99_seconds, self.lag_max_seconds)
-        lag = " / ".join(f"{one * 1e3:.0f}" for one in lags) + " ms"
+        lag = " / ".join(f"{lag * 1e3:.0f}" for lag in lags) + " ms"
         rate = self.sent / self.seconds
         rows = (
             ("cluster", f"{self.nodes:,} nodes, {self.pods:,} pods", ""),

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import clusterautoscaler
-from e2e.harness.backend import Backend, choose
-from e2e.harness.cleanup import cleaned
+from e2e.harness.autoscalers import cluster_autoscaler as clusterautoscaler
+from e2e.harness.cluster.backend import Backend, choose
+from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.errors import UnavailableError
-from e2e.harness.operator import rights_report
+from e2e.harness.product.browser import Browser, unavailable
+from e2e.harness.product.operator import rights_report
 
 _RIGHTS = pytest.StashKey[list[str]]()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -76,6 +77,16 @@ def cluster(backend: Backend) -> Iterator[Backend]:
     with cleaned(backend.api):
         yield backend
         backend.restart_missing()  # a test that failed may have left the API server down
+
+
+@pytest.fixture(scope="module")
+def browser(_loopback_only: None) -> Iterator[Browser]:
+    """A Chromium; without one the test is skipped, with what is missing."""
+    missing = unavailable()
+    if missing:
+        pytest.skip(missing)
+    with Browser() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """`make fidelity`: the same scenario simulated and on the real control plane, side by side, and how far they differ.
 
     python -m e2e.fidelity [-o json] [--runs 3] [--rate 0.25] [--autoscaler karpenter] [--slack policies] [--keep DIR]
+    python -m e2e.fidelity --only bursts [--bursts 10,30,100]
 
 Karpenter's kwok build always; the stock Cluster Autoscaler when CLUSTER_AUTOSCALER names its binary. Each with and
-without slack, in the scenario's own time: about two and a half minutes a run. Real runs differ among themselves:
-with `--runs` the spread is printed beside the difference.
+without slack, in the scenario's own time: about two and a half minutes a run. Then single bursts into slack, preempted
+and with slack making way (`e2e/burst_fidelity.py`). Real runs differ among themselves: with `--runs` the spread is
+printed beside the difference.
 """
 
 import argparse
@@ -22,13 +24,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from e2e.harness.cleanup import cleaned
-from e2e.harness.controlplane import ControlPlane
+from e2e.burst_fidelity import BurstComparison, compare_bursts
+from e2e.harness.cluster.cleanup import cleaned
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
-from e2e.replaying import Observed, replay, simulated
+from e2e.replay import Observed, replay, simulated
 from e2e.scenes import NO_SLACK, autoscalers, keep, scene
-from slack.simulator.engine import simulate
-from slack.simulator.scenario import Scenario
+from slack.simulator.runs.engine import simulate
+from slack.simulator.scenario.scenario import Scenario
 
 BOOT_SECONDS = 8
 
@@ -63,25 +66,25 @@ class Comparison:
 
     def node_difference(self) -> float:
         """Return the mean absolute difference of the numbers of nodes, second by second, over the real runs."""
-        return fmean(apart(self.simulated, one) for one in self.measured)
+        return fmean(apart(self.simulated, run) for run in self.measured)
 
     def node_noise(self) -> float | None:
         """Return the same between the real runs themselves."""
-        pairs = [apart(one, other) for one, other in combinations(self.measured, 2)]
+        pairs = [apart(first, other) for first, other in combinations(self.measured, 2)]
         return fmean(pairs) if pairs else None
 
     def rows(self) -> list[Row]:
         """Return what is compared."""
         figures: list[tuple[str, Callable[[Observed], float]]] = [
-            ("pods", lambda one: one.pods),
-            ("instant-start ratio", lambda one: one.instant_start_ratio),
-            ("p50 seconds to bind", lambda one: one.p50_seconds),
-            ("p95 seconds to bind", lambda one: one.p95_seconds),
-            ("placeholders displaced", lambda one: one.displaced),
-            ("nodes at the start", lambda one: one.nodes[0][1]),
-            ("nodes, the most", lambda one: max(count for _, count in one.nodes)),
+            ("pods", lambda run: run.pods),
+            ("instant-start ratio", lambda run: run.instant_start_ratio),
+            ("p50 seconds to bind", lambda run: run.p50_seconds),
+            ("p95 seconds to bind", lambda run: run.p95_seconds),
+            ("placeholders displaced", lambda run: run.displaced),
+            ("nodes at the start", lambda run: run.nodes[0][1]),
+            ("nodes, the most", lambda run: max(count for _, count in run.nodes)),
             ("nodes, mean", _mean_nodes),
-            ("nodes at the end", lambda one: one.nodes[-1][1]),
+            ("nodes at the end", lambda run: run.nodes[-1][1]),
         ]
         return [Row(what, of(self.simulated), tuple(map(of, self.measured))) for what, of in figures]
 
@@ -101,15 +104,15 @@ class Comparison:
             },
             "node_count_mean_absolute_difference": round(self.node_difference(), 3),
             "node_count_mean_absolute_difference_between_runs": None if noise is None else round(noise, 3),
-            "nodes": {"simulated": changes(self.simulated), "measured": [changes(one) for one in self.measured]},
-            "seconds_to_bind_measured": [[round(wait, 3) for wait in one.waits] for one in self.measured],
+            "nodes": {"simulated": changes(self.simulated), "measured": [changes(run) for run in self.measured]},
+            "seconds_to_bind_measured": [[round(wait, 3) for wait in run.waits] for run in self.measured],
         }
 
 
-def apart(one: Observed, other: Observed) -> float:
+def apart(first: Observed, other: Observed) -> float:
     """Return the mean absolute difference of two runs' numbers of nodes, second by second."""
-    end = int(min(one.nodes[-1][0], other.nodes[-1][0]))
-    return fmean(abs(one.nodes_at(t) - other.nodes_at(t)) for t in range(end + 1))
+    end = int(min(first.nodes[-1][0], other.nodes[-1][0]))
+    return fmean(abs(first.nodes_at(t) - other.nodes_at(t)) for t in range(end + 1))
 
 
 def compare(cluster: ControlPlane, name: str, scenario: Scenario, runs: int) -> Comparison:
@@ -150,7 +153,7 @@ def _print(console: Console, found: Comparison) -> None:
     if noise is not None:
         table.add_row("  the same between the real runs", "", "", f"{noise:.2f}")
     console.print(table)
-    for what, seen in [("simulated", found.simulated), *(("measured", one) for one in found.measured)]:
+    for what, seen in [("simulated", found.simulated), *(("measured", run) for run in found.measured)]:
         steps = "  ".join(f"{at:g}s:{count}" for at, count in changes(seen))
         console.print(f"  nodes {what:<9}  {steps}")
 
@@ -162,6 +165,20 @@ def _cluster(keep_in: Path | None) -> Iterator[ControlPlane]:
         yield cluster
 
 
+def _print_bursts(console: Console, found: Sequence[BurstComparison]) -> None:
+    table = Table(title="bursts into slack: simulated / measured", title_justify="left")
+    for name in ("pods", "room", "at once", "p50 s", "p95 s", "placeholders gone"):
+        table.add_column(name, justify="left" if name == "room" else "right")
+    for burst in found:
+        figures = [f"{own:.3g} / {real:.3g}" for _, own, real in burst.rows()]
+        table.add_row(str(burst.pods), "making way" if burst.make_way else "preempted", *figures)
+    console.print(table)
+
+
+def _sizes(text: str) -> list[int]:
+    return [_at_least_one(part) for part in text.split(",")]
+
+
 def _at_least_one(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -169,35 +186,49 @@ def _at_least_one(text: str) -> int:
     return value
 
 
+def _scenes(given: argparse.Namespace, console: Console) -> Iterator[Comparison]:
+    here = autoscalers()
+    with _cluster(given.keep) as cluster:
+        for name in given.autoscaler or here:
+            for slack in (NO_SLACK, keep(given.rate)):
+                if given.slack in ("both", slack["kind"]):
+                    console.print(f"{name}, slack: {slack['kind']} ...")
+                    played = scene(here[name], slack, boot_seconds=BOOT_SECONDS)
+                    yield compare(cluster, name, played, given.runs)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the comparison; 1 when a real component failed."""
-    here = autoscalers()
     parser = argparse.ArgumentParser(prog="python -m e2e.fidelity", description="Simulated beside measured.")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     parser.add_argument("--rate", type=float, default=0.25, help="the policy's minRate (default 0.25)")
-    parser.add_argument("--autoscaler", choices=sorted(here), action="append", help="only this one")
+    parser.add_argument("--autoscaler", choices=sorted(autoscalers()), action="append", help="only this one")
     parser.add_argument("--runs", type=_at_least_one, default=1, help="real runs of each scenario (default 1)")
     parser.add_argument("--slack", choices=("both", "none", "policies"), default="both", help="which runs to make")
+    parser.add_argument("--bursts", type=_sizes, default=[10, 30, 100], help="pods of single bursts (10,30,100)")
+    parser.add_argument("--only", choices=("scenes", "bursts"), help="a part of it")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")
     given = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True, stderr=given.output == "json")
     found: list[Comparison] = []
+    bursts: list[BurstComparison] = []
     try:
-        with _cluster(given.keep) as cluster:
-            for name in given.autoscaler or here:
-                for slack in (NO_SLACK, keep(given.rate)):
-                    if given.slack not in ("both", slack["kind"]):
-                        continue
-                    console.print(f"{name}, slack: {slack['kind']} ...")
-                    played = scene(here[name], slack, boot_seconds=BOOT_SECONDS)
-                    found.append(compare(cluster, name, played, given.runs))
-                    if given.output == "table":
-                        _print(console, found[-1])
+        if given.only != "bursts":
+            for comparison in _scenes(given, console):
+                found.append(comparison)
+                if given.output == "table":
+                    _print(console, comparison)
+        if given.only != "scenes":
+            console.print("single bursts ...")
+            bursts += compare_bursts(given.bursts, given.runs)
+            if given.output == "table":
+                _print_bursts(console, bursts)
     except HarnessError as error:
         console.print(f"the comparison stopped: {error}")
         return 1
     if given.output == "json":
-        print(json.dumps([one.document() for one in found], indent=2))
+        documents = [comparison.document() for comparison in found] + [burst.document() for burst in bursts]
+        print(json.dumps(documents, indent=2))
     return 0
 
 

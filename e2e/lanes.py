@@ -18,8 +18,28 @@ from pathlib import Path
 from types import FrameType
 
 SUITES = Path(__file__).parent / "suites"
-WAITING = ("test_quiet.py", "test_audit_prometheus.py")
-"""They look at what does not happen in minutes, and at rates of a Prometheus; neither needs a CPU to itself."""
+WAITING = (
+    "test_quiet.py",
+    "test_audit_prometheus.py",
+    "test_upgrade.py",
+    "test_held_preemptors.py",
+    "test_scaling.py",
+    "test_objective.py",
+    "test_stable_set.py",
+    "test_making_way.py",
+    "test_load.py",
+    "test_load_watcher.py",
+    "test_web_views.py",
+    "test_status_age.py",
+    "test_gitops.py",
+    "test_workflows.py",
+    "test_scorer.py",
+    "test_throttle_policy.py",
+    "test_load_chain.py",
+    "test_load_faults.py",
+    "test_companion_rights.py",
+)
+"""They look at what does not happen in minutes, at rates of a Prometheus, or at counts; none needs a CPU to itself."""
 
 
 def _command(*arguments: str) -> list[str]:

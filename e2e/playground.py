@@ -12,10 +12,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.autoscalers.karpenter import Karpenter
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
-from e2e.harness.karpenter import Karpenter
-from e2e.harness.operator import install
+from e2e.harness.product.operator import install
 
 BOOT_SECONDS = 15
 console = Console(highlight=False, soft_wrap=True)
@@ -23,9 +23,26 @@ console = Console(highlight=False, soft_wrap=True)
 
 def _until_told(*signals: signal.Signals) -> None:
     told = threading.Event()
-    for one in signals:
-        signal.signal(one, lambda *_: told.set())
+    for number in signals:
+        signal.signal(number, lambda *_: told.set())
     told.wait()
+
+
+def told(kubeconfig: str) -> str:
+    """Return what a reader does next, in which terminal."""
+    return (
+        f"\nIt is up: no nodes yet, {BOOT_SECONDS} s for each that Karpenter brings. In another terminal:\n\n"
+        f"  export KUBECONFIG={kubeconfig}\n"
+        "  . .venv/bin/activate\n"
+        "  kubectl apply -f examples/quickstart\n"
+        "  resource-slack operator --interval 2s --web\n\n"
+        "in a third, with the first two lines again, what becomes of it:\n\n"
+        "  kubectl slack status --watch\n\n"
+        "in a fourth, with the first two lines again, the burst:\n\n"
+        "  kubectl scale deployment shop --replicas=14\n\n"
+        "The web page, read-only, has it too: http://127.0.0.1:8081\n\n"
+        "Ctrl-C ends the cluster."
+    )
 
 
 def main() -> int:
@@ -39,16 +56,7 @@ def main() -> int:
         ):
             install(cluster)
             karpenter.add_pool("default", boot_seconds=BOOT_SECONDS, consolidate_after="30s")
-            console.print(
-                f"\nIt is up: no nodes yet, {BOOT_SECONDS} s for each that Karpenter brings. In another terminal:\n\n"
-                f"  export KUBECONFIG={cluster.kubeconfig}\n"
-                "  . .venv/bin/activate\n"
-                "  kubectl apply -f examples/quickstart\n"
-                "  resource-slack operator --interval 2s\n\n"
-                "and in a third, with the first two lines again, the burst:\n\n"
-                "  kubectl scale deployment shop --replicas=14\n\n"
-                "Ctrl-C ends the cluster."
-            )
+            console.print(told(str(cluster.kubeconfig)))
             _until_told(signal.SIGINT, signal.SIGTERM)
             console.print("ending ...")
     except HarnessError as error:

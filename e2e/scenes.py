@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from slack.simulator.load import Replay
-from slack.simulator.scenario import Scenario, parse_scenario
+from slack.simulator.scenario.load import Replay
+from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
 Burst = tuple[int, int, int]
 """Second of the measured time, pods, life in seconds."""
@@ -86,7 +86,7 @@ def scene(
         "warmUp": f"{WARM_UP_SECONDS}s",
         "nodeGroups": [group],
         # The harness's scheduler runs with SchedulerAsyncPreemption=false; what a victim takes there was measured.
-        "scheduler": {"preemptionSeconds": 0.04},
+        "scheduler": {"asyncPreemption": False, "preemptionSeconds": 0.04},
         "workloads": [
             {"name": "base", **pod, "arrivals": {"kind": "deployment", "replicas": base}},
             {"name": "burst", **pod, "arrivals": {"kind": "replay", "rows": rows}},

@@ -31,13 +31,17 @@ def describe(size: Size, seed: int) -> dict[str, str]:
     sizes = [len(writer.item(state)) for state in states[::_EVERY]]
     cuts = statistics.quantiles(sizes, n=20)
     workloads, kinds = layout.workloads, Counter(state.workload.kind for state in states)
-    stages, spread = Counter(state.stage for state in states), Counter(one.spread for one in workloads)
+    stages, spread = Counter(state.stage for state in states), Counter(workload.spread for workload in workloads)
     count = len(workloads)
     used = 1 - layout.free[:, :2].sum(axis=0) / layout.nodes.free[:, :2].sum(axis=0)
-    reach = {(one.pools, one.reach.zones, one.spread, one.gpus > 0, one.priority_class) for one in workloads}
-    selective = sum(bool(one.reach.pools or one.reach.zones) for one in workloads)
-    extra = sum(one.init_container or one.native_sidecar for one in workloads)
-    counts = sorted(one.replicas for one in workloads)
+    reach = {
+        (workload.pools, workload.reach.zones, workload.spread, workload.gpus > 0, workload.priority_class)
+        for workload in workloads
+    }
+    shapes = {(workload.pod_cpu_millis, workload.pod_memory_mebibytes, workload.gpus) for workload in workloads}
+    selective = sum(bool(workload.reach.pools or workload.reach.zones) for workload in workloads)
+    extra = sum(workload.init_container or workload.native_sidecar for workload in workloads)
+    counts = sorted(workload.replicas for workload in workloads)
     return {
         "nodes": f"{size.nodes:,}",
         "pods": f"{size.pods:,}",
@@ -48,7 +52,7 @@ def describe(size: Size, seed: int) -> dict[str, str]:
         "pages of 500: MB": f"{pages / 1e6:,.0f}",
         "pages of 500: CPU s": f"{taken:.1f}",
         "peak memory so far: MiB": f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}",
-        "request shapes": f"{len({(one.pod_cpu_millis, one.pod_memory_mebibytes, one.gpus) for one in workloads})}",
+        "request shapes": f"{len(shapes)}",
         "constraint classes": f"{len(reach)}",
         "replicas: median / largest": f"{counts[len(counts) // 2]} / {counts[-1]:,}",
         "requested of allocatable: CPU": f"{used[0]:.0%}",
@@ -56,11 +60,15 @@ def describe(size: Size, seed: int) -> dict[str, str]:
         **{f"pods of {'nobody' if kind is Kind.BARE else kind.value}": f"{kinds[kind]:,}" for kind in Kind},
         "pods pending": f"{stages[Stage.UNSCHEDULABLE] / size.pods:.2%}",
         "pods terminating": f"{stages[Stage.TERMINATING] / size.pods:.2%}",
-        **{f"workloads, {one.value}": f"{spread[one] / count:.1%}" for one in Spread if one is not Spread.NONE},
+        **{
+            f"workloads, {constraint.value}": f"{spread[constraint] / count:.1%}"
+            for constraint in Spread
+            if constraint is not Spread.NONE
+        },
         "workloads, bound to pools or zones": f"{selective / count:.1%}",
         "workloads, init or sidecar": f"{extra / count:.1%}",
-        "workloads, GPUs": f"{sum(one.gpus > 0 for one in workloads) / count:.1%}",
-        "workloads, a priority class": f"{sum(bool(one.priority_class) for one in workloads) / count:.1%}",
+        "workloads, GPUs": f"{sum(workload.gpus > 0 for workload in workloads) / count:.1%}",
+        "workloads, a priority class": f"{sum(bool(workload.priority_class) for workload in workloads) / count:.1%}",
         "pools": f"{len({machine.pool for machine in MACHINES})}",
     }
 

@@ -54,9 +54,9 @@ class Churn:
         self._busy: set[_Key] = set()
         self._reach: dict[int, BoolArray] = {}
         self._scripts: list[Iterator[_Event]] = []
-        movable = [one for one in self._layout.workloads if one.kind not in (Kind.DAEMON_SET, Kind.BARE)]
+        movable = [workload for workload in self._layout.workloads if workload.kind not in (Kind.DAEMON_SET, Kind.BARE)]
         self._movable = movable
-        self._weights = np.cumsum([one.replicas for one in movable]).tolist()
+        self._weights = np.cumsum([workload.replicas for workload in movable]).tolist()
         self._events = 0
         self.version = self._layout.list_version
         """The resourceVersion of the last event."""

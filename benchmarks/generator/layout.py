@@ -86,7 +86,9 @@ class Layout:
         rng = np.random.default_rng(self.seed)
         waiting = self._waiting()
         # The large first, as room for the small is found everywhere; those who may not share a node before others.
-        for workload in sorted(self.workloads, key=lambda one: (one.kind is not Kind.DAEMON_SET, -one.pod_cpu_millis)):
+        for workload in sorted(
+            self.workloads, key=lambda workload: (workload.kind is not Kind.DAEMON_SET, -workload.pod_cpu_millis)
+        ):
             wanted = workload.replicas - waiting.get(workload.number, 0)
             found = place(workload, self.nodes, self.free, rng, wanted)
             if workload.kind is not Kind.DAEMON_SET:

@@ -114,13 +114,13 @@ def _kubelets(
     count = len(spec["containers"])
     if before := spec.get("initContainers"):
         status["initContainerStatuses"] = [
-            _container(one, count + place, state if one.get("restartPolicy") else None, ready)
-            for place, one in enumerate(before)
+            _container(container, count + place, state if container.get("restartPolicy") else None, ready)
+            for place, container in enumerate(before)
         ]
     # Of a pod that is not ready it is the first container that is not, unless none of them has started.
     status["containerStatuses"] = [
-        _container(one, place, state, ready or (place > 0 and "running" in state))
-        for place, one in enumerate(spec["containers"])
+        _container(container, place, state, ready or (place > 0 and "running" in state))
+        for place, container in enumerate(spec["containers"])
     ]
     return status | {"qosClass": _qos_class(spec)}
 
@@ -170,6 +170,8 @@ def _qos_class(spec: Json) -> str:
     every = [*spec.get("initContainers", ()), *spec["containers"]]
     resources = [container["resources"] for container in every]
     same = all(
-        one.get("limits", {}).get(kind) == one["requests"][kind] for one in resources for kind in ("cpu", "memory")
+        resource.get("limits", {}).get(kind) == resource["requests"][kind]
+        for resource in resources
+        for kind in ("cpu", "memory")
     )
     return "Guaranteed" if same else "Burstable"

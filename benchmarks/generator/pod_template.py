@@ -189,7 +189,7 @@ def _spec(workload: Workload, rng: random.Random) -> Json:
 def _tolerations(workload: Workload) -> list[Json]:
     if workload.kind is Kind.DAEMON_SET:
         states = [("not-ready", "NoExecute"), ("unreachable", "NoExecute")]
-        states += [(f"{one}-pressure", "NoSchedule") for one in ("disk", "memory", "pid")]
+        states += [(f"{pressure}-pressure", "NoSchedule") for pressure in ("disk", "memory", "pid")]
         states.append(("unschedulable", "NoSchedule"))
         every: list[Json] = [{"operator": "Exists"}]
         return every + [
@@ -244,8 +244,10 @@ def _kept(spec: Json, workload: Workload, bound: bool) -> Json:
     kept["volumes"] = [*spec.get("volumes", ()), _token_volume(name)]
     for key in ("initContainers", "containers"):
         if key in spec:
-            mounted = [one | {"volumeMounts": [*one.get("volumeMounts", ()), mount]} for one in spec[key]]
-            kept[key] = [_ordered(one, _CONTAINER_FIELDS) for one in mounted]
+            mounted = [
+                container | {"volumeMounts": [*container.get("volumeMounts", ()), mount]} for container in spec[key]
+            ]
+            kept[key] = [_ordered(container, _CONTAINER_FIELDS) for container in mounted]
     if workload.kind is not Kind.DAEMON_SET:
         kept["tolerations"] = spec.get("tolerations", []) + [
             {

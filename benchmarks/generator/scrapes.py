@@ -65,7 +65,7 @@ class _Series:
     value: Callable[[Cgroup, float], float]
     extra: tuple[tuple[str, str], ...] = ()
     timed: bool = True
-    wanted: Callable[[Cgroup], bool] = lambda one: True
+    wanted: Callable[[Cgroup], bool] = lambda cgroup: True
 
 
 def full_node(pods: int, containers: int = 2, *, born: float = 0.0) -> list[Cgroup]:
@@ -93,11 +93,11 @@ def _pod(number: int, containers: int, born: float) -> Iterable[Cgroup]:
     for place in range(containers):
         limited = place < max(1, containers - 1)
         yield Cgroup(
-            f"{path}/{(one := sha256(b'container %d %d' % (number, place)).hexdigest())}",
+            f"{path}/{(digest := sha256(b'container %d %d' % (number, place)).hexdigest())}",
             namespace,
             pod,
             f"c{place}",
-            one,
+            digest,
             image=_IMAGE,
             quota_us=50_000 if limited else 0,
             shares=256,
@@ -130,8 +130,8 @@ def scrape(cgroups: Sequence[Cgroup], now: float, *, cpus: int = 8, kernel: str 
     version = f'cadvisorRevision="",cadvisorVersion="",dockerVersion="",kernelVersion="{kernel}"'
     lines = ["# HELP cadvisor_version_info A metric with a constant '1' value.", "# TYPE cadvisor_version_info gauge"]
     lines.append(f'cadvisor_version_info{{{version},osVersion="Debian GNU/Linux 13 (trixie)"}} 1')
-    ordered = sorted(cgroups, key=lambda one: (one.container, one.path))
-    written = [(one, _labels(one), int(one.read_at(now) * 1000 + 0.5)) for one in ordered]
+    ordered = sorted(cgroups, key=lambda cgroup: (cgroup.container, cgroup.path))
+    written = [(cgroup, _labels(cgroup), int(cgroup.read_at(now) * 1000 + 0.5)) for cgroup in ordered]
     last = ""
     for series in _SERIES:
         if series.family != last:
@@ -139,10 +139,10 @@ def scrape(cgroups: Sequence[Cgroup], now: float, *, cpus: int = 8, kernel: str 
             kind = "counter" if last.endswith("_total") else "gauge"
             lines += [f"# HELP {last} As cAdvisor has it.", f"# TYPE {last} {kind}"]
         extra = tuple(f'{key}="{value}"' for key, value in series.extra)
-        for one, labels, stamp in written:
-            if series.wanted(one):
+        for cgroup, labels, stamp in written:
+            if series.wanted(cgroup):
                 named = ",".join(sorted((*labels, *extra)))
-                text = go_float(series.value(one, now))
+                text = go_float(series.value(cgroup, now))
                 lines.append(f"{last}{{{named}}} {text}{f' {stamp}' if series.timed else ''}")
     lines += ["# HELP machine_cpu_cores Number of logical CPU cores.", "# TYPE machine_cpu_cores gauge"]
     machine = 'boot_id="b0",machine_id="m0",system_uuid="u0"'
@@ -150,36 +150,36 @@ def scrape(cgroups: Sequence[Cgroup], now: float, *, cpus: int = 8, kernel: str 
     return ("\n".join(lines) + "\n").encode()
 
 
-def _labels(one: Cgroup) -> tuple[str, ...]:
+def _labels(cgroup: Cgroup) -> tuple[str, ...]:
     values = {
-        "container": one.container,
-        "id": one.path,
-        "image": one.image,
-        "name": one.name,
-        "namespace": one.namespace,
-        "pod": one.pod,
+        "container": cgroup.container,
+        "id": cgroup.path,
+        "image": cgroup.image,
+        "name": cgroup.name,
+        "namespace": cgroup.namespace,
+        "pod": cgroup.pod,
     }
     return tuple(f'{key}="{value}"' for key, value in values.items())
 
 
 def _counter(place: int, per: float = 1.0) -> Callable[[Cgroup, float], float]:
-    return lambda one, now: one.counters(now)[place] / per
+    return lambda cgroup, now: cgroup.counters(now)[place] / per
 
 
 def _fixed(value: float) -> Callable[[Cgroup, float], float]:
-    return lambda one, now: value
+    return lambda cgroup, now: value
 
 
-def _limited(one: Cgroup) -> bool:
-    return one.quota_us > 0
+def _limited(cgroup: Cgroup) -> bool:
+    return cgroup.quota_us > 0
 
 
-def _container(one: Cgroup) -> bool:
-    return bool(one.container)
+def _container(cgroup: Cgroup) -> bool:
+    return bool(cgroup.container)
 
 
-def _sandbox(one: Cgroup) -> bool:
-    return one.sandbox
+def _sandbox(cgroup: Cgroup) -> bool:
+    return cgroup.sandbox
 
 
 def _all_series() -> list[_Series]:
@@ -221,11 +221,11 @@ def _all_series() -> list[_Series]:
         _Series("container_cpu_usage_seconds_total", _counter(3, 1e9), (("cpu", "total"),)),
         _Series("container_cpu_user_seconds_total", _counter(3, 1.25e9)),
         _Series("container_cpu_system_seconds_total", _counter(3, 5e9)),
-        _Series("container_last_seen", lambda one, now: math.floor(now)),
-        _Series("container_start_time_seconds", lambda one, now: math.floor(one.born), timed=False),
-        _Series("container_spec_cpu_period", lambda one, now: one.period_us, timed=False),
-        _Series("container_spec_cpu_quota", lambda one, now: one.quota_us, timed=False, wanted=_limited),
-        _Series("container_spec_cpu_shares", lambda one, now: one.shares, timed=False),
+        _Series("container_last_seen", lambda cgroup, now: math.floor(now)),
+        _Series("container_start_time_seconds", lambda cgroup, now: math.floor(cgroup.born), timed=False),
+        _Series("container_spec_cpu_period", lambda cgroup, now: cgroup.period_us, timed=False),
+        _Series("container_spec_cpu_quota", lambda cgroup, now: cgroup.quota_us, timed=False, wanted=_limited),
+        _Series("container_spec_cpu_shares", lambda cgroup, now: cgroup.shares, timed=False),
         _Series("container_spec_memory_limit_bytes", _fixed(128 * mebibytes), timed=False),
         _Series("container_spec_memory_reservation_limit_bytes", _fixed(0.0), timed=False),
         _Series("container_spec_memory_swap_limit_bytes", _fixed(0.0), timed=False),
@@ -248,7 +248,7 @@ def _all_series() -> list[_Series]:
             for what in ("bytes", "errors", "packets", "packets_dropped")
         ),
     ]
-    return sorted(found, key=lambda one: one.family)
+    return sorted(found, key=lambda series: series.family)
 
 
 _SERIES = _all_series()

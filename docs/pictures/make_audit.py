@@ -9,11 +9,11 @@ The counters are those that such a container has after 100 enforcement periods; 
 import sys
 from datetime import UTC, datetime
 
-from slack.cfs.sample import Level, NodeFacts, Sample, Sampled, Target
-from slack.cli.audit_explain import explain
-from slack.cli.audit_look import looked
-from slack.cli.audit_options import Kind
-from slack.cli.audit_picture import draw
+from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
+from slack.audit.results.audit_result import evaluate
+from slack.audit.results.source_kind import SourceKind
+from slack.cli.audit.explain import explain
+from slack.cli.audit.picture import draw
 
 THREADS, CPUS = 10, 16
 QUOTA_US, PERIOD_US, PERIODS = 200_000, 100_000, 100
@@ -39,7 +39,7 @@ def main() -> None:
         usage_ns=PERIODS * QUOTA_US * 1000,
     )
     at = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)
-    found = looked(Kind.CGROUPS, Sampled((before,), nodes), Sampled((after,), nodes), None, at)
+    found = evaluate(SourceKind.CGROUPS, Sampled((before,), nodes), Sampled((after,), nodes), None, at)
     sys.stdout.buffer.write(draw(explain(found, path, "", THREADS), "svg"))
 
 

@@ -186,7 +186,7 @@ class Watch:
     def stop(self) -> None:
         """Wake the reader, whose iteration ends (or breaks with urllib3's error, if it was within a line)."""
         self._stopped.set()
-        with suppress(ValueError):  # it has ended by itself
+        with suppress(ValueError, OSError):  # it has ended by itself, or does just now
             self._response.shutdown()
 
 

@@ -88,6 +88,8 @@ TOOLS = {
         Tool("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", _kubernetes_flags(), optional=True),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
+        Tool("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", optional=True),
+        Tool("glua", "gopher-lua", "github.com/yuin/gopher-lua/cmd/glua", optional=True),
         Tool(
             "karpenter",
             "karpenter",

@@ -95,6 +95,16 @@ class Program:
                 raise HarnessError(f"{self.name} was not ready after {seconds:.0f} s. {self.log_tail()}")
             time.sleep(0.03)
 
+    def keep_up_until(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait until `ready()` holds; where the process ended by itself, start it again, as a kubelet does."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.running:
+                self.start()
+            if time.monotonic() > deadline:
+                raise HarnessError(f"{self.name} was not ready after {seconds:.0f} s. {self.log_tail()}")
+            time.sleep(0.2)
+
     def log_tail(self, lines: int = 15) -> str:
         """Return the end of the log, for a failure's text."""
         try:

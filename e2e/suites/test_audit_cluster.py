@@ -20,11 +20,15 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness import access, audit, build, rbac
+from e2e.harness import build
 from e2e.harness.api import ApiError, Json
-from e2e.harness.auditagents import BURSTY, STARVED, Agent, RecordedNode
-from e2e.harness.auditfleet import Fleet, starved, token_of
-from e2e.harness.auditing import (
+from e2e.harness.cluster import access, audit_log, rbac
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.cluster.cleanup import cleaned
+from e2e.harness.objects import make_namespace, pod, wait_until
+from e2e.harness.product.audit_agents import BURSTY, STARVED, Agent, RecordedNode
+from e2e.harness.product.audit_controller import (
     AGENT_ACCOUNT,
     POLICIES,
     REPORTS,
@@ -37,19 +41,17 @@ from e2e.harness.auditing import (
     status,
     wait_for_status,
 )
-from e2e.harness.backend import Backend
-from e2e.harness.certificates import Authority
-from e2e.harness.cleanup import cleaned
-from e2e.harness.objects import make_namespace, pod, wait_until
-from e2e.harness.operator import NAMESPACE
-from slack.cfs.enforce import Action, What
-from slack.cfs.pods import decode_pods
-from slack.cfs.wire import AUDIENCE, MAX_REPORT_BYTES, encode
+from e2e.harness.product.audit_fleet import Fleet, starved, token_of
+from e2e.harness.product.operator import NAMESPACE
+from slack.audit.api.encoding import encode
+from slack.audit.api.messages import AUDIENCE, MAX_REPORT_BYTES
+from slack.audit.enforcement.decision import Action, ActionKind
+from slack.audit.sources.pod_objects import decode_pods
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError as KubeApiError
 from slack.kube.kubeconfig import connect
-from slack_operator.audit.pods_view import ClusterView
-from slack_operator.audit.resizing import Resizer, other_object
+from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.resizer import Resizer, other_object
 
 ROOT = Path(__file__).parents[2]
 NODES = 500
@@ -83,10 +85,10 @@ def fleet(backend: Backend, identity: access.Access) -> Iterator[Fleet]:
     with cleaned(backend.api):
         fleet = Fleet(backend, NODES)
         fleet.build(NAMESPACES, PER_NODE)
-        first = [one for node in sorted(fleet.placed)[:THROTTLED] for one in fleet.placed[node][:1]]
-        for one in first:
-            fleet.give_id(one)
-            fleet.busy[one["metadata"]["uid"]] = starved()
+        first = [victim for node in sorted(fleet.placed)[:THROTTLED] for victim in fleet.placed[node][:1]]
+        for victim in first:
+            fleet.give_id(victim)
+            fleet.busy[victim["metadata"]["uid"]] = starved()
         yield fleet
         backend.restart_missing()
 
@@ -109,7 +111,7 @@ def enforced(backend: Backend, controller: Controller) -> None:
 
 
 def reports(backend: Backend) -> dict[str, Json]:
-    return {one["metadata"]["namespace"]: one for one in backend.api.items(REPORTS)}
+    return {report["metadata"]["namespace"]: report for report in backend.api.items(REPORTS)}
 
 
 def events(backend: Backend, reason: str) -> list[Json]:
@@ -136,16 +138,18 @@ def wait_for_turns(controller: Controller, count: int) -> None:
 
 
 def two_high(backend: Backend) -> list[Json]:
-    found = [one for one in reports(backend).get(REAL, {}).get("findings", []) if one["severity"] == "high"]
+    found = [finding for finding in reports(backend).get(REAL, {}).get("findings", []) if finding["severity"] == "high"]
     return found if len(found) == 2 else []
 
 
 def planned(found: Json) -> set[str]:
-    return {one["what"] for one in found.get("enforcement", {}).get("actions", []) if one["outcome"] == "planned"}
+    return {
+        action["what"] for action in found.get("enforcement", {}).get("actions", []) if action["outcome"] == "planned"
+    }
 
 
 def logs(real: Mapping[str, "Real"]) -> str:
-    return "\n".join(one.agent.program.log_tail(5) for one in real.values())
+    return "\n".join(node.agent.program.log_tail(5) for node in real.values())
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,8 @@ def test_the_example_reports_on_all_namespaces_of_500_nodes(
     found = reports(backend)
     assert set(NAMESPACES) <= set(found)
     summaries = [found[name]["summary"] for name in NAMESPACES]
-    assert sum(one["pods"] for one in summaries) == PER_NODE * NODES
-    assert sum(one["high"] for one in summaries) == THROTTLED
+    assert sum(summary["pods"] for summary in summaries) == PER_NODE * NODES
+    assert sum(summary["high"] for summary in summaries) == THROTTLED
     owners = {name: found[name]["metadata"]["ownerReferences"][0]["name"] for name in NAMESPACES}
     assert owners == dict.fromkeys(NAMESPACES, "default") | {"shop": "enforcer"}
     search = found["search"]
@@ -206,12 +210,14 @@ def test_the_example_reports_on_all_namespaces_of_500_nodes(
     assert worst["advice"][0] == "raise-limit"
     assert yaml.safe_load(worst["patch"])
     assert worst["pod"] in search["summary"]["worst"]
-    assert all(len(json.dumps(one)) < 256 << 10 for one in found.values())
+    assert all(len(json.dumps(report)) < 256 << 10 for report in found.values())
     names = answers["node-0000"].names
-    assert {one.name for one in names.values()} == {one["metadata"]["name"] for one in fleet.placed["node-0000"]}
+    assert {name.name for name in names.values()} == {pod["metadata"]["name"] for pod in fleet.placed["node-0000"]}
 
-    now = wait_for_status(backend.api, "default", lambda one: one.get("high") == OTHERS, "all findings", 60)
-    wait_for_status(backend.api, "enforcer", lambda one: one.get("high") == THROTTLED - OTHERS, "its findings", 60)
+    now = wait_for_status(backend.api, "default", lambda status: status.get("high") == OTHERS, "all findings", 60)
+    wait_for_status(
+        backend.api, "enforcer", lambda status: status.get("high") == THROTTLED - OTHERS, "its findings", 60
+    )
     print(kubectl(backend, "get", "cpuauditpolicies"))
     assert now["nodes"] == {"reporting": NODES, "silent": 0}
     assert condition(now, "Ready")[:2] == ("True", "ReportsArrive")
@@ -221,13 +227,13 @@ def test_the_example_reports_on_all_namespaces_of_500_nodes(
 
 def test_each_throttled_pod_has_one_event(backend: Backend, fleet: Fleet, controller: Controller) -> None:
     def told() -> Counter[str]:
-        return Counter(one["involvedObject"]["uid"] for one in events(backend, "CPUThrottlingHigh"))
+        return Counter(event["involvedObject"]["uid"] for event in events(backend, "CPUThrottlingHigh"))
 
     wait_until(lambda: told() == Counter(fleet.busy.keys()), 30, "one Event a pod", state=lambda: str(told()))
     fleet.report_all(controller, sorted(fleet.placed)[:THROTTLED])
     wait_for_turns(controller, 3)
     assert told() == Counter(fleet.busy.keys())
-    assert sum(one.get("count", 1) for one in events(backend, "CPUThrottlingHigh")) == THROTTLED
+    assert sum(event.get("count", 1) for event in events(backend, "CPUThrottlingHigh")) == THROTTLED
     message = events(backend, "CPUThrottlingHigh")[0]["message"]
     assert "98 % of periods" in message
     assert "level container" in message
@@ -238,22 +244,24 @@ def test_real_agents_pods_come_out_named(
     backend: Backend, fleet: Fleet, controller: Controller, real: Mapping[str, Real]
 ) -> None:
     found = wait_until(lambda: two_high(backend), 150, "two findings of real agents", state=lambda: logs(real))
-    assert {(one["pod"], one["container"], one["node"], one["level"]) for one in found} == {
+    assert {(finding["pod"], finding["container"], finding["node"], finding["level"]) for finding in found} == {
         ("starved", "main", "real-starved", "container"),
         ("bursty", "main", "real-bursty", "container"),
     }
-    advice = {one["pod"]: one["advice"][0] for one in found}
+    advice = {finding["pod"]: finding["advice"][0] for finding in found}
     assert advice["starved"] == "raise-limit"
     assert advice["bursty"] != "raise-limit"
     wait_until(
-        lambda: {one["involvedObject"]["name"] for one in events(backend, "CPUThrottlingHigh")} >= set(real),
+        lambda: {event["involvedObject"]["name"] for event in events(backend, "CPUThrottlingHigh")} >= set(real),
         30,
         "an Event on each",
     )
-    for name, one in real.items():  # the agent has learned the names from the answer
+    for name, node in real.items():  # the agent has learned the names from the answer
         labels = {"namespace": REAL, "pod": name, "container": "main", "level": "container"}
-        wait_until(partial(one.agent.metric, "slack_cfs_time_lost_ratio", labels), 30, f"the series of {name}")
-    shown = wait_for_status(backend.api, "enforcer", lambda one: planned(one) >= {"raise", "burst"}, "both plans", 60)
+        wait_until(partial(node.agent.metric, "slack_audit_time_lost_ratio", labels), 30, f"the series of {name}")
+    shown = wait_for_status(
+        backend.api, "enforcer", lambda status: planned(status) >= {"raise", "burst"}, "both plans", 60
+    )
     assert real["bursty"].node.burst_us == 0
     assert shown["enforcement"]["raised"] == shown["enforcement"]["bursts"] == 0
 
@@ -265,9 +273,9 @@ def test_an_agent_with_the_token_of_another_node_is_refused_and_says_so_once(
     link = root.with_name("thief")
     link.symlink_to(root)
     with Agent(backend, controller, "real-starved", fleet.tokens["node-0002"], link) as thief:
-        refused = partial(thief.metric, "slack_cfs_reports_total", {"outcome": "refused"})
+        refused = partial(thief.metric, "slack_audit_reports_total", {"outcome": "refused"})
         wait_until(lambda: refused() >= 2, 60, "its reports to be refused", state=thief.program.log_tail)
-        assert thief.metric("slack_cfs_reports_total", {"outcome": "sent"}) == 0
+        assert thief.metric("slack_audit_reports_total", {"outcome": "sent"}) == 0
         log = thief.program.log_path.read_text()
     assert log.count("is on node node-0002 and may not report on real-starved") == 1
     assert fleet.tokens["node-0002"] not in log
@@ -316,18 +324,18 @@ def test_silent_nodes_are_named(
     node = "node-0007"
     controller.report(fleet.report(node, push_seconds=1.0), fleet.tokens[node])
     found = wait_for_status(
-        backend.api, "default", lambda one: condition(one, "NodesSilent")[0] == "True", "one to miss", 60
+        backend.api, "default", lambda status: condition(status, "NodesSilent")[0] == "True", "one to miss", 60
     )
     assert condition(found, "NodesSilent")[2] == f"no report for three intervals from {node}"
     assert found["nodes"] == {"reporting": NODES + len(real) - 1, "silent": 1}
     controller.report(fleet.report(node), fleet.tokens[node])
     wait_for_status(
-        backend.api, "default", lambda one: condition(one, "NodesSilent")[0] == "False", "it to be back", 60
+        backend.api, "default", lambda status: condition(status, "NodesSilent")[0] == "False", "it to be back", 60
     )
 
 
-def path_of(one: Json) -> str:
-    return f"/api/v1/namespaces/{one['metadata']['namespace']}/pods/{one['metadata']['name']}"
+def path_of(pod: Json) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def limit(found: Json) -> str:
@@ -342,10 +350,12 @@ def raised(found: Json) -> int:
     return int(found.get("enforcement", {}).get("raised", -1))
 
 
-def resizes(backend: Backend, mark: int) -> list[audit.AuditEntry]:
+def resizes(backend: Backend, mark: int) -> list[audit_log.AuditEntry]:
     """What was sent to pods/resize and was taken, in order."""
     return [
-        one for one in backend.audit_entries(user=USER, since=mark) if one.resource == "pods/resize" and one.code == 200
+        entry
+        for entry in backend.audit_entries(user=USER, since=mark)
+        if entry.resource == "pods/resize" and entry.code == 200
     ]
 
 
@@ -353,29 +363,29 @@ def test_what_was_shown_is_done_within_its_bounds(
     backend: Backend, fleet: Fleet, controller: Controller, real: Mapping[str, Real], mark: int
 ) -> None:
     shown = status(backend.api, "enforcer")["enforcement"]
-    assert {one["from"] for one in shown["actions"] if one["what"] == "raise"} == {"200m"}
+    assert {action["from"] for action in shown["actions"] if action["what"] == "raise"} == {"200m"}
     assert shown["raised"] == 0
     pods = backend.api.items("/api/v1/namespaces/shop/pods")
-    assert {limit(one) for one in pods} == {"200m"}
+    assert {limit(pod) for pod in pods} == {"200m"}
     assert events(backend, "CPULimitWouldRise")
     assert controller.metric("slack_audit_resizes_total", outcome="dry_run") >= THROTTLED - OTHERS + 2
-    assert not [one for one in resizes(backend, mark) if not one.dry_run]
+    assert not [resize for resize in resizes(backend, mark) if not resize.dry_run]
 
     backend.api.apply(enforcing("Enforce"))
-    done = wait_for_status(backend.api, "enforcer", lambda one: raised(one) == 3, "three raises", 180)
-    raised_pods = [one for one in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(one)]
+    done = wait_for_status(backend.api, "enforcer", lambda status: raised(status) == 3, "three raises", 180)
+    raised_pods = [pod for pod in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(pod)]
     assert len(raised_pods) == 2
-    for one in raised_pods:
-        former = json.loads(annotations(one)[FORMER])["main"]
-        assert (former["limit"], former["raised"], limit(one)) == ("200m", "400m", "400m")
+    for raised_pod in raised_pods:
+        former = json.loads(annotations(raised_pod)[FORMER])["main"]
+        assert (former["limit"], former["raised"], limit(raised_pod)) == ("200m", "400m", "400m")
     assert done["enforcement"]["addedCores"] == "600m"
     assert done["enforcement"]["lastHour"] == 3
-    reasons = {one["reason"] for one in done["enforcement"]["leftAlone"]}
+    reasons = {skipped["reason"] for skipped in done["enforcement"]["leftAlone"]}
     assert reasons & {"maxAddedPerNamespace is used up", "maxPerHour is used up"}
-    told = {one["involvedObject"]["uid"] for one in events(backend, "CPULimitRaised")}
-    assert {one["metadata"]["uid"] for one in raised_pods} < told
-    for one in raised_pods:
-        own = [entry for entry in resizes(backend, mark) if entry.name == one["metadata"]["name"]]
+    told = {event["involvedObject"]["uid"] for event in events(backend, "CPULimitRaised")}
+    assert {pod["metadata"]["uid"] for pod in raised_pods} < told
+    for raised_pod in raised_pods:
+        own = [entry for entry in resizes(backend, mark) if entry.name == raised_pod["metadata"]["name"]]
         assert [entry.dry_run for entry in own] == [*[True] * (len(own) - 1), False], "shown before it was done"
         assert len(own) >= 3  # what was planned, and the dry run just before
 
@@ -383,7 +393,7 @@ def test_what_was_shown_is_done_within_its_bounds(
 def test_a_burst_is_ordered_and_put_back_when_the_policy_wants_none(backend: Backend, real: Mapping[str, Real]) -> None:
     node = real["bursty"].node
     wait_until(lambda: node.burst_us == 5000, 120, "the burst in the node's tree", state=lambda: logs(real))
-    wait_for_status(backend.api, "enforcer", lambda one: one["enforcement"]["bursts"] == 1, "one burst", 30)
+    wait_for_status(backend.api, "enforcer", lambda status: status["enforcement"]["bursts"] == 1, "one burst", 30)
     backend.api.apply(enforcing("Enforce", burst=False))
     wait_until(lambda: node.burst_us == 0, 60, "what was there before", state=lambda: logs(real))
 
@@ -393,7 +403,7 @@ def test_what_the_kubelet_says_is_the_outcome_and_infeasible_is_put_back(
 ) -> None:
     """kwok carries no resize out: the test says what a kubelet would."""
     first, second = (
-        path_of(one) for one in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(one)
+        path_of(pod) for pod in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(pod)
     )
     found = backend.api.get(first)
     state = found["status"]["containerStatuses"][0] | {"resources": found["spec"]["containers"][0]["resources"]}
@@ -417,7 +427,7 @@ def test_a_pod_made_anew_under_the_same_name_is_not_touched(backend: Backend, id
     view.put_pod(facts)
     known = view.pod(old["metadata"]["uid"])
     assert known is not None
-    action = Action(What.RAISE, known, known.containers[0], 200, 400)
+    action = Action(ActionKind.RAISE, known, known.containers[0], 200, 400)
     path = path_of(old)
     backend.api.delete(path, grace_seconds=0)
     wait_until(lambda: backend.api.find(path) is None, 30, "the old one to be gone")
@@ -440,11 +450,11 @@ def test_a_pod_made_anew_under_the_same_name_is_not_touched(backend: Backend, id
 
 def test_revert_puts_everything_back(backend: Backend, controller: Controller, real: Mapping[str, Real]) -> None:
     backend.api.apply(enforcing("Revert"))
-    wait_for_status(backend.api, "enforcer", lambda one: raised(one) == 0, "all put back", 60)
+    wait_for_status(backend.api, "enforcer", lambda status: raised(status) == 0, "all put back", 60)
     for namespace in ENFORCED:
-        for one in backend.api.items(f"/api/v1/namespaces/{namespace}/pods"):
-            assert FORMER not in annotations(one)
-            assert limit(one) in {"200m", "500m"}
+        for restored in backend.api.items(f"/api/v1/namespaces/{namespace}/pods"):
+            assert FORMER not in annotations(restored)
+            assert limit(restored) in {"200m", "500m"}
     assert events(backend, "CPULimitRestored")
     backend.api.delete(f"{POLICIES}/enforcer")
 
@@ -472,7 +482,7 @@ def test_two_policies_and_a_bad_one(backend: Backend, fleet: Fleet, controller: 
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}
     backend.api.apply(policy("younger", namespaceSelector=selector))
     found = wait_for_status(
-        backend.api, "younger", lambda one: condition(one, "Overlapping")[0] == "True", "to say that it overlaps"
+        backend.api, "younger", lambda status: condition(status, "Overlapping")[0] == "True", "to say that it overlaps"
     )
     assert condition(found, "Overlapping") == ("True", "OlderPolicyWins", "shop belongs to the older policy default")
     assert found["namespaces"] == 0
@@ -500,11 +510,9 @@ def test_after_a_restart_of_the_api_server_reports_go_on(
 ) -> None:
     the_example(backend)
     backend.restart_apiserver(down_seconds=2.0)
-    if not controller.program.running:  # away for longer than the lease lasts: it ends, and its kubelet starts it
-        controller.program.start()
-    controller.wait_until_ready(60)
+    controller.outlive_the_api_server(backend.api)
     fleet.report_all(controller)
-    wait_for_status(backend.api, "default", lambda one: one.get("high") == THROTTLED, "all findings", 60)
+    wait_for_status(backend.api, "default", lambda status: status.get("high") == THROTTLED, "all findings", 60)
 
 
 def test_a_lost_lease_ends_writes_and_the_process(
@@ -524,7 +532,7 @@ def test_a_lost_lease_ends_writes_and_the_process(
         assert "the lease is lost" in first.program.log_path.read_text()
         began = time.monotonic()
         fleet.report_all(second)
-        wait_for_status(backend.api, "default", lambda one: one.get("high") == THROTTLED, "all findings anew", 60)
+        wait_for_status(backend.api, "default", lambda status: status.get("high") == THROTTLED, "all findings anew", 60)
         print(f"reports stood {time.monotonic() - began:.1f} s after agents reported to the new leader")
         assert lost_at < backend.audit_mark()
 
@@ -543,5 +551,10 @@ def test_the_rights_are_just_those_that_are_used(backend: Backend, fleet: Fleet,
     }
     assert unused == set()
     assert {str(right) for right in rbac.refused(granted, entries)} == set()
-    assert {entry.verb for entry in entries if entry.verb in audit.WRITES} <= {"create", "patch", "update", "delete"}
+    assert {entry.verb for entry in entries if entry.verb in audit_log.WRITES} <= {
+        "create",
+        "patch",
+        "update",
+        "delete",
+    }
     assert status(backend.api, "default")

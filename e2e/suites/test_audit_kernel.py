@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.cgroups import Cgroup, Hierarchy, cpu_hierarchy, cpu_stat, hierarchies, set_burst, set_quota
 from e2e.harness.errors import UnavailableError
-from e2e.harness.neighbours import on_a_quiet_machine
-from e2e.harness.threads import Done, Threads, Work
-from slack.cfs.finding import Finding, Mark, Severity, judge
-from slack.cfs.sample import Level, Sampled
-from slack.cfs.shape import period_shape
-from slack.cfs.shares import divide
-from slack.cfs.walker import CgroupWalker
-from slack.cfs.window import compare
+from e2e.harness.node.busy_threads import Done, Threads, Work
+from e2e.harness.node.cgroups import Cgroup, Hierarchy, cpu_hierarchy, cpu_stat, hierarchies, set_burst, set_quota
+from e2e.harness.node.neighbours import on_a_quiet_machine
+from slack.audit.findings.finding import Finding, Mark, Severity
+from slack.audit.findings.period_shape import period_shape
+from slack.audit.findings.sample import Level, Sampled
+from slack.audit.findings.throttling import judge
+from slack.audit.findings.window import compare
+from slack.audit.sources.walker import CgroupWalker
 
 CPUS = len(os.sched_getaffinity(0))
 PERIOD_US = 100_000
@@ -34,8 +34,9 @@ ARTICLE_QUOTA_US = 20_000 * BUSY
 """200 ms where ten CPUs can use them."""
 WINDOW_SECONDS = 5.0
 LEAST_PERIODS = 40
-SHARES = {"system": 1024, "user": 1024, "kubepods": 4096}
-"""The article's picture of a node's root."""
+PAIR = tuple(sorted(os.sched_getaffinity(0))[:2])
+ONE_THREAD = Work(threads=1, seconds=WINDOW_SECONDS + 1.5, cpus=PAIR)
+BUSY_NEIGHBOUR = Work(threads=len(PAIR), seconds=WINDOW_SECONDS + 3, cpus=PAIR)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +54,9 @@ def ours(hierarchy: Hierarchy) -> Iterator[Cgroup]:
     It comes before all else on this machine, as far as shares can make it so: neighbours would stop the threads, too.
     So the auditor is in it, too, or it would look when all is over.
     """
-    # Version 1 may count the time that is used in a hierarchy of its own.
-    usage = [one for one in hierarchies() if one.has("cpuacct") and one != hierarchy]
-    with Cgroup([hierarchy, *usage]) as group:
+    # Version 1 may count the time that is used in a hierarchy of its own; pressure is version 2's, on a hybrid too.
+    beside = [other for other in hierarchies() if other != hierarchy and (other.has("cpuacct") or other.version == 2)]
+    with Cgroup([hierarchy, *beside]) as group:
         name, most = ("cpu.shares", "262144") if hierarchy.version == 1 else ("cpu.weight", "10000")
         (group.path("cpu") / name).write_text(most, encoding="ascii")
         with group.joined("auditor"):
@@ -95,11 +96,16 @@ def make_pod(ours: Cgroup) -> Pod:
     return Pod(folders[0].parent, folders)
 
 
-def audit(pod: Pod, work: Work, window_seconds: float = WINDOW_SECONDS) -> Audited:
-    """Let the threads work in the container and take a window from the midst of that."""
+def audit(
+    pod: Pod, work: Work, window_seconds: float = WINDOW_SECONDS, *, neighbours: Sequence[tuple[Pod, Work]] = ()
+) -> Audited:
+    """Let the threads work in the container and take a window from the midst of that; neighbours work all the while."""
     walker = CgroupWalker(Path("/"))
     try:
-        with Threads(work, pod.folders) as threads:
+        with ExitStack() as stack:
+            for other, others_work in neighbours:
+                stack.enter_context(Threads(others_work, other.folders))
+            threads = stack.enter_context(Threads(work, pod.folders))
             time.sleep(0.4)
             before, kernel_before = sample_as_the_kernel_says(walker, pod)
             time.sleep(window_seconds)
@@ -125,7 +131,9 @@ def sample_as_the_kernel_says(walker: CgroupWalker, pod: Pod) -> tuple[Sampled, 
     else:
         pytest.fail("the counters moved during each of a hundred samples")
     for folder, stat in before.items():
-        sample = next(one for one in sampled.samples if str(folder).endswith(one.target.path) and one.target.pod_uid)
+        sample = next(
+            sample for sample in sampled.samples if str(folder).endswith(sample.target.path) and sample.target.pod_uid
+        )
         seen = (sample.periods, sample.throttled, sample.throttled_ns)
         if seen != (stat["nr_periods"], stat["nr_throttled"], stat["throttled_time"]):
             pytest.fail(f"{folder}: the walker says {seen}, cpu.stat {stat}")
@@ -158,10 +166,10 @@ def test_two_threads_on_a_limit_of_two_cores_never_stop(ours: Cgroup) -> None:
         set_quota(pod.container, 200_000)
         audited = audit(pod, Work(threads=2, seconds=WINDOW_SECONDS + 1.5))
         assert audited.container.throttled_ratio is not None
-        # What one period and the next begin with differs by microseconds, so that one of a hundred may be throttled.
-        assert audited.container.throttled_ratio <= 0.05
+        # A timer that comes late makes a period longer than its quota, for microseconds. Ticks divide the period, so
+        # where a tick falls into them once, it does in many periods: hence nothing is said of their number.
         assert (audited.container.lost_ratio or 0.0) < 0.01
-        assert audited.container.severity is Severity.NONE
+        assert audited.container.severity is Severity.NONE or audited.container.marks == {Mark.BOUNDARY}
         assert len(audited.done.stops_ns) <= 2
         assert not period_shape(200_000, PERIOD_US, 2).stops
 
@@ -217,28 +225,33 @@ def test_a_container_stands_still_for_the_pods_quota_and_the_pod_is_blamed(ours:
 
 @pytest.mark.parametrize("burst_us", [0, 20_000], ids=["without burst", "with burst"])
 def test_bursts_above_a_quota_that_suffices_on_average(ours: Cgroup, burst_us: int) -> None:
-    """30 ms of work each 300 ms under 20 ms a period: half of the limit, and yet throttled; burst credit cures it."""
+    """30 ms of work each 330 ms under 20 ms a period: half of the limit, and yet throttled; burst credit cures it.
+
+    Periods keep their grid, so what comes every 300 ms always falls into the same part of one; begun 80 to 90 ms into
+    it, two periods' quota suffices every time. Every 330 ms the work goes through all parts, that one once in ten.
+    """
 
     def scenario() -> None:
         pod = make_pod(ours)
         set_quota(pod.container, 20_000)
         if burst_us:
             set_burst(pod.container, burst_us)
-        audited = audit(pod, Work(threads=1, seconds=2 * WINDOW_SECONDS + 1.5, busy_ms=30, every_ms=300), 9.0)
+        audited = audit(pod, Work(threads=1, seconds=2 * WINDOW_SECONDS + 1.5, busy_ms=30, every_ms=330), 9.0)
         container = audited.container
         assert container.throttled_ratio is not None
-        assert container.use_of_limit == pytest.approx(0.5, abs=0.1)
+        assert container.use_of_limit == pytest.approx(30 / 330 / 0.2, abs=0.1)
         if burst_us:
             assert container.throttled_ratio <= 0.02
             assert container.severity is Severity.NONE
             assert audited.done.piece_ms < 45
-            assert (container.window.bursts or 0) > 20
+            assert (container.window.bursts or 0) > 15  # of 27 pieces, all but those in two periods
             assert container.window.burst_us == burst_us
         else:
-            assert container.throttled_ratio == pytest.approx(1 / 3, abs=0.1)
+            # Eight or nine pieces of ten, in 31 periods in which something wanted to run.
+            assert container.throttled_ratio == pytest.approx(8.5 / 31, abs=0.1)
             assert Mark.BURSTY in container.marks
             assert Mark.BELOW_LIMIT not in container.marks
-            assert audited.done.piece_ms > 50
+            assert audited.done.piece_ms > 50  # 30 to 110, each as often as any other
 
     try:
         on_a_quiet_machine(scenario)
@@ -252,7 +265,10 @@ def test_ten_threads_of_a_millisecond_are_not_throttled_by_this_kernel(ours: Cgr
     def scenario() -> None:
         pod = make_pod(ours)
         set_quota(pod.container, 20_000)
-        audited = audit(pod, Work(threads=10, seconds=WINDOW_SECONDS + 1.5, busy_ms=1, every_ms=100))
+        # On two CPUs: each takes a slice of 5 ms at once, so five of them would be throttled, and not by the bug. Every
+        # 110 ms, so that the work falls into all parts of a period.
+        work = Work(threads=10, seconds=WINDOW_SECONDS + 1.5, busy_ms=1, every_ms=110, cpus=PAIR)
+        audited = audit(pod, work)
         assert audited.container.throttled_ratio is not None
         assert audited.container.throttled_ratio <= 0.02
         assert Mark.BELOW_LIMIT not in audited.container.marks
@@ -262,47 +278,58 @@ def test_ten_threads_of_a_millisecond_are_not_throttled_by_this_kernel(ours: Cgr
     on_a_quiet_machine(scenario)
 
 
-def make_slices(ours: Cgroup) -> dict[str, Path]:
-    """Make groups of 1024, 1024 and 4096 shares, or of weights that are as far apart."""
-    found = {name: ours.make(name)[0] for name in SHARES}
-    for name, folder in found.items():
-        if (folder / "cpu.shares").exists():
-            (folder / "cpu.shares").write_text(str(SHARES[name]), encoding="ascii")
-        else:
-            (folder / "cpu.weight").write_text(str(SHARES[name] // 10), encoding="ascii")
-    return found
+def shares(finding: Finding) -> tuple[float, float]:
+    """Return pressure and the neighbours' share; skip where the kernel does not count them."""
+    if finding.pressure_ratio is None or finding.neighbours_ratio is None:
+        pytest.skip("no cpu.pressure of control groups with a line full: a kernel before 5.13, or started with psi=0")
+    lost = finding.lost_ratio or 0.0
+    print(f"pressure {finding.pressure_ratio:.0%}, lost {lost:.0%}, neighbours {finding.neighbours_ratio:.0%}")
+    return finding.pressure_ratio, finding.neighbours_ratio
 
 
-def parts_of_4096(slices: Mapping[str, Path], work: Work) -> dict[str, float]:
-    """Let the groups work side by side and return the CPU time that each got, of 4096 in all.
-
-    On one CPU: the kernel divides each of them by the shares; how it spreads threads over several is another matter.
-    """
-    with ExitStack() as stack:
-        running = {name: stack.enter_context(Threads(work, [folder])) for name, folder in slices.items()}
-        seconds = {name: threads.result().cpu_seconds for name, threads in running.items()}
-    return {name: 4096 * one / sum(seconds.values()) for name, one in seconds.items()}
-
-
-def test_shares_of_1024_1024_and_4096_divide_a_busy_cpu(ours: Cgroup) -> None:
+@pytest.mark.parametrize(("threads", "quota_us"), [(1, 40_000), (10, ARTICLE_QUOTA_US)])
+def test_pressure_of_a_throttled_container_that_is_alone_is_no_neighbours(
+    ours: Cgroup, threads: int, quota_us: int
+) -> None:
     def scenario() -> None:
-        busy = Work(threads=2, seconds=WINDOW_SECONDS, cpus=[min(os.sched_getaffinity(0))])
-        parts = parts_of_4096(make_slices(ours), busy)
-        expected = divide(4096, SHARES)
-        assert [round(value, 2) for value in expected.values()] == [682.67, 682.67, 2730.67]
-        assert parts == pytest.approx(expected, rel=0.12)
+        pod = make_pod(ours)
+        set_quota(pod.container, quota_us)
+        audited = audit(pod, Work(threads=threads, seconds=WINDOW_SECONDS + 1.5))
+        pressure, neighbours = shares(audited.container)
+        assert pressure > 0.5
+        assert (audited.container.lost_ratio or 0.0) > 0.5
+        assert neighbours < 0.08
 
     on_a_quiet_machine(scenario)
 
 
-def test_idle_groups_give_their_shares_away(ours: Cgroup) -> None:
+def test_a_container_without_a_limit_waits_for_its_neighbours(ours: Cgroup) -> None:
+    """Four containers of equal weight on two CPUs: one thread beside three that want both has two quarters of a CPU."""
+
     def scenario() -> None:
-        slices = make_slices(ours)
-        cpu = [min(os.sched_getaffinity(0))]
-        began = time.monotonic()
-        with Threads(Work(threads=2, seconds=2, cpus=cpu), [slices["kubepods"]]) as threads:
-            used = threads.result().cpu_seconds
-        assert used / (time.monotonic() - began) > 0.85  # of the one CPU, the process' own start in it
-        assert divide(4096, SHARES, {"system": 0, "user": 0}) == {"system": 0, "user": 0, "kubepods": 4096}
+        pod = make_pod(ours)
+        audited = audit(pod, ONE_THREAD, neighbours=[(make_pod(ours), BUSY_NEIGHBOUR) for _ in range(3)])
+        pressure, neighbours = shares(audited.container)
+        assert audited.container.lost_ratio is None
+        assert audited.container.severity is Severity.NONE, "no limit does that"
+        assert neighbours == pytest.approx(pressure, abs=0.05), "one thread has no crowd of its own"
+        assert neighbours == pytest.approx(1 - len(PAIR) / 4, abs=0.25)
+        assert neighbours > 0.2
+
+    on_a_quiet_machine(scenario)
+
+
+def test_a_throttled_container_beside_busy_ones_has_both_shares(ours: Cgroup) -> None:
+    """What it waits for in all is what it lost to its quota and what its neighbours had."""
+
+    def scenario() -> None:
+        pod = make_pod(ours)
+        set_quota(pod.container, 20_000)
+        audited = audit(pod, ONE_THREAD, neighbours=[(make_pod(ours), BUSY_NEIGHBOUR) for _ in range(3)])
+        pressure, neighbours = shares(audited.container)
+        lost = audited.container.lost_ratio or 0.0
+        assert lost > 0.2
+        assert neighbours > 0.05
+        assert lost + neighbours == pytest.approx(pressure, abs=0.05)
 
     on_a_quiet_machine(scenario)

@@ -18,20 +18,21 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness import build, realnode
+from e2e.harness import build
 from e2e.harness.api import Json
-from e2e.harness.controlplane import ControlPlane
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import UnavailableError
-from e2e.harness.nodeprometheus import NodePrometheus
+from e2e.harness.monitoring.node_prometheus import NodePrometheus
+from e2e.harness.node import real_node
+from e2e.harness.node.real_node import RealNode, burner, burning_pod
 from e2e.harness.objects import make_namespace, wait_for_running, wait_until
-from e2e.harness.realnode import RealNode, burner, burning_pod
 
 NAMESPACE = "shop"
 WINDOW_SECONDS = 60
 SOURCES = ("cgroups", "cadvisor", "prometheus")
 # The three take their windows of a minute some seconds apart (20 on a machine with much else to do), and how much time
 # is throttled changes with how the kernel has spread the loops over CPUs. Of one and the same minute they tell what
-# differs by 0.02 and a tenth (tests/cfs/test_recorded_kubelet.py).
+# differs by 0.02 and a tenth (tests/audit/test_recorded_kubelet.py).
 RATIO_TOLERANCE = 0.06
 LOST_TOLERANCE = 0.15
 THROTTLED_TOLERANCE = 0.25
@@ -74,11 +75,11 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("node")
     try:
-        realnode.require()
+        real_node.require()
         build.ensure(["kubelet"])
     except UnavailableError as error:
         pytest.skip(str(error))
-    with ControlPlane(folder, realnode.options(folder)) as cluster, RealNode(cluster) as node:
+    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster) as node:
         make_namespace(cluster.api, NAMESPACE)
         (node.static_pods / "edge.yaml").write_text(yaml.safe_dump(burning_pod("edge", 2, "100m", namespace=NAMESPACE)))
         for pod in pods():
@@ -109,33 +110,33 @@ def looks(place: Place) -> dict[str, Json]:
 def finding(document: Json, pod: str, container: str = "", level: str = "container") -> Json:
     """Return what a document says of a container, or of a pod's own level."""
     found = [
-        one
-        for one in document["findings"]
-        if (one["pod"], one["level"]) == (pod, level) and (level == "pod" or one["container"] == container)
+        item
+        for item in document["findings"]
+        if (item["pod"], item["level"]) == (pod, level) and (level == "pod" or item["container"] == container)
     ]
-    assert len(found) == 1, (pod, container, level, [_who(one) for one in document["findings"]])
+    assert len(found) == 1, (pod, container, level, [_who(item) for item in document["findings"]])
     result: Json = found[0]
     return result
 
 
-def _who(one: Mapping[str, Any]) -> str:
-    return f"{one['level']} {one['namespace']}/{one['pod']}/{one['container']} {one['state']} {one['severity']}"
+def _who(item: Mapping[str, Any]) -> str:
+    return f"{item['level']} {item['namespace']}/{item['pod']}/{item['container']} {item['state']} {item['severity']}"
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_limit_below_what_is_wanted_is_told(place: Place, looks: dict[str, Json], source: str) -> None:
     document = looks[source]
     assert document["source"] == source
-    one = finding(document, "api", "main")
-    assert one["state"] == "measured"
-    assert one["severity"] == "high"
-    assert one["throttledRatio"] > 0.6
-    assert one["timeLostRatio"] > 0.2
-    assert one["limitCores"] == pytest.approx(0.2)
-    assert one["useCores"] == pytest.approx(0.2, abs=0.05)
-    assert one["window"]["periods"] > 300
-    assert (one["namespace"], one["pod"], one["container"]) == (NAMESPACE, "api", "main")
-    assert one["blamed"]["level"] in {"container", "pod"}
+    api = finding(document, "api", "main")
+    assert api["state"] == "measured"
+    assert api["severity"] == "high"
+    assert api["throttledRatio"] > 0.6
+    assert api["timeLostRatio"] > 0.2
+    assert api["limitCores"] == pytest.approx(0.2)
+    assert api["useCores"] == pytest.approx(0.2, abs=0.05)
+    assert api["window"]["periods"] > 300
+    assert (api["namespace"], api["pod"], api["container"]) == (NAMESPACE, "api", "main")
+    assert api["blamed"]["level"] in {"container", "pod"}
     assert [node["cpus"] for node in document["nodes"]] == [os.cpu_count()]
 
 
@@ -157,9 +158,9 @@ def test_the_three_sources_agree(looks: dict[str, Json]) -> None:
                 assert told["timeLostRatio"] <= truth["timeLostRatio"] + LOST_TOLERANCE, where
 
 
-def throttled_share(one: Json) -> float:
+def throttled_share(item: Json) -> float:
     """Return how much throttled time, summed over CPUs, came in a second."""
-    return float(one["window"]["throttledNanoseconds"]) / 1e9 / float(one["window"]["seconds"])
+    return float(item["window"]["throttledNanoseconds"]) / 1e9 / float(item["window"]["seconds"])
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -175,24 +176,24 @@ def test_a_pods_own_limit_is_blamed(looks: dict[str, Json], source: str) -> None
 def test_a_container_that_stands_still_for_its_pods_limit_is_told_so(looks: dict[str, Json]) -> None:
     """Only the kernel's cpu.stat.local knows it of each container."""
     found = [finding(looks["cgroups"], "shared", name) for name in ("web", "sidecar")]
-    assert [one["blamed"]["level"] for one in found] == ["pod", "pod"]
-    assert all("an ancestor's quota" in one["marks"] for one in found)
-    assert all(one["severity"] == "high" for one in found)
+    assert [item["blamed"]["level"] for item in found] == ["pod", "pod"]
+    assert all("an ancestor's quota" in item["marks"] for item in found)
+    assert all(item["severity"] == "high" for item in found)
 
 
 def test_a_pod_without_a_limit_is_said_to_have_none(looks: dict[str, Json]) -> None:
-    one = finding(looks["cgroups"], "free", "main")
-    assert one["state"] == "no limit"
-    assert one["throttledRatio"] is None
-    assert one["limitCores"] is None
+    free = finding(looks["cgroups"], "free", "main")
+    assert free["state"] == "no limit"
+    assert free["throttledRatio"] is None
+    assert free["limitCores"] is None
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_static_pod_has_its_name(place: Place, looks: dict[str, Json], source: str) -> None:
     """Its cgroup is called by its manifest's hash, which is no uid of the API's."""
-    one = finding(looks[source], f"edge-{place.node.name}", "main")
-    assert one["severity"] == "high"
-    assert one["limitCores"] == pytest.approx(0.1)
+    edge = finding(looks[source], f"edge-{place.node.name}", "main")
+    assert edge["severity"] == "high"
+    assert edge["limitCores"] == pytest.approx(0.1)
 
 
 def test_the_picture_shows_what_the_limit_does(place: Place) -> None:
@@ -205,30 +206,30 @@ def test_the_picture_shows_what_the_limit_does(place: Place) -> None:
 
 def test_the_advice_cures_it_and_all_three_sources_say_so(place: Place, looks: dict[str, Json]) -> None:
     place.node.set_shares(2 * 1024)  # it will take what it gets, and the kubelet and Prometheus are to get some, too
-    one, limits = finding(looks["cgroups"], "api", "main"), ["200m"]
-    while one["severity"] != "none" and len(limits) < 6:
+    api, limits = finding(looks["cgroups"], "api", "main"), ["200m"]
+    while api["severity"] != "none" and len(limits) < 6:
         # A busy loop always wants more: what it was seen to want grows with what it gets, up to the machine's CPUs.
-        limits.append(resize(place, resize_command(one), limits[-1]))
-        one = finding(place.audit("--interval", "12s", "--node", place.node.name), "api", "main")
+        limits.append(resize(place, resize_command(api), limits[-1]))
+        api = finding(place.audit("--interval", "12s", "--node", place.node.name), "api", "main")
     print("limits:", *limits)
     assert len(limits) > 1
     cured = place.look()
     for source in SOURCES:
-        one = finding(cured[source], "api", "main")
-        assert one["state"] == "measured", source
-        assert one["severity"] == "none", source
-        assert one["throttledRatio"] <= 0.05, source
-        assert one["timeLostRatio"] <= 0.02, source
-        assert one["limitCores"] > 0.2, source
+        api = finding(cured[source], "api", "main")
+        assert api["state"] == "measured", source
+        assert api["severity"] == "none", source
+        assert api["throttledRatio"] <= 0.05, source
+        assert api["timeLostRatio"] <= 0.02, source
+        assert api["limitCores"] > 0.2, source
         # What was not touched is as bad as before.
         assert finding(cured[source], "shared", level="pod")["severity"] == "high", source
 
 
-def resize_command(one: Json) -> str:
+def resize_command(item: Json) -> str:
     """Return the line that the advice gives for raising the limit of the living pod."""
-    commands = [patch["command"] for advice in one["advice"] for patch in advice["patches"]]
+    commands = [patch["command"] for advice in item["advice"] for patch in advice["patches"]]
     found: list[str] = [command for command in commands if "--subresource" in command]
-    assert found, [(advice["id"], advice["noPatch"]) for advice in one["advice"]]
+    assert found, [(advice["id"], advice["noPatch"]) for advice in item["advice"]]
     return found[0]
 
 
@@ -256,11 +257,11 @@ def _limit_in_status(place: Place) -> str:
 def test_nothing_of_a_node_stays_behind(tmp_path: Path) -> None:
     """Not even after a start that failed: here a kubelet that cannot be started."""
     try:
-        realnode.require()
+        real_node.require()
     except UnavailableError as error:
         pytest.skip(str(error))
     before = _traces()
-    with ControlPlane(tmp_path, realnode.options(tmp_path)) as cluster:
+    with ControlPlane(tmp_path, real_node.options(tmp_path)) as cluster:
         node = RealNode(cluster)
         broken = tmp_path / "kubelet"
         broken.write_text("#!/bin/sh\nexit 1\n")

@@ -26,13 +26,14 @@ from e2e.harness.errors import UnavailableError
 from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
-from slack.cfs.cadvisor import scraped
-from slack.cfs.finding import Finding, judge
-from slack.cfs.sample import NodeFacts, Sampled
-from slack.cfs.window import State, compare
-from slack.cli.audit_cluster import ClusterSource
-from slack.cli.audit_prometheus import PrometheusSource
-from slack.cli.problems import UserError
+from slack.audit.findings.finding import Finding
+from slack.audit.findings.sample import NodeFacts, Sampled
+from slack.audit.findings.throttling import judge
+from slack.audit.findings.window import State, compare
+from slack.audit.sources.cadvisor import scraped
+from slack.cli.audit.cadvisor import ClusterSource
+from slack.cli.audit.history import PrometheusSource
+from slack.cli.terminal.problems import UserError
 from slack.kube.kubeconfig import connect
 
 NODE = "n1"
@@ -57,11 +58,13 @@ def _tools() -> None:
 def node_of_pods() -> list[Cgroup]:
     """Ten pods, throttled more and more; three of them also have a limit of their own, above the containers'."""
     found = full_node(10, born=float(int(time.time())) - 7200)
-    pods = [one for one in found if one.pod and not one.container and not one.sandbox]
-    limits = {one.path: (place + 1) * 0.3 for place, one in enumerate(pods[:3])}
+    pods = [cgroup for cgroup in found if cgroup.pod and not cgroup.container and not cgroup.sandbox]
+    limits = {cgroup.path: (place + 1) * 0.3 for place, cgroup in enumerate(pods[:3])}
     return [
-        replace(one, quota_us=60_000, throttled_share=limits[one.path], stop_ms=55.0) if one.path in limits else one
-        for one in found
+        replace(cgroup, quota_us=60_000, throttled_share=limits[cgroup.path], stop_ms=55.0)
+        if cgroup.path in limits
+        else cgroup
+        for cgroup in found
     ]
 
 
@@ -93,7 +96,7 @@ class Kubelet:
     def answer(self, path: str) -> bytes:
         if path.partition("?")[0] == "/api/v1/nodes":
             status = {"capacity": {"cpu": str(CPUS)}, "nodeInfo": {"kernelVersion": KERNEL}}
-            return json.dumps({"items": [{"metadata": {"name": NODE}, "status": status}]}).encode()
+            return json.dumps({"metadata": {}, "items": [{"metadata": {"name": NODE}, "status": status}]}).encode()
         if path in ("/metrics/cadvisor", f"/api/v1/nodes/{NODE}/proxy/metrics/cadvisor"):
             return scrape(self.cgroups, time.time(), cpus=CPUS, kernel=KERNEL)
         return STATE_METRICS.encode() if path == "/metrics" else b""
@@ -178,23 +181,23 @@ def direct(kubelet: Kubelet) -> Sampled:
 
 def findings(before: Sampled, after: Sampled) -> dict[tuple[str, str], Finding]:
     windows = compare(before, after)
-    return {one.window.target.key: one for one in judge(windows.windows, windows.nodes)}
+    return {finding.window.target.key: finding for finding in judge(windows.windows, windows.nodes)}
 
 
 def near(value: Callable[[Finding], float | None], within: float, *found: Finding) -> bool:
-    values = [value(one) or 0.0 for one in found]
+    values = [value(finding) or 0.0 for finding in found]
     return max(values) - min(values) <= within
 
 
 def test_all_ways_to_look_at_one_minute_find_the_same(kubelet: Kubelet, tmp_path: Path) -> None:
-    victim = next(one for one in kubelet.cgroups if one.container == "c0" and one.throttled_share > 0.5)
+    victim = next(cgroup for cgroup in kubelet.cgroups if cgroup.container == "c0" and cgroup.throttled_share > 0.5)
     with prometheus(kubelet, tmp_path) as url, closing(cluster(kubelet, tmp_path)) as source:
         time.sleep(12)  # cAdvisor's readings are 10 s apart: every series has two before the window begins
         began = source.sample(), direct(kubelet)
         time.sleep(WINDOW_SECONDS / 2)
         # A cgroup of the same path with counters that begin anew: increase() mends it, two scrapes cannot.
         again = replace(victim, born=time.time())
-        kubelet.cgroups = [again if one is victim else one for one in kubelet.cgroups]
+        kubelet.cgroups = [again if cgroup is victim else cgroup for cgroup in kubelet.cgroups]
         time.sleep(WINDOW_SECONDS / 2)
         ended = source.sample(), direct(kubelet)
         time.sleep(SCRAPE_SECONDS + 1)
@@ -209,17 +212,17 @@ def test_all_ways_to_look_at_one_minute_find_the_same(kubelet: Kubelet, tmp_path
     restarted = (NODE, victim.path)
     assert proxied.pop(restarted).window.state is State.RESET
     assert asked[restarted].window.state is State.MEASURED
-    measured = [key for key, one in proxied.items() if one.window.state is State.MEASURED]
+    measured = [key for key, finding in proxied.items() if finding.window.state is State.MEASURED]
     assert len(measured) == 12, "nine containers beside the one that began anew, and three pods"
-    for key, one in proxied.items():
-        three = (one, scrapes[key], asked[key])
-        assert {found.window.state for found in three} == {one.window.state}, key
+    for key, finding in proxied.items():
+        three = (finding, scrapes[key], asked[key])
+        assert {found.window.state for found in three} == {finding.window.state}, key
         assert len({found.severity for found in three}) == 1, key
         assert near(lambda found: found.throttled_ratio, 0.01, *three), key
-        assert near(lambda found: found.lost_ratio, 0.05 * (one.lost_ratio or 0.0) + 0.001, *three), key
-        assert near(lambda found: found.use_cores, 0.05 * (one.use_cores or 0.0), *three), key
-        assert {found.window.quota_us for found in three} == {one.window.quota_us}, key
-        if one.window.state is State.MEASURED:  # windows differ by a reading of cAdvisor's: 60 s are six or seven
+        assert near(lambda found: found.lost_ratio, 0.05 * (finding.lost_ratio or 0.0) + 0.001, *three), key
+        assert near(lambda found: found.use_cores, 0.05 * (finding.use_cores or 0.0), *three), key
+        assert {found.window.quota_us for found in three} == {finding.window.quota_us}, key
+        if finding.window.state is State.MEASURED:  # windows differ by a reading of cAdvisor's: 60 s are six or seven
             assert near(lambda found: found.window.periods / found.window.seconds, 0.5, *three), key
     for key in measured:  # a rate over two minutes, of which there has been little more than one
         assert 0 < history.p99_cores[key] <= 1.05 * (proxied[key].use_cores or 0.0), key

@@ -8,19 +8,25 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.harness import build, kwok
+from e2e.harness import build
 from e2e.harness.api import Api, Json
-from e2e.harness.backend import Backend
-from e2e.harness.helm import CHART, NAMESPACE, PLAIN, RELEASE, Helm, plain
-from e2e.harness.karpenter import install_crds
+from e2e.harness.autoscalers.karpenter import install_crds
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, make_namespace, wait_until
-from e2e.harness.operator import CRDS
+from e2e.harness.product.helm import CHART, NAMESPACE, PLAIN, RELEASE, Helm, plain
+from e2e.harness.product.operator import CRDS
+from slack.cluster.amounts import NO_CORES, NO_RESOURCE, TOO_FEW_BYTES
+from slack.cluster.rates import NEEDS_CEILING
+from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import load
 
+A_NUMBER = "a number such as 0.1, which is ten percent"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 SETS: dict[str, list[str]] = {
     "defaults": [],
-    **{file.stem: [f"--values={file}"] for file in EXAMPLES},
+    # Rendered without a cluster, the auditor wants a certificate that is there.
+    **{file.stem: [f"--values={file}", "--set=audit.tls.secretName=cert"] for file in EXAMPLES},
     "everything": [
         f"--values={CHART / 'examples' / 'production.yaml'}",
         "--set=operator.web.enabled=true,operator.web.listen=0.0.0.0:8081,operator.web.tokenSecret.name=page",
@@ -29,6 +35,11 @@ SETS: dict[str, list[str]] = {
         "--set=operator.tolerations[0].key=infra,operator.tolerations[0].operator=Exists,operator.logLevel=debug",
         f"--set=image.digest=sha256:{'0' * 64},operator.networkPolicy.apiServerCIDRs[0]=10.0.0.1/32",
         "--set=operator.podDisruptionBudget.maxUnavailable=50%,fullnameOverride=slack",
+        "--set=commonLabels.team=platform,revisionHistoryLimit=3,operator.placeholderUser=image",
+        "--set=operator.extraArgs[0]=--log-level=info,operator.extraEnv[0].name=HTTPS_PROXY,operator.extraEnv[0].value=p",
+        "--set=operator.extraVolumes[0].name=ca,operator.extraVolumes[0].configMap.name=ca",
+        "--set=operator.extraVolumeMounts[0].name=ca,operator.extraVolumeMounts[0].mountPath=/etc/ca",
+        "--set=operator.serviceAccount.create=false,operator.serviceAccount.name=mine",
     ],
     "pod monitor": ["--set=operator.metrics.podMonitor.enabled=true,operator.metrics.service=false"],
     "without uninstall": ["--set=uninstall.enabled=false,operator.rescueStuckPreemptors=false"],
@@ -57,9 +68,23 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
     [
         ("operator.replica=3", "'/operator': additional properties 'replica' not allowed"),
         ("operator.replicas=two", "'/operator/replicas': got string, want integer"),
-        ("operator.extraCapacityMinRate=10%", "'/operator/extraCapacityMinRate': '10%' does not match pattern"),
+        ("operator.extraCapacityMinRate=10%", f"'/operator/extraCapacityMinRate': value must be '{A_NUMBER}'"),
+        (
+            "policies.web.extraCapacity.minRate=10%",
+            f"/extraCapacity/minRate': value must be '{A_NUMBER}'",
+        ),
         ("operator.extraCapacityMinRate=11", "'/operator/extraCapacityMinRate': maximum: got 11, want 10"),
-        ("operator.extraCapacityMinRate=10.5", "'/operator/extraCapacityMinRate': '10.5' does not match pattern"),
+        ("operator.extraCapacityMinRate=2", f"/extraCapacityMinRate': value must be 'at most 1: {NEEDS_CEILING}'"),
+        ("policies.web.extraCapacity.minRate=10", f"/extraCapacity': value must be 'bounded: {NEEDS_CEILING}'"),
+        ("policies.web.extraCapacity.minRate=1.5", NEEDS_CEILING),
+        ("operator.extraCapacityMinRate=10.5", "'/operator/extraCapacityMinRate': value must be 'at most 1:"),
+        ("commonLabels.bad!key=x", "'/commonLabels': additional properties 'bad!key' not allowed"),
+        ("commonLabels.team=a b", "'/commonLabels/team': 'a b' does not match pattern"),
+        ("operator.podLabels.-x=1", "'/operator/podLabels': additional properties '-x' not allowed"),
+        ("policies.web.extraCapacity.ceiling.mem=2Gi", f"ceiling': value must be '{NO_RESOURCE}'"),
+        ("policies.web.extraCapacity.ceiling.cpu=2Gi", f"ceiling': value must be '{NO_CORES}'"),
+        ("policies.web.extraCapacity.ceiling.memory=64", f"ceiling': value must be '{TOO_FEW_BYTES}'"),
+        ("policies.web.reserve.ceiling.memory=64m", f"/reserve/ceiling': value must be '{TOO_FEW_BYTES}'"),
         ("operator.interval=10", "'/operator/interval'"),
         ("operator.interval=0s", "'/operator/interval': '0s' does not match pattern"),
         ("operator.interval=0h00m0s", "'/operator/interval': '0h00m0s' does not match pattern"),
@@ -73,6 +98,12 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
         ("operator.networkPolicy.apiServerCIDRs[0]=fd00::/129", "'/operator/networkPolicy/apiServerCIDRs/0'"),
         ("operator.metrics.prometheusRule.runbooksUrl=wiki", "'/operator/metrics/prometheusRule/runbooksUrl'"),
         ("image=null", "missing property 'image'"),
+        ("operator.web.loadWatcher=watcher:2020", "'/operator/web/loadWatcher': 'watcher:2020' does not match pattern"),
+        ("scorer.scale=50", "'/scorer/scale': value must be one of 10, 100"),
+        ("scorer.algorithms[0].name=Packing", "'/scorer/algorithms/0/name': value must be one of 'TargetLoadPacking'"),
+        ("scorer.scheduler.httpTimeout=soon", "'/scorer/scheduler/httpTimeout': 'soon' does not match pattern"),
+        ("loadWatcher.provider=datadog", "'/loadWatcher/provider': value must be one of 'metrics-server'"),
+        ("loadWatcher.persistence=state", "'/loadWatcher/persistence': 'state' does not match pattern"),
         ("nameOverride=Foo Bar", "'/nameOverride': 'Foo Bar' does not match pattern"),
         ("fullnameOverride=9lives", "'/fullnameOverride': '9lives' does not match pattern"),
         ("operator.logLevel=verbose", "'/operator/logLevel': value must be one of"),
@@ -81,7 +112,21 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
         ("throttler.enabled=true", "additional properties 'throttler' not allowed"),
         ("policies.Web.granularity=5", "'/policies': additional properties 'Web' not allowed"),
         ("policies.web.minRate=0.1", "'/policies/web': additional properties 'minRate' not allowed"),
+        ("policies.web.extraCapacity.minrate=0.1", "/minrate': value must be 'under minRate: this field is unknown'"),
+        (
+            "policies.web.node_selector.a=b",
+            "'/policies/web/node_selector': value must be 'under nodeSelector",
+        ),
         ("policies.web.cover.mode=All", "'/policies/web/cover/mode': value must be one of"),
+        ("commonLabels.team=1", "'/commonLabels/team': got number, want string"),
+        ("revisionHistoryLimit=-1", "'/revisionHistoryLimit': minimum: got -1, want 0"),
+        ("revisionHistoryLimit=null", "missing property 'revisionHistoryLimit'"),
+        ("operator.placeholderUser=root", "'/operator/placeholderUser': 'root' does not match pattern"),
+        ("operator.placeholderUser=0", "'/operator/placeholderUser': minimum: got 0, want 1"),
+        ("operator.extraArgs[0]=web", "'/operator/extraArgs/0': 'web' does not match pattern"),
+        ("operator.serviceAccount.nam=a", "additional properties 'nam' not allowed"),
+        ("audit.agent.extraEnv[0].value=a", "'/audit/agent/extraEnv/0': missing property 'name'"),
+        ("audit.tls.certManager.duration=90d", "'/audit/tls/certManager/duration': '90d' does not match pattern"),
         ("uninstall.waitSeconds=900", "'/uninstall/waitSeconds': maximum: got 900, want 280"),
     ],
 )
@@ -93,6 +138,7 @@ def test_a_bad_value_is_refused_by_its_name(helm: Helm, flag: str, words: str) -
 
 METRICS = "operator.metrics"
 WEB = "operator.web.enabled=true,operator.web"
+LOAD = "loadWatcher.enabled=true,loadWatcher"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +156,20 @@ WEB = "operator.web.enabled=true,operator.web"
             r"operator.podLabels.app\.kubernetes\.io/name=mine",
             "operator.podLabels: app.kubernetes.io/name is the chart's own",
         ),
+        (r"commonLabels.app\.kubernetes\.io/name=mine", "commonLabels: app.kubernetes.io/name is the chart's own"),
+        ("operator.extraEnv[0].name=POD_NAME", "operator.extraEnv: POD_NAME is the chart's own"),
+        ("operator.serviceAccount.create=false", "operator.serviceAccount.name is needed"),
         (f"{WEB}.listen=0.0.0.0:8081", "operator.web.tokenSecret.name is needed: operator.web.listen 0.0.0.0:8081"),
         (f"{WEB}.listen=[::]:8081", "operator.web.tokenSecret.name is needed"),
         (f"{WEB}.listen=0.0.0.0:8080,operator.web.tokenSecret.name=page", "operator.web.listen: port 8080 is that of"),
         (f"{WEB}.service=true", "operator.web.service needs an operator.web.listen that others reach"),
+        ("scorer.enabled=true", "scorer.loadWatcher is needed: loadWatcher.enabled is false"),
+        (f"{LOAD}.provider=prometheus", "loadWatcher.address is needed: loadWatcher.provider is prometheus"),
+        (f"{LOAD}.address=http://prometheus:9090", "loadWatcher.address has no meaning: loadWatcher.provider is met"),
+        (
+            f"{LOAD}.provider=influxdb,loadWatcher.address=http://influxdb:8086,loadWatcher.username=reader",
+            "loadWatcher.tokenSecret is needed: loadWatcher.username is given",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused_by_name(helm: Helm, flags: str, words: str) -> None:
@@ -126,12 +182,14 @@ def test_values_that_do_not_go_together_are_refused_by_name(helm: Helm, flags: s
     "flag",
     [
         "operator.extraCapacityMinRate=0.2",
-        "operator.extraCapacityMinRate=10.0",
+        "operator.extraCapacityMinRate=1.0",
         "operator.interval=1h30m",
         "operator.networkPolicy.apiServerCIDRs={10.0.0.1/32,fd00::/8,::1/128,::ffff:10.0.0.1/128}",
         "operator.web.listen=[::1]:8081,operator.web.enabled=true",
         "operator.resources.limits=null",
         "operator.tolerations=null",
+        "operator.podSecurityContext=null",
+        "operator.placeholderUser=1000680000",
         "policies=null",
     ],
 )
@@ -143,7 +201,7 @@ def test_numbers_of_policies_may_be_given_as_helm_reads_them_from_the_command_li
     web = "policies.web"
     flags = f"{web}.extraCapacity.minRate=0.2,{web}.extraCapacity.ladder[0].minRate=0.5,{web}.cover.coverage=0.9"
     flags += f",{web}.extraCapacity.floor.cpu=1.5,{web}.stabilization.shapeTolerance=0.1"
-    (policy,) = [one for one in helm.template(f"--set={flags}") if one["kind"] == "SlackPolicy"]
+    (policy,) = [manifest for manifest in helm.template(f"--set={flags}") if manifest["kind"] == "SlackPolicy"]
     assert policy["spec"] == {
         "extraCapacity": {"minRate": 0.2, "ladder": [{"minRate": 0.5}], "floor": {"cpu": "1.5"}},
         "cover": {"coverage": 0.9},
@@ -154,14 +212,14 @@ def test_numbers_of_policies_may_be_given_as_helm_reads_them_from_the_command_li
 def texts(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield what Kubernetes wants as text: names, namespaces and labels, wherever they are."""
     if isinstance(node, list):
-        for one in node:
-            yield from texts(one, path)
+        for item in node:
+            yield from texts(item, path)
     elif isinstance(node, dict):
         for key, value in node.items():
             if path.endswith(("abels", "annotations")) or key in {"name", "namespace", "image", "priorityClassName"}:
                 yield f"{path}.{key}", value
             elif key in {"resourceNames", "args", "values"}:
-                yield from ((f"{path}.{key}", one) for one in value)
+                yield from ((f"{path}.{key}", item) for item in value)
             yield from texts(value, f"{path}.{key}")
 
 
@@ -177,7 +235,7 @@ UNTEXTUAL = [
 @pytest.mark.parametrize("release", ["123", "1.5", "resource-slack"])
 def test_what_looks_like_a_number_stays_text(helm: Helm, release: str) -> None:
     manifests = helm.template(*UNTEXTUAL, namespace="123", release=release)
-    found = [(path, value) for one in manifests for path, value in texts(one)]
+    found = [(path, value) for manifest in manifests for path, value in texts(manifest)]
     assert {value for _, value in found} >= {"1", "true", "1e3", "12", "123", release, "1:1"}
     assert [(path, value) for path, value in found if not isinstance(value, str)] == []
 
@@ -188,40 +246,132 @@ def test_labels_and_annotations_of_users_are_merged_with_the_charts(helm: Helm) 
         "--set=operator.podAnnotations.team=platform,operator.podLabels.team=platform",
     )
     assert text.count("kubectl.kubernetes.io/default-container") == 1
-    (found,) = [one for one in yaml.safe_load_all(text) if one and one["kind"] == "Deployment"]
+    (found,) = [manifest for manifest in yaml.safe_load_all(text) if manifest and manifest["kind"] == "Deployment"]
     pod = found["spec"]["template"]["metadata"]
     assert pod["annotations"] == {"kubectl.kubernetes.io/default-container": "proxy", "team": "platform"}
     assert pod["labels"].items() >= {"team": "platform", "app.kubernetes.io/name": "resource-slack"}.items()
 
 
+AUDITED = "--set=audit.enabled=true,audit.tls.secretName=cert"
+
+
+def every_pod(manifests: list[Json]) -> dict[str, Json]:
+    """Pod templates by their component."""
+    kinds = {"Deployment", "DaemonSet", "Job"}
+    templates = [manifest["spec"]["template"] for manifest in manifests if manifest["kind"] in kinds]
+    return {template["metadata"]["labels"]["app.kubernetes.io/component"]: template for template in templates}
+
+
+def test_common_labels_are_on_every_object_and_pod_and_in_no_selector(helm: Helm) -> None:
+    monitors = f"{METRICS}.serviceMonitor.enabled=true,{METRICS}.serviceMonitor.labels.team=prometheus"
+    plain = helm.template(AUDITED, f"--set={monitors}")
+    labelled = helm.template(AUDITED, f"--set={monitors}", "--set=commonLabels.team=platform")
+    own = "prometheus"  # more exactly said, so it wins
+    for manifest in labelled:
+        wanted = own if manifest["kind"] == "ServiceMonitor" else "platform"
+        assert manifest["metadata"]["labels"]["team"] == wanted, manifest["metadata"]["name"]
+    assert {template["metadata"]["labels"]["team"] for template in every_pod(labelled).values()} == {"platform"}
+    assert [manifest.get("spec", {}).get("selector") for manifest in plain] == [
+        manifest.get("spec", {}).get("selector") for manifest in labelled
+    ]
+
+
+def test_no_pod_names_what_openshifts_restricted_scc_gives_out(helm: Helm) -> None:
+    pods = every_pod(helm.template(AUDITED))
+    assert set(pods) == {"operator", "uninstall", "audit-agent", "audit-controller"}
+    for component, template in pods.items():
+        spec = template["spec"]
+        contexts = [spec["securityContext"], *(container["securityContext"] for container in spec["containers"])]
+        given_out = {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}
+        assert not [given_out & context.keys() for context in contexts if given_out & context.keys()], component
+        assert "hostPath" not in str(spec["volumes"]) or component == "audit-agent"
+        # without a group of the pod's own a file for the group alone is root's
+        assert "'defaultMode': 288" not in str(spec["volumes"])
+
+
+def test_accounts_arguments_variables_volumes_and_contexts_are_the_users_to_choose(helm: Helm) -> None:
+    parts = {"operator": "operator", "audit-agent": "audit.agent", "audit-controller": "audit.controller"}
+    flags = [
+        f"--set={path}.serviceAccount.create=false,{path}.serviceAccount.name=mine-{number},{path}.extraArgs[0]=--log-level=debug,"
+        f"{path}.extraEnv[0].name=HTTPS_PROXY,{path}.extraEnv[0].value=proxy,"
+        f"{path}.extraVolumes[0].name=ca,{path}.extraVolumes[0].configMap.name=ca,"
+        f"{path}.extraVolumeMounts[0].name=ca,{path}.extraVolumeMounts[0].mountPath=/etc/ca,"
+        f"{path}.podSecurityContext.runAsUser=1000680000,{path}.securityContext.seccompProfile.type=RuntimeDefault"
+        for number, path in enumerate(parts.values())
+    ]
+    manifests = helm.template(AUDITED, *flags, "--set=revisionHistoryLimit=2")
+    pods = every_pod(manifests)
+    for number, component in enumerate(parts):
+        spec = pods[component]["spec"]
+        (container,) = spec["containers"]
+        assert spec["serviceAccountName"] == f"mine-{number}"
+        assert container["args"][-1] == "--log-level=debug"
+        assert {"name": "HTTPS_PROXY", "value": "proxy"} in container["env"]
+        assert {"name": "ca", "configMap": {"name": "ca"}} in spec["volumes"]
+        assert {"name": "ca", "mountPath": "/etc/ca"} in container["volumeMounts"]
+        assert spec["securityContext"]["runAsUser"] == 1_000_680_000
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (hook,) = pods["uninstall"]["spec"]["containers"]
+    assert hook["env"] == [{"name": "HTTPS_PROXY", "value": "proxy"}]
+    assert {"name": "ca", "mountPath": "/etc/ca"} in hook["volumeMounts"]
+    bound = {subject["name"] for manifest in manifests for subject in manifest.get("subjects", [])}
+    assert bound == {"mine-0", "mine-2", "resource-slack-uninstall"}  # agents have no right
+    made = {manifest["metadata"]["name"] for manifest in manifests if manifest["kind"] == "ServiceAccount"}
+    assert made == {"resource-slack-uninstall"}
+    assert "--agent-service-account=mine-1" in pods["audit-controller"]["spec"]["containers"][0]["args"]
+    limits = {m["spec"]["revisionHistoryLimit"] for m in manifests if m["kind"] in {"Deployment", "DaemonSet"}}
+    assert limits == {2}
+
+
+def test_an_account_that_the_chart_makes_has_the_users_annotations(helm: Helm) -> None:
+    annotated = r"operator.serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn"
+    accounts = [item for item in helm.template(f"--set={annotated}") if item["kind"] == "ServiceAccount"]
+    by_name = {account["metadata"]["name"]: account["metadata"].get("annotations", {}) for account in accounts}
+    assert by_name["resource-slack"] == {"eks.amazonaws.com/role-arn": "arn"}
+
+
+@pytest.mark.parametrize("flags", SETS.values(), ids=SETS)
+def test_rendering_twice_gives_the_same(helm: Helm, flags: list[str]) -> None:
+    assert helm.text(*flags) == helm.text(*flags)
+
+
 def test_a_runbook_is_an_address_where_the_chart_is_told_one(helm: Helm) -> None:
     def addresses(*flags: str) -> list[str]:
         on = "--set=operator.metrics.prometheusRule.enabled=true"
-        (found,) = [one for one in helm.template(on, *flags) if one["kind"] == "PrometheusRule"]
+        (found,) = [manifest for manifest in helm.template(on, *flags) if manifest["kind"] == "PrometheusRule"]
         rules = [rule for group in found["spec"]["groups"] for rule in group["rules"]]
         return [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
 
     here = addresses()
     assert here
-    assert all(one.startswith("docs/runbooks/") for one in here)
+    assert all(link.startswith("docs/runbooks/") for link in here)
     for url in ("https://wiki.example.com/slack", "https://wiki.example.com/slack/"):
         there = addresses(f"--set=operator.metrics.prometheusRule.runbooksUrl={url}")
-        assert there == [one.replace("docs/runbooks", "https://wiki.example.com/slack") for one in here]
+        assert there == [link.replace("docs/runbooks", "https://wiki.example.com/slack") for link in here]
 
 
 def test_the_page_opens_to_others_with_a_token_from_a_secret(helm: Helm) -> None:
-    found = {one["kind"]: one for one in helm.template(*SETS["everything"]) if one["kind"] != "ServiceAccount"}
+    found = {
+        manifest["kind"]: manifest
+        for manifest in helm.template(*SETS["everything"])
+        if manifest["kind"] != "ServiceAccount"
+    }
     pod = found["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert {"--web", "--web-listen=0.0.0.0:8081", "--web-token-file=/var/run/resource-slack/token"} <= {
         *container["args"]
     }
     flags = dict(flag.removeprefix("--").split("=", 1) for flag in container["args"] if "=" in flag)
-    settings = load({"web": True} | {name.replace("-", "_"): value for name, value in flags.items()}, {})
+    settings = load(
+        OperatorSettings, {"web": True} | {name.replace("-", "_"): value for name, value in flags.items()}, {}
+    )
     assert settings.web_host_port == ("0.0.0.0", 8081)
-    (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == "/var/run/resource-slack"]
+    (mount,) = [
+        candidate for candidate in container["volumeMounts"] if candidate["mountPath"] == "/var/run/resource-slack"
+    ]
     assert mount["readOnly"] is True
-    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+    (volume,) = [candidate for candidate in pod["volumes"] if candidate["name"] == mount["name"]]
     assert volume["secret"]["secretName"] == "page"
     assert volume["secret"]["items"] == [{"key": "token", "path": "token"}]
     assert {"name": "web", "containerPort": 8081, "protocol": "TCP"} in container["ports"]
@@ -229,8 +379,37 @@ def test_the_page_opens_to_others_with_a_token_from_a_secret(helm: Helm) -> None
     assert "web" in [port["port"] for rule in found["NetworkPolicy"]["spec"]["ingress"] for port in rule["ports"]]
 
 
+@pytest.mark.parametrize(
+    ("flags", "address", "port"),
+    [
+        ("loadWatcher.enabled=true", "http://resource-slack-load:2020", 2020),
+        ("operator.web.loadWatcher=https://watcher.ops.svc:2443", "https://watcher.ops.svc:2443", 2443),
+        ("operator.web.loadWatcher=https://watcher.ops.svc", "https://watcher.ops.svc", 443),
+        ("scorer.enabled=false", None, None),
+    ],
+)
+def test_the_page_asks_the_load_watcher_that_is_named_or_this_releases(
+    helm: Helm, flags: str, address: str | None, port: int | None
+) -> None:
+    policies = "operator.networkPolicy.enabled=true,loadWatcher.networkPolicy.enabled=true"
+    manifests = helm.template(f"--set={WEB}.listen=127.0.0.1:8081,{policies},{flags}")
+    deployment = next(
+        item for item in manifests if item["kind"] == "Deployment" and item["metadata"]["name"] == RELEASE
+    )
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    told = [word for word in arguments if word.startswith("--web-load-watcher=")]
+    assert told == ([f"--web-load-watcher={address}"] if address else [])
+    networks = {item["metadata"]["name"]: item["spec"] for item in manifests if item["kind"] == "NetworkPolicy"}
+    out = [rule["port"] for part in networks[RELEASE]["egress"] for rule in part["ports"]]
+    assert out == [53, 53, *([port] if port else []), 443, 6443]
+    if port == 2020:
+        into = networks[f"{RELEASE}-load"]["ingress"][0]["from"]
+        components = [part["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for part in into]
+        assert components == ["scorer", "operator"]
+
+
 def test_the_page_on_loopback_opens_no_port(helm: Helm) -> None:
-    found = {one["kind"]: one for one in helm.template("--set=operator.web.enabled=true")}
+    found = {manifest["kind"]: manifest for manifest in helm.template("--set=operator.web.enabled=true")}
     (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert "--web-listen=127.0.0.1:8081" in container["args"]
     assert [port["name"] for port in container["ports"]] == ["metrics"]
@@ -241,13 +420,13 @@ HOOKS = "helm.sh/hook"
 
 
 def hooks(manifests: list[Json]) -> list[Json]:
-    return [one for one in manifests if HOOKS in one["metadata"].get("annotations", {})]
+    return [manifest for manifest in manifests if HOOKS in manifest["metadata"].get("annotations", {})]
 
 
 @pytest.mark.parametrize("flag", ["operator.enabled=true", "operator.enabled=false"])
 def test_uninstalling_cleans_up_whether_the_operator_is_on_or_off(helm: Helm, flag: str) -> None:
     manifests = helm.template(f"--set={flag}")
-    assert {one["kind"] for one in hooks(manifests)} == {
+    assert {hook["kind"] for hook in hooks(manifests)} == {
         "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Job"
     }  # fmt: skip
     assert hooks(manifests) == hooks(helm.template())
@@ -255,15 +434,15 @@ def test_uninstalling_cleans_up_whether_the_operator_is_on_or_off(helm: Helm, fl
 
 
 def test_a_hook_that_cannot_run_ends_before_helm_gives_up(helm: Helm) -> None:
-    (job,) = [one for one in helm.template() if one["kind"] == "Job"]
+    (job,) = [manifest for manifest in helm.template() if manifest["kind"] == "Job"]
     assert 2 * 60 < job["spec"]["activeDeadlineSeconds"] < 300  # twice uninstall.waitSeconds; Helm's --timeout
     assert job["spec"]["ttlSecondsAfterFinished"] >= 600
-    assert {one["metadata"]["annotations"][f"{HOOKS}-delete-policy"] for one in hooks(helm.template())} == {
+    assert {hook["metadata"]["annotations"][f"{HOOKS}-delete-policy"] for hook in hooks(helm.template())} == {
         "before-hook-creation,hook-succeeded"
     }
     readme = (CHART / "README.md").read_text()
     labels = {"app.kubernetes.io/component": "uninstall", "app.kubernetes.io/instance": RELEASE}
-    assert all(one["metadata"]["labels"].items() >= labels.items() for one in hooks(helm.template()))
+    assert all(hook["metadata"]["labels"].items() >= labels.items() for hook in hooks(helm.template()))
     assert ",".join(f"{name}={value}" for name, value in labels.items()) in readme  # what deletes them by hand
 
 
@@ -279,9 +458,33 @@ def test_the_notes_name_this_release(helm: Helm) -> None:
     assert "none yet" not in said
     assert "policies: {}" not in said
     assert f"helm show crds {CHART.name}" not in said
-    assert "helm show crds CHART | kubectl apply --server-side -f -" in said
+    assert "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -" in said
     assert "charts/resource-slack/crds" not in said
-    assert "20 % of what pods request" in notes(helm, "--set=operator.extraCapacityMinRate=0.2")
+
+
+def test_the_notes_name_the_leaders_pod_and_warn_of_an_image_that_nobody_can_pull(helm: Helm) -> None:
+    said = notes(helm, "--set=operator.web.enabled=true")
+    assert "get lease mine-resource-slack -o jsonpath='{.spec.holderIdentity}')" in said
+    assert 'port-forward "${leader%_*}" 8081' in said
+    assert "NOBODY CAN PULL resource-slack:" in said
+    assert "NOBODY CAN PULL registry.example.com/" in notes(helm, "--set=image.repository=registry.example.com/slack")
+    for good in ("ghcr.io/acme/resource-slack", "acme/resource-slack", "registry.corp:5000/resource-slack"):
+        assert "NOBODY CAN PULL" not in notes(helm, f"--set=image.repository={good}")
+
+
+def test_the_notes_say_which_policy_keeps_room(helm: Helm) -> None:
+    none = notes(helm)
+    assert "NO ROOM IS KEPT while the cluster has no SlackPolicy" in none
+    assert "kubectl apply -f -" in none
+    built_in = notes(helm, "--set=operator.builtInPolicy=true,operator.extraCapacityMinRate=0.2")
+    assert "the built-in policy (operator.builtInPolicy): 20 % of what pods request" in built_in
+    own = notes(helm, '--set-json=policies={"web": {}, "batch": {}}')
+    assert "the policies of this release: batch, web." in own
+    assert "Deleting the last SlackPolicy of the\n   cluster ends slack." in own
+    both = notes(helm, '--set-json=policies={"web": {}}', "--set=operator.builtInPolicy=true")
+    assert "a built-in one keeps 10 % of what pods request (operator.builtInPolicy)." in both
+    for said in (built_in, own, both):
+        assert "NO ROOM IS KEPT" not in said
 
 
 def test_the_notes_say_what_stays_where_the_operator_is_off(helm: Helm) -> None:
@@ -295,11 +498,11 @@ def test_the_notes_say_what_stays_where_the_operator_is_off(helm: Helm) -> None:
 
 
 def kinds(manifests: list[Json]) -> set[str]:
-    return {one["kind"] for one in manifests}
+    return {manifest["kind"] for manifest in manifests}
 
 
 def rules(manifests: list[Json]) -> list[Json]:
-    return [rule for one in manifests if one["kind"] == "ClusterRole" for rule in one["rules"]]
+    return [rule for manifest in manifests if manifest["kind"] == "ClusterRole" for rule in manifest["rules"]]
 
 
 def test_what_is_off_is_not_rendered(helm: Helm) -> None:
@@ -317,13 +520,11 @@ def test_a_right_goes_with_what_needs_it(helm: Helm) -> None:
 
     assert grants("pods/status", "patch")
     assert not grants("pods/status", "patch", "--set=operator.rescueStuckPreemptors=false")
-    assert not grants("priorityclasses", "create")
-    assert grants("priorityclasses", "create", "--set=priorityClass.create=false")
 
 
 def test_a_setting_that_changes_is_a_new_pod(helm: Helm) -> None:
     def template(*flags: str) -> Json:
-        (found,) = [one for one in helm.template(*flags) if one["kind"] == "Deployment"]
+        (found,) = [manifest for manifest in helm.template(*flags) if manifest["kind"] == "Deployment"]
         spec: Json = found["spec"]["template"]
         return spec
 
@@ -398,8 +599,8 @@ def monitored(cluster: Backend) -> Iterator[Backend]:
     """A cluster that knows SlackPolicies and, in outline, the Prometheus Operator's kinds."""
     install_crds(cluster.api, CRDS)
     make_namespace(cluster.api, NAMESPACE)
-    for one in MONITORING:
-        cluster.api.apply(one)
+    for flag in MONITORING:
+        cluster.api.apply(flag)
 
     def served() -> bool:
         answer = cluster.api.find(f"/apis/{PROMETHEUS_OPERATOR}/v1") or {}
@@ -407,8 +608,8 @@ def monitored(cluster: Backend) -> Iterator[Backend]:
 
     wait_until(served, 20, "the monitoring kinds to be served")
     yield cluster
-    for one in MONITORING:
-        cluster.api.delete(cluster.api.path_of(one))
+    for flag in MONITORING:
+        cluster.api.delete(cluster.api.path_of(flag))
 
 
 def dry_run(api: Api, manifest: Json) -> Any:
@@ -432,7 +633,9 @@ def test_the_api_server_takes_every_manifest(monitored: Backend, helm: Helm) -> 
 def test_every_pod_of_the_chart_is_let_into_a_restricted_namespace(monitored: Backend, helm: Helm) -> None:
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     monitored.api.patch(f"/api/v1/namespaces/{NAMESPACE}", label)
-    templates = [one["spec"]["template"] for one in helm.template() if one["kind"] in {"Deployment", "Job"}]
+    templates = [
+        manifest["spec"]["template"] for manifest in helm.template() if manifest["kind"] in {"Deployment", "Job"}
+    ]
     assert len(templates) == 2
     for number, template in enumerate(templates):
         spec = {**template["spec"], "serviceAccountName": "default"}
@@ -446,14 +649,18 @@ def test_every_pod_of_the_chart_is_let_into_a_restricted_namespace(monitored: Ba
 
 
 def test_what_scrapes_finds_the_metrics_port(helm: Helm) -> None:
-    found = {one["kind"]: one for one in helm.template(*SETS["everything"]) if one["kind"] != "ServiceAccount"}
+    found = {
+        manifest["kind"]: manifest
+        for manifest in helm.template(*SETS["everything"])
+        if manifest["kind"] != "ServiceAccount"
+    }
     template = found["Deployment"]["spec"]["template"]
     ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
     service_ports = {port["name"] for port in found["Service"]["spec"]["ports"]}
-    assert {one["port"] for one in found["ServiceMonitor"]["spec"]["endpoints"]} <= service_ports
-    (pod_monitor,) = [one for one in helm.template(*SETS["pod monitor"]) if one["kind"] == "PodMonitor"]
-    assert {one["port"] for one in pod_monitor["spec"]["podMetricsEndpoints"]} <= ports
-    (usual,) = [one for one in helm.template() if one["kind"] == "Deployment"]
+    assert {endpoint["port"] for endpoint in found["ServiceMonitor"]["spec"]["endpoints"]} <= service_ports
+    (pod_monitor,) = [manifest for manifest in helm.template(*SETS["pod monitor"]) if manifest["kind"] == "PodMonitor"]
+    assert {endpoint["port"] for endpoint in pod_monitor["spec"]["podMetricsEndpoints"]} <= ports
+    (usual,) = [manifest for manifest in helm.template() if manifest["kind"] == "Deployment"]
     usual_labels = usual["spec"]["template"]["metadata"]["labels"].items()
     assert pod_monitor["spec"]["selector"]["matchLabels"].items() <= usual_labels
     assert found["NetworkPolicy"]["spec"]["ingress"][0]["ports"][0]["port"] in ports

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from e2e.harness.backend import Backend
-from e2e.harness.kwok import node
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.kwok import node
 from e2e.harness.objects import create_all, deployment, wait_for_running
-from e2e.harness.operator import NAMESPACE, install, placeholders, policy, wait_until_placed
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
+from e2e.harness.product.operator import NAMESPACE, install, placeholders, policy, wait_until_placed
 
 ROOT = Path(__file__).parents[2]
 SURROUNDINGS = dict(os.environ)  # before the suites' fence: building asks the package registry, as `make setup` does

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import build, kwok, rbac
-from e2e.harness.access import Access
+from e2e.harness import build
 from e2e.harness.api import Api, Json
-from e2e.harness.backend import Backend
-from e2e.harness.helm import CHART, NAMESPACE, RELEASE, Helm
+from e2e.harness.cluster import kwok, rbac
+from e2e.harness.cluster.access import Access
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
-from e2e.harness.operator import (
+from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
+from e2e.harness.product.operator import (
     POLICIES,
     Operator,
     environment,
@@ -27,12 +28,13 @@ from e2e.harness.operator import (
     status,
     wait_until_placed,
 )
+from e2e.harness.product.uninstall_hook import HOOK, JOB, arguments, complete
+from slack_operator.placeholders.brake import quota
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/slackpolicies.resource-slack.io"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/resource-slack"
-JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/resource-slack-uninstall"
+QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/resource-slack"
-HOOK = "resource-slack-uninstall"
 # The hook also takes pods without an owner, which nobody makes.
 ONLY_FOR_FAULTS = {rbac.Right(NAMESPACE, "pods", "delete")}
 
@@ -42,10 +44,25 @@ def install(helm: Helm, verb: str, *flags: str) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def arguments(workload: Json) -> list[str]:
-    (container,) = workload["spec"]["template"]["spec"]["containers"]
-    found: list[str] = container["args"]
-    return found
+def installing(helm: Helm, api: Api, *flags: str) -> "subprocess.Popen[str]":
+    """Begin to install, and return as soon as the operator may start.
+
+    Helm calls a policy ready when an operator has acted upon it, and that one is started here.
+    """
+    wait = ("--wait", "--timeout=180s", "--create-namespace")
+    started = helm.start("install", RELEASE, CHART, f"--namespace={NAMESPACE}", *wait, *flags)
+
+    def ready() -> bool:
+        assert started.poll() in (None, 0), started.communicate()[0]
+        return ((api.find(DEPLOYMENT) or {}).get("status") or {}).get("readyReplicas") == 2
+
+    wait_until(ready, 90, "the Deployment")
+    return started
+
+
+def ended(helm: "subprocess.Popen[str]") -> None:
+    output, _ = helm.communicate(timeout=180)
+    assert helm.returncode == 0, output
 
 
 def run_hook(identity: Access, *more: str, command: list[str]) -> "subprocess.CompletedProcess[str]":
@@ -57,14 +74,6 @@ def run_hook(identity: Access, *more: str, command: list[str]) -> "subprocess.Co
         timeout=120,
         check=False,
     )
-
-
-def complete(api: Api, job: Json) -> None:
-    """Let kwok end the Job's pod, as its container's exit code 0 would."""
-    selector = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
-    pods_path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-    (pod,) = wait_until(lambda: api.items(pods_path, labelSelector=selector), 20, "the hook's pod")
-    api.patch(f"{pods_path}/{pod['metadata']['name']}", {"metadata": {"annotations": {kwok.RUN_SECONDS: "0"}}})
 
 
 def roles_of_hook(api: Api) -> list[Json]:
@@ -91,12 +100,12 @@ def left_in_cluster(api: Api) -> list[str]:
     ]
     ours_to_keep = {"default", "kube-root-ca.crt"}
     return [
-        f"{path.rpartition('/')[2]}/{one['metadata']['name']}"
+        f"{path.rpartition('/')[2]}/{item['metadata']['name']}"
         for path in paths
-        for one in api.items(path)
-        if one["metadata"]["name"] not in ours_to_keep
-        and ("namespaces" in path or "resource-slack" in one["metadata"]["name"])
-        and not one["metadata"]["name"].startswith("e2e-")
+        for item in api.items(path)
+        if item["metadata"]["name"] not in ours_to_keep
+        and ("namespaces" in path or "resource-slack" in item["metadata"]["name"])
+        and not item["metadata"]["name"].startswith("e2e-")
     ]
 
 
@@ -114,9 +123,7 @@ def loaded(cluster: Backend) -> Backend:
 def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> None:
     api = loaded.api
     helm = Helm(tmp_path, loaded.kubeconfig)
-    install(
-        helm, "install", "--create-namespace", '--set-json=policies={"default": {"extraCapacity": {"minRate": 0.1}}}'
-    )
+    begun = installing(helm, api, '--set-json=policies={"default": {"extraCapacity": {"minRate": 0.1}}}')
     assert api.get(CRD)["spec"]["group"] == "resource-slack.io"
     running = api.get(DEPLOYMENT)
     assert running["status"]["readyReplicas"] == 2
@@ -126,6 +133,7 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
     identity = loaded.service_account(NAMESPACE, "resource-slack")
     with Operator(loaded, *flags, identity=identity) as operator:
         operator.wait_until_ready()
+        ended(begun)
         wait_until_placed(api, "default")
         small = len(placeholders(api))
         assert small > 0
@@ -164,11 +172,13 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
             assert placeholders(api), "nothing is deleted while the operator would make it again"
             assert api.get(DEPLOYMENT)["spec"]["replicas"] == 0
             operator.stop()  # what the kubelet does for a Deployment that is scaled to zero
+            api.create(quota(NAMESPACE, ["resource-slack"]))  # as of an operator that was stopped while it was on
             done = run_hook(hook, command=arguments(job))
             assert done.returncode == 0, done.stderr
             print(f"\n{done.stdout}{done.stderr}")
             assert replica_sets(api) == []
             assert placeholders(api) == []
+            assert api.items(QUOTAS) == []
             asked = loaded.audit_entries(user=hook.user, since=mark)
             assert rbac.refused(rights, asked) == set()
             assert rights - rbac.used(rights, asked) == ONLY_FOR_FAULTS
@@ -178,7 +188,7 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
             uninstalling.kill()
         assert uninstalling.returncode == 0, output
     wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))
-    assert [one["metadata"]["name"] for one in api.items(POLICIES)] == ["by-hand"], "the user's own policy stays"
+    assert [item["metadata"]["name"] for item in api.items(POLICIES)] == ["by-hand"], "the user's own policy stays"
     time.sleep(3)
     assert replica_sets(api) == [], "nothing comes back for the policy that stays"
     api.delete(f"{POLICIES}/by-hand")
@@ -188,10 +198,11 @@ def test_uninstalling_with_the_operator_switched_off(loaded: Backend, tmp_path: 
     api = loaded.api
     helm = Helm(tmp_path, loaded.kubeconfig)
     policies = '--set-json=policies={"default": {}}'
-    install(helm, "install", "--create-namespace", policies)
+    begun = installing(helm, api, policies)
     flags = [flag for flag in arguments(api.get(DEPLOYMENT))[1:] if not flag.startswith("--listen=")]
     with Operator(loaded, *flags, identity=loaded.service_account(NAMESPACE, "resource-slack")) as operator:
         operator.wait_until_ready()
+        ended(begun)
         wait_until_placed(api, "default")
         install(helm, "upgrade", policies, "--set=operator.enabled=false")
         wait_until(lambda: api.find(DEPLOYMENT) is None, 30, "the Deployment to be gone")
@@ -224,7 +235,7 @@ def test_a_hook_that_cannot_start_ends_and_leaves_a_way_out(loaded: Backend, tmp
     found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--timeout=100s")
     assert found.returncode != 0
     assert f"Job/{NAMESPACE}/{HOOK} not ready" in found.stderr
-    assert "DeadlineExceeded" in {one["reason"] for one in api.get(JOB)["status"]["conditions"]}
+    assert "DeadlineExceeded" in {found["reason"] for found in api.get(JOB)["status"]["conditions"]}
     assert api.find(DEPLOYMENT), "nothing else is deleted"
     found = helm.run("uninstall", RELEASE, f"--namespace={NAMESPACE}", "--no-hooks")
     assert found.returncode == 0, found.stderr

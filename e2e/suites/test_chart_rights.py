@@ -2,9 +2,9 @@
 
 import pytest
 
-from e2e.harness import access, rbac
-from e2e.harness.backend import Backend
-from e2e.harness.operator import MANIFESTS, USER
+from e2e.harness.cluster import access, rbac
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.product.operator import MANIFESTS, USER
 
 # Between them these make the operator do all that it can.
 NEEDED = {"test_main_job", "test_faults", "test_rescue", "test_giving_up"}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.backend import Backend
-from e2e.harness.clusterautoscaler import ClusterAutoscaler, NodeGroup
+from e2e.harness.autoscalers.cluster_autoscaler import ClusterAutoscaler, NodeGroup
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import deployment, nodes, pods, scale, wait_for_running, wait_until
-from e2e.harness.operator import (
+from e2e.harness.product.operator import (
     Operator,
     binding_seconds,
     placeholders,

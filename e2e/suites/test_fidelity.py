@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from e2e.fidelity import Comparison
-from e2e.harness.backend import Backend
-from e2e.harness.cleanup import cleaned
-from e2e.harness.operator import environment
-from e2e.replaying import Recorder, replay, simulated
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.cleanup import cleaned
+from e2e.harness.product.operator import environment
+from e2e.replay import Recorder, replay, simulated
 from e2e.scenes import KARPENTER, KARPENTER_DEFAULTS, NO_SLACK, Burst, keep, scene
-from slack.simulator.engine import simulate
+from slack.simulator.runs.engine import simulate
 
 pytestmark = pytest.mark.autoscaler
 

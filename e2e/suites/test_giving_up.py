@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from e2e.harness import kwok
-from e2e.harness.backend import Backend
-from e2e.harness.karpenter import Karpenter
+from e2e.harness.autoscalers.karpenter import Karpenter
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, pods, scale, wait_for_running, wait_until
-from e2e.harness.operator import (
+from e2e.harness.product.operator import (
     NAMESPACE,
     Operator,
     placeholders,

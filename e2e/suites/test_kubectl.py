@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness import access, build, kwok
-from e2e.harness.backend import Backend
+from e2e.harness import build
+from e2e.harness.api import Api
+from e2e.harness.cluster import access, kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
-from e2e.harness.operator import (
+from e2e.harness.product.operator import (
     POLICIES,
     Operator,
     environment,
     install,
+    placeholders,
     policy,
     status,
     wait_for_condition,
@@ -82,7 +85,7 @@ def test_kubectl_explains_every_level(cluster: Backend, kubectl: Kubectl) -> Non
 
 def test_a_person_follows_a_burst_with_kubectl(loaded: Backend, kubectl: Kubectl) -> None:
     api = loaded.api
-    with Operator(loaded, "--log-format=json", name="operator-kubectl") as operator:
+    with Operator(loaded, "--log-format=json", "--no-make-way", name="operator-kubectl") as operator:
         operator.wait_until_ready()
         api.create(policy("web", extraCapacity={"minRate": 0.25}))
         wait_until_placed(api, "web")
@@ -94,31 +97,31 @@ def test_a_person_follows_a_burst_with_kubectl(loaded: Backend, kubectl: Kubectl
         assert " NODES" in found.stdout
         assert "node-" in found.stdout
         header, row = kubectl("get", "slp", "-o", "wide").stdout.splitlines()
-        assert header.split()[:3] == ["NAME", "READY", "RATE"]
-        assert {"NODES", "COVERED", "BURST", "DISPLACED", "REASON"} <= set(header.split())
-        assert "SlackIsThere" in row.split()
+        assert header.split()[:4] == ["NAME", "READY", "SLACK", "RATE"]
+        assert {"NODES", "COVERED", "BURST", "DISPLACED", "SATISFIED", "LIMIT", "REMEDY"} <= set(header.split())
+        assert row.split()[1:3] == ["True", "Reserved"]
 
         api.create(deployment("burst", 2, cpu="800m", memory="1Gi"))
-        wait_for_condition(api, "web", "Ready", "False")
+        wait_for_condition(api, "web", "SlackSatisfied", "False")
         pushed = wait_until(
             lambda: [
-                one
-                for one in api.items("/api/v1/namespaces/default/events", fieldSelector="reason=PlaceholdersDisplaced")
-                if one["involvedObject"]["name"] == "web"
+                entry
+                for entry in api.items(
+                    "/api/v1/namespaces/default/events", fieldSelector="reason=PlaceholdersDisplaced"
+                )
+                if entry["involvedObject"]["name"] == "web"
             ],
             15,
             "an Event about displaced placeholders",
         )
         assert "PreemptionByScheduler" in pushed[0]["message"]
         found = kubectl("slack", "status", "web")
-        assert found.returncode == 3
-        assert "PlaceholdersPending" in found.stdout
-        assert "-> wait for the autoscaler" in found.stdout
-        events = kubectl("get", "events", "-A", "--field-selector", "reason=PlaceholdersPending", "-o", "name").stdout
-        assert events.strip()
+        assert found.returncode == 0, "a refill is nothing that somebody must mend"
+        assert "web  refilling: placeholders are on their way to nodes" in found.stdout
+        assert "verdict   nothing is wrong; refilling: web" in found.stdout
 
         api.create(policy("lost", nodeSelector={"pool": "nowhere"}))
-        wait_for_condition(api, "lost", "Ready", "False")
+        wait_for_condition(api, "lost", "SlackSatisfied", "False")
     found = kubectl("slack", "status")
     assert found.returncode == 3
     assert "no operator leads" in found.stdout
@@ -126,17 +129,57 @@ def test_a_person_follows_a_burst_with_kubectl(loaded: Backend, kubectl: Kubectl
     _check_log(operator)
 
 
+def test_nobody_waits_for_a_refill_or_a_ceiling_and_a_missing_class_fails(loaded: Backend, kubectl: Kubectl) -> None:
+    api = loaded.api
+    api.create(policy("web", extraCapacity={"minRate": 0.25}))
+    assert status(api, "web") == {"observedGeneration": -1}, "the API server says that nobody has looked"
+    with Operator(loaded) as operator:
+        operator.wait_until_ready()
+        wait_until_placed(api, "web")
+        since = wait_for_condition(api, "web", "Ready", "True")["lastTransitionTime"]
+        api.create(deployment("burst", 2, cpu="800m", memory="1Gi"))
+        wait_until(lambda: placeholders(api, bound=False), 30, "a placeholder to be pending")
+        assert _waits(kubectl, "Ready", 15), "no autoscaler runs here: the placeholder stays pending"
+        wait_for_condition(api, "web", "SlackSatisfied", "False")
+        assert not _waits(kubectl, "SlackSatisfied", 1)
+        assert placeholders(api, bound=False)
+
+        capped = {"minRate": 0.25, "ceiling": {"cpu": "800m"}}
+        api.patch(f"{POLICIES}/web", {"spec": {"extraCapacity": capped, "stabilization": {"shrinkDelay": "1s"}}})
+        assert _waits(kubectl, "Ready", 30), "kubectl counts no condition of an older generation"
+        found = wait_for_condition(api, "web", "Ready", "True")
+        assert (found["observedGeneration"], found["lastTransitionTime"]) == (2, since)
+        wait_until(lambda: _reason(api, "SlackSatisfied") == "CeilingReached", 30, "the ceiling to bind")
+        assert _waits(kubectl, "Ready", 15)
+
+        api.patch(f"{POLICIES}/web", {"spec": {"priorityClassName": "nobody-made-it"}})
+        wait_for_condition(api, "web", "Stalled", "True", 60)
+        assert (_reason(api, "Ready"), _waits(kubectl, "Ready", 1)) == ("BadPriorityClass", False)
+        api.patch(f"{POLICIES}/web", {"spec": {"priorityClassName": "resource-slack"}})
+        assert _waits(kubectl, "Ready", 30)
+        assert "Stalled" not in {condition["type"] for condition in status(api, "web")["conditions"]}
+
+
+def _waits(kubectl: Kubectl, condition: str, seconds: int) -> bool:
+    """Whether `kubectl wait` returns in time."""
+    return kubectl("wait", f"--for=condition={condition}", "slp/web", f"--timeout={seconds}s").returncode == 0
+
+
+def _reason(api: Api, kind: str) -> str:
+    return next((str(c["reason"]) for c in status(api, "web").get("conditions", []) if c["type"] == kind), "")
+
+
 def _check_log(operator: Operator) -> None:
     """Each decision is one line with its policy; no line at any level has what must not be in it."""
     text = operator.program.log_path.read_text()
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    created = [one for one in lines if one["message"] == "ReplicaSet created"]
-    assert {(one["policy"], one["from"], bool(one["shape"]), bool(one["why"])) for one in created} == {
+    created = [line for line in lines if line["message"] == "ReplicaSet created"]
+    assert {(line["policy"], line["from"], bool(line["shape"]), bool(line["why"])) for line in created} == {
         ("web", 0, True, True)
     }
-    assert [one["cause"] for one in lines if one["message"].startswith("placeholders displaced")]
-    turned = [one for one in lines if one.get("policy") == "lost" and one.get("condition")]
-    assert [one["reason"] for one in turned] == ["NoEligibleNode"], "four conditions that say the same are one line"
+    assert [line["cause"] for line in lines if line["message"].startswith("placeholders displaced")]
+    turned = [line for line in lines if line.get("policy") == "lost" and line.get("condition")]
+    assert [line["reason"] for line in turned] == ["NoEligibleNode"], "four conditions that say the same are one line"
     kubeconfig = next(word for word in operator.program.command if word.startswith("--kubeconfig="))
     user = yaml.safe_load(Path(kubeconfig.partition("=")[2]).read_text())["users"][0]["user"]
     for secret in (user["token"], "Bearer ", '"containers"'):

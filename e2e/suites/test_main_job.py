@@ -5,11 +5,13 @@ from collections import Counter
 
 import pytest
 
-from e2e.harness import kwok
-from e2e.harness.backend import Backend
-from e2e.harness.karpenter import Karpenter
+from e2e.harness.autoscalers.karpenter import Karpenter
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, pods, scale, wait_for_running, wait_until
-from e2e.harness.operator import (
+from e2e.harness.pod_times import percentile
+from e2e.harness.product.full_machines import create_three_busy_nodes
+from e2e.harness.product.operator import (
     Operator,
     binding_seconds,
     placeholders,
@@ -18,7 +20,6 @@ from e2e.harness.operator import (
     status,
     wait_until_placed,
 )
-from e2e.harness.watching import percentile
 from slack.cluster.quantity import base_units, cpu_millis
 
 NODES = 6
@@ -56,15 +57,14 @@ def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(clu
 def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: Backend) -> None:
     """Nodes are full, so that without slack the burst waits for a new one; times of both are printed."""
     api = cluster.api
-    # 3 nodes of 4 cpu: 12 pods of 800m leave 800m a node; slack takes exactly what is left.
-    create_all(api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i]}") for i in range(3)])
-    api.create(deployment("api", 12, cpu="800m", memory="1Gi"))
-    wait_for_running(api, 12, 60)
-    with Operator(cluster) as operator:
+    create_three_busy_nodes(api)  # slack takes exactly what is left
+    with Operator(cluster, "--no-make-way") as operator:  # what the scheduler does alone
         operator.wait_until_ready()
-        # Three standard placeholders of 800m: the 12th part each of what is requested.
-        api.create(policy("default", extraCapacity={"minRate": 0.25}))
-        wait_until_placed(api, "default")
+        # Three standard placeholders of 800m: the 12th part each of what is requested. The burst raises that to four,
+        # which the ceiling keeps out of this.
+        ceiling = {"cpu": "2400m", "memory": "3Gi"}
+        api.create(policy("default", extraCapacity={"minRate": 0.25, "ceiling": ceiling}))
+        wait_until(lambda: len(placeholders(api, bound=True)) == 3, 30, "three placeholders to be bound")
         before = {pod["metadata"]["uid"]: pod for pod in placeholders(api)}
         assert len(before) == 3
         displaced_before = operator.metric("slack_displaced_total", cause="PreemptionByScheduler")
@@ -83,8 +83,7 @@ def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: B
             10,
             "two displacements to be counted",
         )
-    # Without slack: one more pod than there is room; a node is added by hand after five seconds. The operator is gone,
-    # or its built-in policy would take over from the deleted one.
+    # Without slack: one more pod than there is room; a node is added by hand after five seconds.
     api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
     # The garbage collector looks for new kinds of owners every 30 s; the CRD may be younger than that.
     wait_until(lambda: not replica_sets(api) and not placeholders(api), 90, "the policy's placeholders to be gone")
@@ -136,7 +135,7 @@ def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cl
 def test_placeholders_of_one_shape_are_equal_for_the_autoscaler(cluster: Backend) -> None:
     """R1-1: labels and spec equal, one controller each, so that one simulation serves them all."""
     _cluster_with_pods(cluster)
-    with Operator(cluster) as operator:
+    with Operator(cluster, "--no-make-way") as operator:  # what the scheduler does alone
         operator.wait_until_ready()
         cluster.api.create(policy("default", extraCapacity={"minRate": 0.3}))
         wait_until_placed(cluster.api, "default")

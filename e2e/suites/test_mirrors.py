@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from e2e.harness import kwok
-from e2e.harness.backend import Backend
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, pods, tolerate, wait_for_running, wait_until
-from e2e.harness.operator import Operator, binding_seconds, placeholders, policy, status, wait_until_placed
+from e2e.harness.product.operator import Operator, binding_seconds, placeholders, policy, status, wait_until_placed
 
 RESERVE = "resource-slack.io/reserve"
+FREELY = {"ceiling": {"cpu": "100", "memory": "100Gi", "pods": "100"}}
+"""More than a tenth of these small clusters."""
 
 
 def test_a_mirrored_deployment_with_anti_affinity_selector_and_toleration(cluster: Backend) -> None:
@@ -39,7 +41,7 @@ def test_a_mirrored_deployment_with_anti_affinity_selector_and_toleration(cluste
     wait_for_running(api, 2, 30, labelSelector="app=api")
     with Operator(cluster) as operator:
         operator.wait_until_ready()
-        api.create(policy("default", extraCapacity={"minRate": 0}, cover={"mode": "None"}))
+        api.create(policy("default", extraCapacity={"minRate": 0}, cover={"mode": "None"}, reserve=FREELY))
         wait_until_placed(api, "default")
         held = placeholders(api, bound=True)
         taken = {pod["spec"]["nodeName"] for pod in pods(api, "default", labelSelector="app=api")}
@@ -72,7 +74,7 @@ def test_a_percentage_follows_the_replicas(cluster: Backend) -> None:
     wait_for_running(api, 4, 30)
     with Operator(cluster) as operator:
         operator.wait_until_ready()
-        api.create(policy("default", extraCapacity={"minRate": 0}, cover={"mode": "None"}))
+        api.create(policy("default", extraCapacity={"minRate": 0}, cover={"mode": "None"}, reserve=FREELY))
         wait_until_placed(api, "default")
         assert len(placeholders(api)) == 2
         api.patch("/apis/apps/v1/namespaces/default/deployments/api/scale", {"spec": {"replicas": 8}})

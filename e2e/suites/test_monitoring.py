@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -14,31 +15,39 @@ import urllib3
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.harness import auditing, build, kwok, throttling
+from e2e.harness import build
 from e2e.harness.api import Json
-from e2e.harness.backend import Backend
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.errors import UnavailableError
-from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
-from e2e.harness.operator import Operator, binding_seconds, policy, wait_until_placed
+from e2e.harness.monitoring import throttling_cases
+from e2e.harness.monitoring.prometheus import Prometheus, promtool
+from e2e.harness.objects import create_all, deployment, wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
-from e2e.harness.prometheus import Prometheus, promtool
-from slack.monitoring import audit
+from e2e.harness.product import audit_controller
+from e2e.harness.product.full_machines import create_three_busy_nodes
+from e2e.harness.product.operator import Operator, binding_seconds, policy, wait_until_placed
+from slack.monitoring import audit, load_watcher, scoring
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.dashboard import dashboard
-from slack.monitoring.expressions import family_of, metric_names
 from slack.monitoring.rules import alerts, recordings, rule_file
-from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.metrics import described
-from tests.cfs.tree import TREES, unpack
+from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.placeholders.metrics import described
+from tests.audit.tree import TREES, unpack
+from tests.monitoring.promql import family_of, metric_names
+from tests.operator import on_call
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"
 RULE_TESTS = ROOT / "e2e" / "monitoring" / "rules.yaml"
 RATE_SECONDS = 30
-WITHOUT_DATA = {"Other resources"}
-"""Panels that are empty on a cluster without such resources."""
+WITHOUT_DATA = {"Other resources", "Objectives", "Cost a month"}
+"""Panels that are empty on a cluster without such resources, and without a policy that has an objective; of the cost a
+month one of two queries answers, by whether there are prices."""
+PRICES = '--prices={"currency": "EUR", "cpu": 0.03, "memory": 0.004}'
 AUDIT_TITLES = {panel.title for panel in audit.row().panels}
+SCORER_TITLES = {panel.title for panel in scoring.row().panels}
 WITHOUT_KUBELET = {"Failed probes"}
 
 
@@ -140,12 +149,14 @@ class OperatorPrometheus(Prometheus):
         return {**document, "scrape_configs": [job], "rule_files": [str(rules)]}
 
 
-def _queries(*, auditors: bool = False) -> Iterator[tuple[str, str]]:
-    """Title and expression of the queries of the operator's rows, or of the auditor's, with variables filled in."""
+def _queries(titles: AbstractSet[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Title and expression of the queries of these panels, or of the operator's, with variables filled in."""
     for panel in dashboard()["panels"]:
-        for target in panel.get("targets", ()) if (panel["title"] in AUDIT_TITLES) == auditors else ():
+        title = panel["title"]
+        is_asked = title in titles if titles is not None else title not in AUDIT_TITLES | SCORER_TITLES
+        for target in panel.get("targets", ()) if is_asked else ():
             expression = target["expr"].replace("$__rate_interval", f"{RATE_SECONDS}s")
-            yield panel["title"], expression.replace("$job", "(resource-slack)").replace("$policy", "(default)")
+            yield title, expression.replace("$job", "(resource-slack)").replace("$policy", "(default)")
 
 
 def test_rules_are_valid_and_every_alert_fires_when_it_should_and_only_then() -> None:
@@ -155,20 +166,27 @@ def test_rules_are_valid_and_every_alert_fires_when_it_should_and_only_then() ->
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
+def test_on_call_one_alert_fires_for_each_trouble_and_none_for_what_is_calm(tmp_path: Path) -> None:
+    """The scenes of tests/operator/on_call.py, of which unit tests hold what kubectl, `status` and the page say."""
+    names = [alert.name for alert in alerts(GROUPS) if alert not in audit.ALERTS]
+    tests = tmp_path / "tests.yaml"
+    tests.write_text(json.dumps(on_call.promtool_tests([str(RULES)], names)), encoding="utf-8")
+    tested = promtool("test", "rules", str(tests))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def test_every_alert_has_a_case_that_fires_and_one_that_does_not() -> None:
     cases: dict[str, set[bool]] = {}
     for test in yaml.safe_load(RULE_TESTS.read_text(encoding="utf-8"))["tests"]:
-        for one in test.get("alert_rule_test", ()):
-            cases.setdefault(one["alertname"], set()).add(bool(one["exp_alerts"]))
+        for case in test.get("alert_rule_test", ()):
+            cases.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
     assert cases == {alert.name: {True, False} for alert in alerts(GROUPS)}
 
 
 def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Backend) -> None:
     api = cluster.api
-    create_all(api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i]}") for i in range(3)])
-    api.create(deployment("api", 12, cpu="800m", memory="1Gi"))
-    wait_for_running(api, 12, 60)
-    with Operator(cluster) as operator, Operator(cluster, name="standby") as standby:
+    create_three_busy_nodes(api)
+    with Operator(cluster, PRICES) as operator, Operator(cluster, PRICES, name="standby") as standby:
         api.create(policy("default", extraCapacity={"minRate": 0.25}))
         operator.wait_until_ready()
         standby.wait_until_ready()
@@ -183,24 +201,29 @@ def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Bac
             _one_process_tells_of_policies(prometheus)
             _every_query_answers(prometheus)
             _rules_are_well(prometheus)
-        pages = [one.get("/metrics")[1] for one in (operator, standby)]
+        pages = [replica.get("/metrics")[1] for replica in (operator, standby)]
     for page in pages:
         _names_are_good(page)
     exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
     families = {family.name for page in pages for family in _families(page)}
-    expressions = [alert.expression for alert in alerts(GROUPS) if alert not in audit.ALERTS]
-    expressions += [one.expression for one in recordings(GROUPS)] + [expression for _, expression in _queries()]
+    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS)
+    expressions = [alert.expression for alert in alerts(GROUPS) if alert not in others]
+    expressions += [recording.expression for recording in recordings(GROUPS)] + [
+        expression for _, expression in _queries()
+    ]
     wanted = set().union(*map(metric_names, expressions))
-    # A family without series is exported by its type and help alone: nobody wants a GPU here.
-    assert wanted - exported <= {name for name in families if name.endswith("_extended_resources")}
+    # A family without series is exported by its type and help alone: nobody wants a GPU here, and no policy has an
+    # objective.
+    empty = {name for name in families if name.endswith("_extended_resources") or name.startswith("slack_objective_")}
+    assert wanted - exported <= empty
     assert {family.name.removesuffix("_total") for family in described()} <= families
 
 
 def test_a_rule_on_periods_alone_is_wrong_both_ways_and_the_audits_alerts_are_not(tmp_path: Path) -> None:
     """Measured runs, evaluated by Prometheus; docs/cpu-audit-alerts.md shows them."""
     periods, tests = tmp_path / "periods.yaml", tmp_path / "tests.yaml"
-    periods.write_text(yaml.safe_dump(throttling.period_rule()), encoding="utf-8")
-    document = throttling.promtool_tests(throttling.cases(), [periods, RULES])
+    periods.write_text(yaml.safe_dump(throttling_cases.period_rule()), encoding="utf-8")
+    document = throttling_cases.promtool_tests(throttling_cases.cases(), [periods, RULES])
     tests.write_text(yaml.safe_dump(document), encoding="utf-8")
     tested = promtool("test", "rules", str(tests))
     assert tested.returncode == 0, tested.stdout + tested.stderr
@@ -210,19 +233,19 @@ def test_the_audits_rules_and_row_read_what_agent_and_controller_export(cluster:
     create_all(cluster.api, [kwok.node("node-0")])
     with (
         Agent(cluster, "v2-6.12") as agent,
-        auditing.Controller(cluster, auditing.install(cluster)) as controller,
+        audit_controller.Controller(cluster, audit_controller.install(cluster)) as controller,
         OperatorPrometheus(cluster, agent, controller) as prometheus,
     ):
         agent.go_on()
         controller.wait_until_ready()
         waited = {
-            "slack_cfs_time_lost_ratio",
-            "rate(slack_cfs_node_cpu_pressure_seconds_total[30s])",
+            "slack_audit_time_lost_ratio",
+            "rate(slack_audit_node_cpu_pressure_seconds_total[30s])",
             "slack_audit_nodes",
         }
         for expression in waited:
             wait_until(partial(prometheus.query, expression), 30, expression)
-        answers = {(title, query): prometheus.query(query) for title, query in _queries(auditors=True)}
+        answers = {(title, query): prometheus.query(query) for title, query in _queries(AUDIT_TITLES)}
         assert {title for title, _ in answers} == AUDIT_TITLES
         assert {title for (title, _), found in answers.items() if not found} == WITHOUT_KUBELET
         for alert in audit.ALERTS:
@@ -238,8 +261,8 @@ def test_the_audits_rules_and_row_read_what_agent_and_controller_export(cluster:
     for page in pages:
         _names_are_good(page)
     families = {family.name for page in pages for family in _families(page)}
-    expressions = [alert.expression for alert in audit.ALERTS] + [query for _, query in _queries(auditors=True)]
-    wanted = {family_of(name).removesuffix("_total") for one in expressions for name in metric_names(one)}
+    expressions = [alert.expression for alert in audit.ALERTS] + [query for _, query in _queries(AUDIT_TITLES)]
+    wanted = {family_of(name).removesuffix("_total") for expression in expressions for name in metric_names(expression)}
     assert wanted - families == {"prober_probe"}
     assert {family.name.removesuffix("_total") for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES)} <= families
 
@@ -248,7 +271,7 @@ def _one_process_tells_of_policies(prometheus: OperatorPrometheus) -> None:
     assert prometheus.query("sum(slack_leader)")[0]["value"][1] == "1"
     telling = prometheus.query('count by (instance) ({__name__=~"slack_.*", policy!=""})')
     leading = prometheus.query("slack_leader == 1")
-    assert [one["metric"]["instance"] for one in telling] == [one["metric"]["instance"] for one in leading]
+    assert [sample["metric"]["instance"] for sample in telling] == [sample["metric"]["instance"] for sample in leading]
 
 
 def _every_query_answers(prometheus: OperatorPrometheus) -> None:
@@ -257,14 +280,17 @@ def _every_query_answers(prometheus: OperatorPrometheus) -> None:
     assert silent <= WITHOUT_DATA
     shown: dict[str, list[str]] = {}
     for (title, _), found in answers.items():
-        shown.setdefault(title, []).extend(one["value"][1] for one in found)
+        shown.setdefault(title, []).extend(sample["value"][1] for sample in found)
     print(
         "\nwhat the dashboard shows:", *(f"{title}: {', '.join(values)}" for title, values in shown.items()), sep="\n  "
     )
     assert shown["Started at once"] == ["1"]
     assert shown["Leaders"] == ["1"]
+    assert all(float(cost) > 0 for title in ("Cost an hour", "Cost a month") for cost in shown[title])
     assert shown["Coverage"] == ["1"]
-    stats = {panel["title"] for panel in dashboard()["panels"] if panel["type"] == "stat"} - AUDIT_TITLES
+    stats = (
+        {panel["title"] for panel in dashboard()["panels"] if panel["type"] == "stat"} - AUDIT_TITLES - SCORER_TITLES
+    )
     assert all("NaN" not in shown[title] for title in stats)
     for alert in alerts(GROUPS):
         prometheus.query(alert.expression)
@@ -281,8 +307,8 @@ def _rules_are_well(prometheus: OperatorPrometheus) -> None:
     assert len(rules) == len(alerts(GROUPS)) + len(recordings(GROUPS))
     assert {rule["health"] for rule in rules} == {"ok"}
     assert "firing" not in _states(rules).values()
-    for one in recordings(GROUPS):
-        assert prometheus.query(one.name), f"{one.name} has no series"
+    for recording in recordings(GROUPS):
+        assert prometheus.query(recording.name), f"{recording.name} has no series"
 
 
 def _rules(prometheus: OperatorPrometheus) -> list[Json]:

@@ -1,15 +1,26 @@
-"""A steady cluster: nothing is written but the lease."""
+"""A steady cluster: nothing is written but the lease, also where specs have times and steps in them.
+
+A whole hour by a clock that is moved: tests/operator/placeholders/test_quiet_hour.py; `QUIET_SECONDS=3600` has it here.
+"""
 
 import os
 import time
 
-from e2e.harness import audit, kwok
-from e2e.harness.backend import Backend
+from e2e.harness.cluster import audit_log, kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, wait_for_running, wait_until
-from e2e.harness.operator import Operator, policy, wait_until_placed
-from slack_operator.status import COUNTERS_SECONDS
+from e2e.harness.product.operator import Operator, policy, wait_until_placed
+from slack_operator.placeholders.status import COUNTERS_SECONDS
 
 SECONDS = float(os.environ.get("QUIET_SECONDS", "300"))
+EVERY_MINUTE = {"cron": "* * * * *", "duration": "30m", "minRate": 0.2}
+"""A window that begins each minute, while the ones before are open still."""
+SIZES = {
+    "zone-a": {"minRate": 0.2},
+    "zone-b": {"ladder": [{"fromNodes": 0, "minRate": 0.2}, {"fromNodes": 3, "minRate": 0.1}]},
+    "zone-c": {"minRate": 0.1, "schedule": [EVERY_MINUTE]},
+}
+"""By zone."""
 
 
 def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: Backend) -> None:
@@ -20,15 +31,18 @@ def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: B
     wait_for_running(cluster.api, 16, 60)
     with Operator(cluster) as operator:
         operator.wait_until_ready()
-        cluster.api.create(policy("default", extraCapacity={"minRate": 0.2}))
-        wait_until_placed(cluster.api, "default", 60)
+        for name, size in SIZES.items():
+            zone = {"topology.kubernetes.io/zone": name}
+            cluster.api.create(policy(name, nodeSelector=zone, extraCapacity=size))
+        for name in SIZES:
+            wait_until_placed(cluster.api, name, 60)
         # counters that moved while all came up are due a minute after the write before
         time.sleep(COUNTERS_SECONDS + 10)
         mark, began = cluster.audit_mark(), time.monotonic()
         while time.monotonic() - began < SECONDS:
             time.sleep(1)
             assert operator.program.running
-        writes = cluster.audit_entries(user=operator.user, verbs=audit.WRITES, since=mark)
+        writes = cluster.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         leases = [e for e in writes if e.resource == "coordination.k8s.io/leases"]
         others = [e for e in writes if e.resource != "coordination.k8s.io/leases"]
         print(f"\nwrites in {SECONDS:.0f} s: {len(leases)} to the lease, {len(others)} others")

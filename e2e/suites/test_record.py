@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from e2e.harness import build, kwok
+from e2e.harness import build
 from e2e.harness.api import Api, Json
-from e2e.harness.backend import Backend
+from e2e.harness.cluster import kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.errors import HarnessError
+from e2e.harness.monitoring.prometheus import PROGRAMS, Prometheus, promtool
 from e2e.harness.objects import (
     create_all,
     deployment,
@@ -29,9 +31,8 @@ from e2e.harness.objects import (
     wait_for_running,
     wait_until,
 )
-from e2e.harness.prometheus import PROGRAMS, Prometheus, promtool
-from slack.simulator.trace import read_trace
-from slack.simulator.traceformat import NodeRow, PodRow, Trace
+from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.parquet import read_trace
 
 COMMAND = Path(sys.executable).with_name("resource-slack")
 TAINT = {"key": "dedicated", "value": "big", "effect": "NoSchedule"}
@@ -142,7 +143,9 @@ def _phases(api: Api, app: str) -> Counter[str]:
 
 def _seconds(manifest: Json, kind: str) -> float:
     """Return the time from an object's creation to its condition, by the API's whole seconds."""
-    at = next(one["lastTransitionTime"] for one in manifest["status"]["conditions"] if one["type"] == kind)
+    at = next(
+        condition["lastTransitionTime"] for condition in manifest["status"]["conditions"] if condition["type"] == kind
+    )
     created = datetime.fromisoformat(manifest["metadata"]["creationTimestamp"])
     return (datetime.fromisoformat(at) - created).total_seconds()
 
@@ -161,7 +164,7 @@ def by_workload(trace: Trace) -> dict[str, list[PodRow]]:
 
 def close(first: Iterable[float | None], second: Iterable[float | None], within: float) -> bool:
     """Say whether two sets of times agree, one by one in order; None agrees with None only."""
-    ordered = [sorted(one, key=lambda value: (value is None, value or 0.0)) for one in (first, second)]
+    ordered = [sorted(values, key=lambda value: (value is None, value or 0.0)) for values in (first, second)]
     pairs = zip(*ordered, strict=True)
     return all(a is b or (a is not None and b is not None and abs(a - b) <= within) for a, b in pairs)
 
@@ -190,7 +193,7 @@ def test_a_recording_is_what_happened_and_can_be_tuned_from(loaded: Backend, tmp
 
     big = [entry for name, entry in there.items() if name.startswith("big-")]
     # From creation to binding: the API's times are whole seconds, the recording's its own clock's.
-    assert close((row.bound_seconds for row in rows["deploy/big"]), (_seconds(one, "PodScheduled") for one in big), 1.5)
+    assert close((row.bound_seconds for row in rows["deploy/big"]), (_seconds(pod, "PodScheduled") for pod in big), 1.5)
     assert {row.node for row in rows["deploy/big"]} == {"new-0", "new-1"}
     assert {row.priority for row in rows["deploy/big"]} == {500}
     assert all(row.bound_seconds is not None and row.bound_seconds < 2 for row in rows["job/crunch"])
@@ -217,7 +220,7 @@ def test_a_recording_is_what_happened_and_can_be_tuned_from(loaded: Backend, tmp
     scenario = tmp_path / "scenario.json"
     run("tune", f"--from-trace={out}", f"--scenario-only={scenario}")
     written = json.loads(scenario.read_text(encoding="utf-8"))
-    assert sorted(f"{one['ownerKind']}/{one['name']}" for one in _workloads(written)) == sorted(rows)
+    assert sorted(f"{workload['ownerKind']}/{workload['name']}" for workload in _workloads(written)) == sorted(rows)
     groups = {group["labels"].get("pool"): group for group in written["nodeGroups"] if _size(group) == "4000m"}
     assert (groups[None]["initial"], groups["big"]["initial"], groups["big"]["taints"]) == (2, 0, [TAINT])
 
@@ -225,12 +228,15 @@ def test_a_recording_is_what_happened_and_can_be_tuned_from(loaded: Backend, tmp
     assert json.loads(live.stdout)["curve"]
     run("tune", "--from-cluster", f"--kubeconfig={loaded.kubeconfig}", "--window=10m", f"--scenario-only={scenario}")
     written = json.loads(scenario.read_text(encoding="utf-8"))
-    arrived = {f"{one['ownerKind']}/{one['name']}": len(one["arrivals"]["rows"]) for one in _workloads(written)}
+    arrived = {
+        f"{workload['ownerKind']}/{workload['name']}": len(workload["arrivals"]["rows"])
+        for workload in _workloads(written)
+    }
     assert arrived == {"deploy/api": 5, "deploy/big": 2}, "what still runs, and nothing that has ended"
 
 
 def _workloads(scenario: Json) -> list[Json]:
-    return [one for one in scenario["workloads"] if one["namespace"] == "default"]
+    return [workload for workload in scenario["workloads"] if workload["namespace"] == "default"]
 
 
 def _size(group: Json) -> str:
@@ -315,7 +321,7 @@ def test_prometheus_history_is_the_recording_of_the_same_minutes(
         came = [row.time_seconds for row in rows if not row.initial]
         assert close(came, [row.time_seconds - differs for row in other if not row.initial], 1.5), name
         # Whole seconds on one side, from creation and of binding.
-        assert close((one.bound_seconds for one in rows), (one.bound_seconds for one in other), 2.0), name
+        assert close((row.bound_seconds for row in rows), (row.bound_seconds for row in other), 2.0), name
         lives = [row.life_seconds for row in rows], [row.life_seconds for row in other]
         assert close(*lives, 2 * SCRAPE_SECONDS + 2), (name, lives)
     ours_nodes, their_nodes = nodes_of(watched), nodes_of(asked)

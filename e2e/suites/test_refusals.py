@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import audit, build, kwok
+from e2e.harness import build
 from e2e.harness.api import ApiError
-from e2e.harness.backend import Backend
+from e2e.harness.cluster import audit_log, kwok
+from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, wait_for_running
-from e2e.harness.operator import (
+from e2e.harness.product.operator import (
     NAMESPACE,
     Operator,
     environment,
@@ -71,9 +72,10 @@ def test_a_selector_without_nodes_changes_nothing_and_says_so(loaded: Backend) -
     with Operator(loaded) as operator:
         operator.wait_until_ready()
         loaded.api.create(policy("lost", nodeSelector={"pool": "nowhere"}))
-        found = wait_for_condition(loaded.api, "lost", "Ready", "False")
+        found = wait_for_condition(loaded.api, "lost", "SlackSatisfied", "False")
         assert found["reason"] == "NoEligibleNode"
         assert "spec.nodeSelector" in found["message"]
+        wait_for_condition(loaded.api, "lost", "Ready", "True")
         assert replica_sets(loaded.api) == []
 
 
@@ -107,7 +109,7 @@ def test_dry_run_writes_status_and_nothing_else(loaded: Backend) -> None:
         operator.wait_until_ready()
         loaded.api.create(policy("default", dryRun=True))
         wait_for_condition(loaded.api, "default", "SlackSatisfied", "False")
-        writes = loaded.audit_entries(user=operator.user, verbs=audit.WRITES, since=mark)
+        writes = loaded.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         assert replica_sets(loaded.api) == []
         kinds = {entry.resource for entry in writes if entry.namespace != NAMESPACE or "lease" not in entry.resource}
         assert kinds <= {"resource-slack.io/slackpolicies/status", "events", "events.k8s.io/events"}
@@ -137,7 +139,7 @@ def test_plan_and_explain_read_a_live_cluster_and_write_nothing(loaded: Backend,
     )
     assert told.returncode == 0, told.stderr
     assert "default/deploy/api" in told.stdout
-    ours = [e for e in loaded.audit_entries(verbs=audit.WRITES, since=mark) if "resource-slack" in e.user_agent]
+    ours = [e for e in loaded.audit_entries(verbs=audit_log.WRITES, since=mark) if "resource-slack" in e.user_agent]
     assert ours == []
 
 
@@ -155,5 +157,6 @@ def test_kubectl_shows_a_policy_in_one_line(loaded: Backend) -> None:
         )
         head, line = answer.stdout.splitlines()
         print("\n" + answer.stdout)
-        assert head.split() == ["NAME", "READY", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
-        assert line.split()[:2] == ["web", "True"]
+        columns = ["NAME", "READY", "SLACK", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
+        assert head.split() == columns
+        assert line.split()[:3] == ["web", "True", "Reserved"]

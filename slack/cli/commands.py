@@ -1,46 +1,37 @@
-"""Gathers the commands of `resource-slack`, nothing else."""
+"""The commands of `resource-slack`, and the program that runs them. A command's module is loaded when it is run."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from slack.cli import (
-    audit,
-    completion,
-    crd,
-    explain,
-    migrate,
-    monitoring,
-    operator,
-    plan,
-    record,
-    reference,
-    simulate,
-    status,
-    tune,
-    uninstall,
-    version,
-)
-from slack.cli.completing import ASK, answered
-from slack.cli.problems import Command, output_checked
+from slack.cli.command_table import ENTRIES, EPILOG, program
+from slack.cli.terminal.candidates import ASK, answered
+from slack.cli.terminal.lazy import LazyGroup
+from slack.cli.terminal.output import output_checked
+
+
+class _Program(LazyGroup):
+    entries = ENTRIES
+
 
 app = typer.Typer(
     name="resource-slack",
-    epilog="Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
-    "Is my slack there? kubectl slack status",
+    cls=_Program,
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        version.version("text")
+        from slack.cli.version import version
+
+        version()
         raise typer.Exit
 
 
@@ -53,29 +44,15 @@ def _main(
     """Pods that start at once on autoscaled Kubernetes clusters, at the least cost."""
 
 
-LOOK, SIZE, CLUSTER, SELF = "Look (reads only)", "Choose a size", "In the cluster", "About the command itself"
-"""Panels of the help text, in the order in which people need them."""
-for _panel, _commands in (
-    (LOOK, (status.status, plan.plan, explain.explain)),
-    (SIZE, (simulate.simulate, tune.tune, record.record, migrate.migrate)),
-    (CLUSTER, (operator.operator, crd.crd, uninstall.uninstall)),
-    (SELF, (completion.completion, reference.reference, version.version)),
-):
-    for _command in _commands:
-        app.command(cls=Command, rich_help_panel=_panel)(_command)
-app.add_typer(audit.app, name="audit", rich_help_panel=LOOK)
-app.add_typer(monitoring.app, name="monitoring", rich_help_panel=CLUSTER)
-
-
-def program(argv0: str) -> str:
-    """Return how the program is called in help texts: `kubectl slack` when kubectl runs it as its plugin."""
-    return "kubectl slack" if Path(argv0).name.startswith("kubectl-slack") else "resource-slack"
-
-
 def run() -> None:
     """Run the command line."""
     with output_checked():
         if sys.argv[1:2] == [ASK]:
-            sys.stdout.write(answered(sys.argv[2:]))
+            complete(sys.argv[2:])
             return
         app(prog_name=program(sys.argv[0]))
+
+
+def complete(words: list[str]) -> None:
+    """Print what may follow these words, as shells and kubectl ask for it."""
+    sys.stdout.write(answered(app, words))

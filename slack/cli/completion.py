@@ -33,6 +33,70 @@ def completion(
 
         resource-slack completion kubectl > ~/bin/kubectl_complete-slack; chmod +x ~/bin/kubectl_complete-slack
     """
-    from slack.cli.completing import SCRIPTS
-
     typer.echo(SCRIPTS[shell.value], nl=False)
+
+
+BASH = """\
+# bash completion of resource-slack and kubectl-slack. Written by: resource-slack completion bash
+_resource_slack() {
+  local line values=() directive=":0"
+  while IFS= read -r line; do
+    case "$line" in
+      :*) directive=$line ;;
+      *) values+=("${line%%$'\\t'*}") ;;
+    esac
+  done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  COMPREPLY=()
+  for line in "${values[@]}"; do
+    [[ $line == "${COMP_WORDS[COMP_CWORD]}"* ]] && COMPREPLY+=("$(printf '%q' "$line")")
+  done
+  if [[ $directive == ":0" ]] && ((${#COMPREPLY[@]} == 0)); then
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+  fi
+}
+complete -F _resource_slack resource-slack kubectl-slack
+"""
+
+ZSH = """\
+#compdef resource-slack kubectl-slack
+# zsh completion of resource-slack and kubectl-slack. Written by: resource-slack completion zsh
+_resource_slack() {
+  local line directive=":0"
+  local -a values
+  while IFS= read -r line; do
+    case "$line" in
+      :*) directive=$line ;;
+      *) values+=("${${line%%$'\\t'*}//:/\\\\:}:${${line#*$'\\t'}//:/\\\\:}") ;;
+    esac
+  done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( ${#values} )); then
+    _describe 'resource-slack' values
+  elif [[ $directive == ":0" ]]; then
+    _files
+  fi
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _resource_slack "$@"
+else
+  compdef _resource_slack resource-slack kubectl-slack
+fi
+"""
+
+FISH = """\
+# fish completion of resource-slack and kubectl-slack. Written by: resource-slack completion fish
+function __resource_slack_complete
+  set -l words (commandline -opc) (commandline -ct)
+  $words[1] __complete $words[2..-1] 2>/dev/null | string match -v ':*'
+end
+complete -c resource-slack -a '(__resource_slack_complete)'
+complete -c kubectl-slack -a '(__resource_slack_complete)'
+"""
+
+KUBECTL = """\
+#!/bin/sh
+# kubectl asks this program what may follow `kubectl slack`. Written by: resource-slack completion kubectl
+exec kubectl-slack __complete "$@"
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH, "kubectl": KUBECTL}

@@ -1,22 +1,14 @@
 """`explain`: which placeholder makes room for a workload, or why none does. Reads only."""
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs import (
-    At,
-    Context,
-    Kubeconfig,
-    MinRate,
-    PlaceholderNamespace,
-    PolicyFiles,
-    SnapshotFile,
-    gather,
-    rate,
-)
-from slack.cli.problems import UserError
+from slack.cli.inputs.dry_run import gather
+from slack.cli.inputs.flag_values import rate
+from slack.cli.inputs.flags import At, Context, Kubeconfig, MinRate, PlaceholderNamespace, PolicyFiles, SnapshotFile
+from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
     from slack.planner.explain import Explanation
@@ -30,7 +22,7 @@ def explain(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the workload.")] = "default",
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.", metavar="FORMAT")] = "text",
+    output: OutputFormat = Format.TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
@@ -43,10 +35,8 @@ def explain(
 
         resource-slack explain -n shop deploy/api
 
-        resource-slack explain -n db sts/postgres --snapshot cluster.json -f policy.yaml
+        resource-slack explain -n db sts/postgres --snapshot cluster.json -f policy.yaml -o wide
     """
-    if output not in ("text", "json"):
-        raise UserError(f"--output: {output!r} is neither text nor json")
     kind, slash, rest = workload.partition("/")
     if not slash and name is None:
         kind, rest = "pod", workload
@@ -59,25 +49,54 @@ def explain(
 
     wanted = target(kind, rest, namespace)
     inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace)
+    if inputs.built_in:
+        typer.echo(
+            "note: there is no SlackPolicy: the answer is for the built-in one, which needs --built-in-policy", err=True
+        )
+    planned = inputs.plan(rate(extra_capacity_min_rate))
     found = explained(
         inputs.snapshot,
-        inputs.plan(rate(extra_capacity_min_rate)),
+        planned,
         inputs.policies,
         wanted,
-        priorities=inputs.priorities,
+        priorities=inputs.priority_classes.values,
     )
-    if output == "json":
-        typer.echo(json.dumps(_document(found), indent=2, ensure_ascii=False))
+    if output.for_machines:
+        print_document(_document(found), output)
     else:
         from slack.planner.explain_text import lines
+        from slack.planner.model.whys import whys
 
-        typer.echo("\n".join(lines(found)))
+        typer.echo("\n".join(lines(found, whys(planned))))
+        if output is Format.WIDE and found.rooms:
+            _print_rooms(found)
+
+
+def _print_rooms(found: "Explanation") -> None:
+    """Print every room with all of its nodes, which the sentences above have only a few of."""
+    from rich.table import Table
+
+    from slack.cli.terminal.console import console, print_table
+    from slack.planner.model.amount_text import resources_text
+
+    table = Table(box=None, pad_edge=True, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("  POLICY", "SHAPE", "ROLE", "EACH", "COUNT", "ON NODES", "PENDING", "NODES"):
+        table.add_column(heading, no_wrap=heading != "NODES")
+    for room in found.rooms:
+        nodes = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in room.nodes)
+        counts = map(str, (room.count, room.bound, room.pending))
+        table.add_row(f"  {room.policy}", room.shape, room.role, resources_text(room.requests), *counts, nodes or "-")
+    with wide_columns(Format.WIDE):
+        print_table(console(), table)
 
 
 def _document(found: "Explanation") -> dict[str, Any]:
+    from slack.cluster.labels import API_VERSION
     from slack.planner.output import resources_document
 
     return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
         "workload": found.workload,
         "pods": found.pods,
         "requests": resources_document(found.requests),

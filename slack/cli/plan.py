@@ -1,47 +1,40 @@
 """`plan`: a dry run. Prints what slack would be kept, changes nothing."""
 
-import json
-from enum import StrEnum
-from typing import Annotated
-
 import typer
 
-from slack.cli.inputs import (
+from slack.cli.inputs.dry_run import gather
+from slack.cli.inputs.files import name_of
+from slack.cli.inputs.flag_values import rate
+from slack.cli.inputs.flags import (
     At,
     Context,
     Kubeconfig,
     MinRate,
     PlaceholderNamespace,
     PolicyFiles,
+    PricesFile,
     SnapshotFile,
-    gather,
-    rate,
 )
-from slack.cli.problems import INFEASIBLE
-
-
-class Output(StrEnum):
-    """How a plan is printed."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
+from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.process.exit_codes import INFEASIBLE
 
 
 def plan(
     filename: PolicyFiles = None,
     snapshot: SnapshotFile = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How to print the plan.")] = Output.TABLE,
+    output: OutputFormat = Format.TABLE,
     extra_capacity_min_rate: MinRate = "0.1",
     at: At = None,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
+    prices: PricesFile = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """Show what slack would be kept. A dry run: nothing is written anywhere.
 
-    Policies come from -f; without it from the cluster or from the SlackPolicy items of the snapshot; without any, the
-    built-in policy holds. Exit code 0: feasible; 3: some policy cannot be fulfilled; 2: bad input.
+    Policies come from -f; without it from the cluster or from the SlackPolicy items of the snapshot. Without any it
+    shows what the built-in policy would keep, as an operator does with --built-in-policy. Exit code 0: feasible; 3:
+    some policy cannot be fulfilled; 2: bad input.
 
     [bold]Examples[/bold]
 
@@ -51,24 +44,27 @@ def plan(
 
         resource-slack plan -f policy.yaml --snapshot cluster.json -o json
 
-        resource-slack plan --context prod --extra-capacity-min-rate 0.2
+        resource-slack plan --context prod --extra-capacity-min-rate 0.2 --prices prices.yaml
     """
     default_rate = rate(extra_capacity_min_rate)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace)
+    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace, prices)
     result = inputs.plan(default_rate)
-    if output is Output.TABLE:
-        from slack.cli.tables import print_plan
+    if prices is not None:
+        from slack.planner.domain.costs import fits_no_node
 
-        print_plan(result, inputs, default_rate)
-    else:
+        if unfit := fits_no_node(inputs.snapshot, inputs.prices):
+            typer.echo(f"warning: {name_of(prices)}: {unfit}", err=True)
+    if output.for_machines:
+        from slack.cli.inputs.measured import spared_documents
         from slack.planner.output import document
 
-        shown = document(result)
-        if output is Output.JSON:
-            typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
-        else:
-            import yaml
+        print_document(document(result, spared_documents(inputs.measured)), output)
+    else:
+        from slack.cli.inputs.measured import spared_text
+        from slack.cli.terminal.plan_tables import print_plan
 
-            typer.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
+        spared = {item.policy: spared_text(inputs.measured.get(item.policy), live=inputs.live) for item in result.items}
+        with wide_columns(output):
+            print_plan(result, default_rate if inputs.built_in else None, spared=spared, wide=output is Format.WIDE)
     if not all(item.feasible for item in result.items):
         raise typer.Exit(INFEASIBLE)

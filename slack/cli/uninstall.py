@@ -1,38 +1,91 @@
 """`uninstall`: takes away what the operator has made, and says so line by line. Needs --yes.
 
-Touches only objects labelled as ours: ReplicaSets with their placeholder pods, the PriorityClass, the lease. What the
-chart made is the chart's (`helm uninstall` runs this command first); the SlackPolicies and the CRD are the user's, and
-the last line tells how to delete them.
+Touches only objects labelled as ours: ReplicaSets with their placeholder pods, the ResourceQuota of an operator that
+was stopped while it held a controller back, the PriorityClass, the lease. What the chart made is the chart's (`helm
+uninstall` runs this command first); the SlackPolicies and the CRD are the user's, and the last line tells how to
+delete them.
 """
 
-import json
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slack.cli.inputs import Context, Kubeconfig
-from slack.cli.problems import UserError
+from slack.cli.inputs.api_server import api_server
+from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.inputs.objects import PLACEHOLDERS, item, items
+from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
     from slack.kube.apply import Writer
     from slack.kube.connection import Connection
 
+_SCHEDULING = "scheduling.k8s.io/v1"
+_RETRY_SECONDS = 10.0
+"""So long a write is tried again that a server has not taken."""
 _STANDBY_SECONDS = 3.0
 """A standby that was not told to stop yet takes a free lease within this time."""
+
+
+_WORDS = {
+    "Deleted": "deleted",
+    "WasGone": "was gone already",
+    "WouldBeDeleted": "would be deleted",
+    "ScaledToZero": "scaled to zero",
+    "WouldBeScaledToZero": "would be scaled to zero",
+}
+"""By outcome, what is said to people."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     """One object to delete."""
 
-    text: str
-    path: str
-    uid: str
+    kind: str
+    namespace: str | None
+    name: str
+    path: str = ""
+    uid: str = ""
+
+    @property
+    def text(self) -> str:
+        """As people read it: replicaset shop/a."""
+        return (
+            f"{self.kind.lower()} {self.namespace}/{self.name}"
+            if self.namespace
+            else f"{self.kind.lower()} {self.name}"
+        )
+
+
+@dataclass(slots=True)
+class _Told:
+    """What became of each object: a line at once for people, one document at the end for programs."""
+
+    output: Format
+    namespace: str
+    yes: bool
+    pods_left: int = 0
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def say(self, target: _Target, outcome: str, reason: str | None = None) -> None:
+        """Tell one outcome; what is kept or left is told to people by who found it so."""
+        named = {"kind": target.kind, "namespace": target.namespace, "name": target.name}
+        self.items.append({**named, "outcome": outcome, "reason": reason})
+        if not self.output.for_machines and outcome in _WORDS:
+            uid = f" (uid {target.uid})" if self.output is Format.WIDE and target.uid else ""
+            typer.echo(f"{target.text} {_WORDS[outcome]}{uid}")
+
+    def end(self) -> None:
+        """Print the document."""
+        if self.output.for_machines:
+            from slack.cluster.labels import API_VERSION
+
+            found = {"namespace": self.namespace, "yes": self.yes, "pods_left": self.pods_left, "items": self.items}
+            print_document({"apiVersion": API_VERSION, "kind": "UninstallList", **found}, self.output)
 
 
 def uninstall(
@@ -54,9 +107,13 @@ def uninstall(
     wait_seconds: Annotated[
         int,
         typer.Option(
-            "--wait-seconds", help="How long to wait for the operator to end, and for the placeholders.", min=0
+            "--wait-seconds",
+            help="How long to wait for the operator to end, and for the placeholders.",
+            min=0,
+            max=86_400,
         ),
     ] = 60,
+    output: OutputFormat = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -67,27 +124,30 @@ def uninstall(
         resource-slack uninstall          # only says what it would delete
 
         resource-slack uninstall --yes --stop-deployment resource-slack
+
+        resource-slack uninstall -o json | jq '.items[].name'
     """
     from slack.kube.apply import Writer
-    from slack.kube.kubeconfig import connect
+    from slack.kube.retry import retrying
 
-    connection = connect(kubeconfig, context)
-    try:
-        writer = Writer(connection, threading.Event())
-        if stop_deployment:
-            _stop(writer, namespace, stop_deployment, yes=yes)
-        if yes or not stop_deployment:
-            _wait_for_free_lease(writer, namespace, lease_name, wait_seconds if stop_deployment else 0)
-        found = [*_targets(connection, writer, namespace), *_lease(writer, namespace, lease_name)]
-        for target in found:
-            gone = writer.delete(target.path, uid=target.uid) if yes else None
-            typer.echo(
-                f"{target.text} {'would be deleted' if gone is None else 'deleted' if gone else 'was gone already'}"
-            )
-        if yes and found:
-            _wait_for_placeholders(connection, namespace, wait_seconds)
-    finally:
-        connection.close()
+    told = _Told(output, namespace, yes)
+    with api_server(kubeconfig, context) as connection:
+        stopping = threading.Event()
+        writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS))
+        try:
+            if stop_deployment:
+                _stop(writer, _Target("Deployment", namespace, stop_deployment), told)
+            if yes or not stop_deployment:
+                _wait_for_free_lease(connection, namespace, lease_name, wait_seconds if stop_deployment else 0)
+            found = [*_targets(connection, namespace, told), *_lease(connection, namespace, lease_name)]
+            _delete(writer if yes else None, found, told)
+            if yes and found:
+                told.pods_left = _wait_for_placeholders(connection, namespace, wait_seconds)
+        except BaseException:
+            if told.items:  # half of it was done: whoever reads the document has to know
+                told.end()
+            raise
+    told.end()
     if not found:
         typer.echo(f"nothing of resource-slack is left in namespace {namespace}", err=True)
     elif not yes:
@@ -95,33 +155,51 @@ def uninstall(
     typer.echo("SlackPolicies stay; to delete them: kubectl delete crd slackpolicies.resource-slack.io", err=True)
 
 
-def _stop(writer: "Writer", namespace: str, name: str, *, yes: bool) -> None:
+def _delete(writer: "Writer | None", found: Sequence[_Target], told: _Told) -> None:
+    """Delete one after the other; without a writer only say so. Who cannot go on says what is left."""
+    from slack.kube.errors import KubeError
+
+    for number, target in enumerate(found):
+        try:
+            gone = writer.delete(target.path, uid=target.uid) if writer is not None else None
+        except KubeError as error:
+            typer.echo(f"left: {', '.join(left.text for left in found[number:])}; run this again", err=True)
+            for left in found[number:]:
+                told.say(left, "Left", str(error))
+            raise
+        told.say(target, "WouldBeDeleted" if gone is None else "Deleted" if gone else "WasGone")
+
+
+def _stop(writer: "Writer", target: _Target, told: _Told) -> None:
     from slack.kube.errors import ApiError
     from slack.kube.paths import resource_path
 
-    text = f"deployment {namespace}/{name}"
-    if not yes:
-        typer.echo(f"{text} would be scaled to zero")
+    if not told.yes:
+        told.say(target, "WouldBeScaledToZero")
         return
-    path = resource_path("apps/v1", "deployments", namespace=namespace, name=name)
+    path = resource_path("apps/v1", "deployments", namespace=told.namespace, name=target.name)
     try:
         writer.merge_patch(f"{path}/scale", {"spec": {"replicas": 0}})
-        typer.echo(f"{text} scaled to zero")
     except ApiError as error:
         if not error.not_found:
             raise
-        typer.echo(f"{text} was gone already")
+        told.say(target, "WasGone")
+    else:
+        told.say(target, "ScaledToZero")
 
 
-def _wait_for_free_lease(writer: "Writer", namespace: str, name: str, wait_seconds: int) -> None:
+def _wait_for_free_lease(connection: "Connection", namespace: str, name: str, wait_seconds: int) -> None:
+    from slack.health.observation import lease_holder
+
     deadline = time.monotonic() + wait_seconds
     free_since: float | None = None
     while True:
-        holder, now = _holder(writer, namespace, name), time.monotonic()
-        free_since = None if holder else now if free_since is None else free_since
+        lease, now = item(connection, _lease_path(namespace, name)), time.monotonic()
+        holder = lease_holder(lease, time.time()) if lease is not None else None
+        free_since = None if holder is not None else now if free_since is None else free_since
         if free_since is not None and (not wait_seconds or now - free_since >= _STANDBY_SECONDS):
             return
-        if holder and now >= deadline:
+        if holder is not None and now >= deadline:
             raise UserError(
                 f"the operator still runs: {holder} holds the lease {namespace}/{name} and would make "
                 f"everything again; stop it first"
@@ -129,71 +207,49 @@ def _wait_for_free_lease(writer: "Writer", namespace: str, name: str, wait_secon
         time.sleep(0.5)
 
 
-def _wait_for_placeholders(connection: "Connection", namespace: str, wait_seconds: int) -> None:
+def _wait_for_placeholders(connection: "Connection", namespace: str, wait_seconds: int) -> int:
+    """Wait until the placeholders are gone, and return how many are not."""
+    from slack.kube.paths import resource_path
+
     deadline = time.monotonic() + wait_seconds
-    while left := len(_items(connection, "v1", "pods", namespace, _placeholders())):
+    while left := len(items(connection, resource_path("v1", "pods", namespace=namespace), PLACEHOLDERS)):
         if time.monotonic() >= deadline:
             typer.echo(f"{left} placeholder pods are still on their way out", err=True)
-            return
+            return left
         time.sleep(0.5)
+    return 0
 
 
-def _placeholders() -> str:
-    from slack.planner.manifests import LABEL_MANAGED_BY, LABEL_PLACEHOLDER, MANAGED_BY
-
-    return f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_PLACEHOLDER}=true"
-
-
-def _items(
-    connection: "Connection", api_version: str, plural: str, namespace: str, selector: str
-) -> list[dict[str, Any]]:
+def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[_Target]:
+    """Yield ReplicaSets first (their pods go with them), then pods without one, then what stands beside them."""
+    from slack.cluster.labels import BRAKE, LABEL_MANAGED_BY, MANAGED_BY, PRIORITY_CLASS
     from slack.kube.paths import resource_path
 
-    items: list[dict[str, Any]] = []
-    token = ""
-    while True:
-        query = {"labelSelector": selector, "limit": 500, "continue": token}
-        path = resource_path(api_version, plural, namespace=namespace)
-        page = json.loads(connection.request("GET", path, query=query, verb="list"))
-        items += page.get("items") or []
-        token = str(page.get("metadata", {}).get("continue") or "")
-        if not token:
-            return items
-
-
-def _targets(connection: "Connection", writer: "Writer", namespace: str) -> Iterator[_Target]:
-    """Yield ReplicaSets first (their pods go with them), then pods without one, then the PriorityClass."""
-    from slack.kube.paths import resource_path
-    from slack.planner.manifests import LABEL_MANAGED_BY, MANAGED_BY, PRIORITY_CLASS
-
-    for api_version, plural in (("apps/v1", "replicasets"), ("v1", "pods")):
-        for item in _items(connection, api_version, plural, namespace, _placeholders()):
-            meta = item["metadata"]
-            if plural == "pods" and meta.get("ownerReferences"):
+    for api_version, plural, kind in (("apps/v1", "replicasets", "ReplicaSet"), ("v1", "pods", "Pod")):
+        for ours in items(connection, resource_path(api_version, plural, namespace=namespace), PLACEHOLDERS):
+            meta = ours["metadata"]
+            if kind == "Pod" and meta.get("ownerReferences"):
                 continue  # leaves with its ReplicaSet
             path = resource_path(api_version, plural, namespace=namespace, name=meta["name"])
-            yield _Target(f"{plural[:-1]} {namespace}/{meta['name']}", path, meta["uid"])
-    path = resource_path("scheduling.k8s.io/v1", "priorityclasses", name=PRIORITY_CLASS)
-    found = _find(writer, path)
-    if not found:
-        return
-    maker = (found["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
-    if maker == MANAGED_BY:
-        yield _Target(f"priorityclass {PRIORITY_CLASS}", path, found["metadata"]["uid"])
-    else:
-        why = f"its label {LABEL_MANAGED_BY} is {maker}" if maker else f"it has no label {LABEL_MANAGED_BY}"
-        typer.echo(f"priorityclass {PRIORITY_CLASS} is kept: {why}, so the operator did not make it", err=True)
-
-
-def _find(writer: "Writer", path: str) -> dict[str, Any] | None:
-    from slack.kube.errors import ApiError
-
-    try:
-        return writer.get(path)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+            yield _Target(kind, namespace, meta["name"], path, meta["uid"])
+    brake = resource_path("v1", "resourcequotas", namespace=namespace, name=BRAKE)
+    beside = (
+        _Target("ResourceQuota", namespace, BRAKE, brake),
+        _Target(
+            "PriorityClass", None, PRIORITY_CLASS, resource_path(_SCHEDULING, "priorityclasses", name=PRIORITY_CLASS)
+        ),
+    )
+    for target in beside:
+        found = item(connection, target.path)
+        if found is None:
+            continue
+        maker = (found["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
+        if maker == MANAGED_BY:
+            yield replace(target, uid=found["metadata"]["uid"])
+        else:
+            why = f"its label {LABEL_MANAGED_BY} is {maker}" if maker else f"it has no label {LABEL_MANAGED_BY}"
+            told.say(target, "Kept", why)
+            typer.echo(f"{target.text} is kept: {why}, so the operator did not make it", err=True)
 
 
 def _lease_path(namespace: str, name: str) -> str:
@@ -202,18 +258,7 @@ def _lease_path(namespace: str, name: str) -> str:
     return resource_path("coordination.k8s.io/v1", "leases", namespace=namespace, name=name)
 
 
-def _holder(writer: "Writer", namespace: str, name: str) -> str:
-    """Return who holds the lease now; '' when nobody has renewed it in its time."""
-    found = _find(writer, _lease_path(namespace, name))
-    spec = (found.get("spec") or {}) if found else {}
-    holder, renewed = str(spec.get("holderIdentity") or ""), spec.get("renewTime")
-    if not holder or not renewed:
-        return ""
-    age = (datetime.now(UTC) - datetime.fromisoformat(renewed)).total_seconds()
-    return holder if age < float(spec.get("leaseDurationSeconds") or 15) else ""
-
-
-def _lease(writer: "Writer", namespace: str, name: str) -> Iterator[_Target]:
+def _lease(connection: "Connection", namespace: str, name: str) -> Iterator[_Target]:
     path = _lease_path(namespace, name)
-    if found := _find(writer, path):
-        yield _Target(f"lease {namespace}/{name}", path, found["metadata"]["uid"])
+    if found := item(connection, path):
+        yield _Target("Lease", namespace, name, path, found["metadata"]["uid"])

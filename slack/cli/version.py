@@ -1,16 +1,14 @@
 """`version`: which resource-slack this is."""
 
-import json
 import platform
 from importlib import metadata
-from typing import Annotated
 
 import typer
 
+from slack.cli.terminal.formats import Format, OutputFormat, print_document
 
-def version(
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.", metavar="FORMAT")] = "text",
-) -> None:
+
+def version(output: OutputFormat = Format.TABLE) -> None:
     """Print the version.
 
     [bold]Example[/bold]
@@ -18,7 +16,10 @@ def version(
         resource-slack version -o json
     """
     own = metadata.version("resource-slack")
-    if output == "json":
-        typer.echo(json.dumps({"version": own, "python": platform.python_version()}))
+    if output.for_machines:
+        from slack.cluster.labels import API_VERSION
+
+        shown = {"apiVersion": API_VERSION, "kind": "Version", "version": own, "python": platform.python_version()}
+        print_document(shown, output)
     else:
         typer.echo(f"resource-slack {own} (Python {platform.python_version()})")

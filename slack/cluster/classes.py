@@ -11,25 +11,34 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+DECLARED = "status.declaredFeatures/"
+"""Before a feature's name: in `NodeClass.labels` it stands for a node that declares it. No label begins so."""
 NODE_NAME = "metadata.name"
 """The one key of matchFields; in `NodeClass.labels` it stands for the node's name."""
 
-LIFECYCLE_TAINTS = frozenset(
+NOT_READY_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/unschedulable",
-        "node.kubernetes.io/memory-pressure",
-        "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/pid-pressure",
         "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/out-of-service",
         "node.cloudprovider.kubernetes.io/uninitialized",
-        "ToBeDeletedByClusterAutoscaler",
-        "DeletionCandidateOfClusterAutoscaler",
-        "karpenter.sh/disrupted",
         "karpenter.sh/unregistered",
     }
+)
+NOT_SCHEDULABLE_TAINTS = frozenset(
+    {
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/out-of-service",
+        "ToBeDeletedByClusterAutoscaler",
+        "karpenter.sh/disrupted",
+    }
+)
+"""memory-pressure is not here: admission lets every pod with requests tolerate it."""
+DELETION_CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
+LIFECYCLE_TAINTS = (
+    NOT_READY_TAINTS | NOT_SCHEDULABLE_TAINTS | {"node.kubernetes.io/memory-pressure", DELETION_CANDIDATE_TAINT}
 )
 """Taints that come and go with a node's life. They are flags of a node (`NodeColumns`), never of its class."""
 
@@ -99,6 +108,8 @@ class Constraints:
     """Canonical JSON of the topologySpreadConstraints with whenUnsatisfiable DoNotSchedule, '' when there is none."""
     scheduler_name: str = "default-scheduler"
     runtime_class: str = ""
+    features: tuple[str, ...] = ()
+    """What the node's kubelet must declare, as the NodeDeclaredFeatures plugin infers it (KEP-5328), sorted."""
 
 
 def admits(constraints: Constraints, node_class: NodeClass) -> bool:
@@ -109,9 +120,11 @@ def admits(constraints: Constraints, node_class: NodeClass) -> bool:
     """
     if node_class.taints and _untolerated(constraints, node_class.taints) is not None:
         return False
-    if not constraints.node_selector and not constraints.node_affinity:
+    if not constraints.node_selector and not constraints.node_affinity and not constraints.features:
         return True
     labels = dict(node_class.labels)
+    if any(DECLARED + name not in labels for name in constraints.features):
+        return False
     return _unmet_selector(constraints, labels) is None and _affinity_met(constraints, labels)
 
 
@@ -127,6 +140,9 @@ def reason_against(constraints: Constraints, node_class: NodeClass) -> str:
     if not _affinity_met(constraints, labels):
         terms = " or ".join(_term_text(term) for term in constraints.node_affinity)
         return f"required node affinity {terms} is not met"
+    for name in constraints.features:
+        if DECLARED + name not in labels:
+            return f"the node does not declare the feature {name}"
     taint = _untolerated(constraints, node_class.taints)
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
@@ -171,8 +187,8 @@ def meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return not values and value is None
         case "Gt" | "Lt":
-            bound = _integer(values[0]) if len(values) == 1 else None
-            number = _integer(value) if value is not None else None
+            bound = integer(values[0]) if len(values) == 1 else None
+            number = integer(value) if value is not None else None
             if bound is None or number is None:
                 return False
             return number > bound if requirement.operator == "Gt" else number < bound
@@ -199,20 +215,21 @@ def _unmet_selector(constraints: Constraints, labels: Mapping[str, str]) -> tupl
 def _affinity_met(constraints: Constraints, labels: Mapping[str, str]) -> bool:
     if not constraints.node_affinity:
         return True
-    return any(term and all(meets(one, labels) for one in term) for term in constraints.node_affinity)
+    return any(term and all(meets(requirement, labels) for requirement in term) for term in constraints.node_affinity)
 
 
 def _term_text(term: tuple[Requirement, ...]) -> str:
     if not term:
         return "(an empty term)"
     texts = []
-    for one in term:
-        values = f" ({', '.join(one.values)})" if one.values else ""
-        texts.append(f"{one.key} {one.operator}{values}")
+    for requirement in term:
+        values = f" ({', '.join(requirement.values)})" if requirement.values else ""
+        texts.append(f"{requirement.key} {requirement.operator}{values}")
     return f"[{' and '.join(texts)}]"
 
 
-def _integer(text: str) -> int | None:
+def integer(text: str) -> int | None:
+    """Return the number that Gt and Lt compare, None for a text that is none."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)

@@ -1,29 +1,33 @@
 """The state of the cluster in columns: fed by watch events, never rebuilt, read as snapshots.
 
 Invariant: whatever the order, repetition or loss of events was, after a re-list (`begin_*`, events, `end_*`) the
-state is that of columns which saw the final objects only; `check` recomputes every aggregate from the rows.
+state is that of columns which saw the final objects only.
 The class is not thread-safe: reflectors and the planning loop share it under one lock, which is the callers' business.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from slack.cluster import wire
-from slack.cluster.freshness import NO_VERSION, Tombstones, version_number
-from slack.cluster.identity import PLACEHOLDER, REAL, RESERVE, is_excluded, role_of, workload_of
-from slack.cluster.interning import ConstraintTable, RequestTable, Resources
-from slack.cluster.kind_table import BY_CLASS, Arrivals, KindKey, KindTable, kind_text
-from slack.cluster.node_table import NodeFacts, NodeTable
-from slack.cluster.noted import NominatedPod, NotedPods
-from slack.cluster.pod_table import GONE, PodState, PodTable
-from slack.cluster.reserved import ReservedTable
+from slack.cluster.columns_copy import ColumnsCopy, copied
+from slack.cluster.freshness import Freshness
+from slack.cluster.identity import PLACEHOLDER, REAL, is_excluded, role_of, workload_of
+from slack.cluster.labels import ANNOTATION_RESERVE
+from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
-from slack.cluster.verify import verify
-from slack.cluster.view import View
+from slack.cluster.snapshot_builder import SnapshotBuilder
+from slack.cluster.tables.interning import ConstraintTable, RequestTable, Resources, grown
+from slack.cluster.tables.kind_table import BY_CLASS, Arrivals, KindKey, KindTable, KindText, gang_of, kind_text
+from slack.cluster.tables.node_table import NodeFacts, NodeTable
+from slack.cluster.tables.placeholder_table import PlaceholderTable
+from slack.cluster.tables.pod_table import GONE, NONE, PodState, PodTable
+from slack.cluster.tables.reserved_table import ReservedTable
 
 WINDOW_SECONDS = 21_600.0
 _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC = wire.PodSpec()
 _NO_STATUS = wire.PodStatus()
+_NO_LOCK = nullcontext()
 
 
 class BadObject(ValueError):
@@ -43,7 +47,7 @@ def _refuse(error: BadObject) -> None:
 
 
 class ClusterColumns:
-    """Nodes, pods, workloads and priority classes as columns.
+    """Nodes, pods, workloads, priority classes and namespaces as columns.
 
     Usage:
         columns = ClusterColumns("resource-slack")
@@ -67,17 +71,19 @@ class ClusterColumns:
         self.reserved = ReservedTable(self.requests, self.constraints)
         self.priorities: dict[str, tuple[int, bool]] = {}
         """Value and whether its pods may preempt, by class name."""
-        self.noted = NotedPods()
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        """Labels by name."""
+        self._namespaces_copied: Mapping[str, Mapping[str, str]] | None = None
+        self.placeholders = PlaceholderTable()
         self.required_labels: frozenset[str] = frozenset()
-        self._generation = 0
-        self._pod_generation = 0
-        self._node_generation = 0
-        self._pods_listing = False
-        self._nodes_listing = False
+        self._pod_freshness = Freshness()
+        self._node_freshness = Freshness()
+        self._unseen_pods: list[str] = []
         self._classes_listed: set[str] | None = None
-        self._pod_tombstones = Tombstones()
-        self._node_tombstones = Tombstones()
-        self._view = View(self)
+        self._namespaces_listed: set[str] | None = None
+        self._copied: ColumnsCopy | None = None
+        self._room_copied: RoomCopy | None = None
+        self._builder = SnapshotBuilder(window_seconds)
 
     def apply_pods(self, events: Iterable[tuple[str, wire.Pod]], leave_out: Refuse = _refuse) -> None:
         """Apply watch events of pods, in order.
@@ -90,56 +96,63 @@ class ClusterColumns:
             BadObject: of such a pod, where nobody is told; the events before it have been applied.
         """
         for event, pod in events:
-            metadata = pod.metadata
-            key = f"{metadata.namespace or ''}/{metadata.name}"
-            uid = hash(metadata.uid or key)
-            version = version_number(metadata.resource_version)
-            row = self.pods.rows.get(key)
-            if event == "DELETED":
-                self._pod_tombstones.add(uid, version)
-                if row is not None and self.pods.cells.uid[row] == uid:
-                    self._remove_pod(row)
-                continue
-            if self._pod_is_old(row, uid, version):
-                if row is not None and self.pods.cells.uid[row] == uid:
-                    self.pods.cells.generation[row] = self._pod_generation
-                continue
-            try:
-                self._put_pod(row, key, uid, version, pod)
-            except ValueError as error:
-                leave_out(BadObject("Pod", metadata, error))
+            self.apply_pod(event, pod, leave_out)
+
+    def apply_pod(self, event: str, pod: wire.Pod, leave_out: Refuse = _refuse) -> int:
+        """Apply one watch event of a pod, see `apply_pods`; return the pod's role."""
+        metadata, pods = pod.metadata, self.pods
+        key = f"{metadata.namespace or ''}/{metadata.name}"
+        uid = hash(metadata.uid or key)
+        row = pods.rows.get(key)
+        same = row is not None and pods.cells.uid[row] == uid
+        if event == "DELETED":
+            self._pod_freshness.deleted(uid, metadata.resource_version)
+            role = self._remove_pod(row) if row is not None and same else NONE
+            return role if role > 0 else role_of(metadata, self.placeholder_namespace)
+        known = None if row is None else (pods.cells.version[row], pods.cells.generation[row])
+        version = self._pod_freshness.news(uid, metadata.resource_version, known)
+        if version is None:
+            return role_of(metadata, self.placeholder_namespace)
+        try:
+            row, role = self._put_pod(row, key, uid, pod, new=not same)
+        except ValueError as error:
+            leave_out(BadObject("Pod", metadata, error))
+            return role_of(metadata, self.placeholder_namespace)
+        cells = pods.cells
+        cells.version[row] = version
+        cells.generation[row] = self._pod_freshness.generation
+        return role
 
     def apply_nodes(self, events: Iterable[tuple[str, wire.Node]], leave_out: Refuse = _refuse) -> None:
         """Apply watch events of nodes, in order; see `apply_pods`."""
-        nodes = self.nodes
+        nodes, freshness = self.nodes, self._node_freshness
         for event, node in events:
-            name = node.metadata.name
-            uid = hash(node.metadata.uid or name)
-            version = version_number(node.metadata.resource_version)
+            metadata = node.metadata
+            name = metadata.name
+            uid = hash(metadata.uid or name)
             row = nodes.rows.get(name)
-            known = row is not None and bool(nodes.known[row])
+            if row is not None and not nodes.known[row]:
+                row = None
             if event == "DELETED":
-                self._node_tombstones.add(uid, version)
-                if row is not None and known and nodes.uid[row] == uid:
+                freshness.deleted(uid, metadata.resource_version)
+                if row is not None and nodes.uid[row] == uid:
                     nodes.drop(row)
                     self.changed += 1
                 continue
-            listed_now = self._nodes_listing and not (known and nodes.generation[row] == self._node_generation)
-            if not listed_now:
-                if known and version != NO_VERSION and version < nodes.resource_version[row]:
-                    continue
-                if not known and self._node_tombstones.buries(uid, version):
-                    continue
+            known = None if row is None else (int(nodes.resource_version[row]), int(nodes.generation[row]))
+            version = freshness.news(uid, metadata.resource_version, known)
+            if version is None:
+                continue
             try:
                 facts = NodeFacts(node)
             except ValueError as error:
-                leave_out(BadObject("Node", node.metadata, error))
+                leave_out(BadObject("Node", metadata, error))
                 continue
             row = nodes.row_of(name)
             self.changed += nodes.put(row, facts)
             nodes.uid[row] = uid
             nodes.resource_version[row] = version
-            nodes.generation[row] = self._node_generation
+            nodes.generation[row] = freshness.generation
 
     def apply_workloads(
         self, kind: str, events: Iterable[tuple[str, wire.Workload]], leave_out: Refuse = _refuse
@@ -167,32 +180,69 @@ class ClusterColumns:
                     self._classes_listed.add(name)
             self.changed += before != self.priorities.get(name)
 
+    def apply_namespaces(self, events: Iterable[tuple[str, wire.Namespace]], leave_out: Refuse = _refuse) -> None:
+        """Apply watch events of namespaces; nothing of one that decodes cannot be read."""
+        for event, item in events:
+            name = item.metadata.name
+            labels = None if event == "DELETED" else dict(sorted((item.metadata.labels or {}).items()))
+            if labels is not None and self._namespaces_listed is not None:
+                self._namespaces_listed.add(name)
+            self._put_namespace(name, labels)
+
+    def _put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if self._namespaces.get(name) == labels:
+            return
+        if labels is None:
+            del self._namespaces[name]
+        else:
+            self._namespaces[name] = labels
+        self._namespaces_copied = None
+        self.changed += 1
+
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the labels of each namespace, the same value while none changes."""
+        if self._namespaces_copied is None:
+            self._namespaces_copied = dict(self._namespaces)
+        return self._namespaces_copied
+
     def begin_pods(self) -> None:
         """Start a re-list: pods that are not applied until `end_pods` will be dropped."""
-        self._generation += 1
-        self._pod_generation = self._generation
-        self._pods_listing = True
-        self._pod_tombstones.clear()
+        self._pod_freshness.begin()
 
-    def end_pods(self) -> None:
-        """End a re-list; harmless without a beginning."""
-        if self._pods_listing:
-            self._pods_listing = False
-            for key in self.pods.unseen(self._pod_generation):
-                self._remove_pod(self.pods.rows[key])
+    def end_pods(self, most: int | None = None) -> bool:
+        """End a re-list; harmless without a beginning.
+
+        Args:
+            most: how many pods may be dropped now, None for all; nothing else may be done with pods until all are.
+
+        Returns:
+            whether all are.
+        """
+        if self._pod_freshness.end():
+            self._unseen_pods = self.pods.unseen(self._pod_freshness.generation)
+            self._remember_bursts()
+        unseen, rest = (self._unseen_pods, []) if most is None else (self._unseen_pods[:most], self._unseen_pods[most:])
+        self._unseen_pods = rest
+        for key in unseen:
+            self._remove_pod(self.pods.rows[key])
+        return not rest
+
+    def _remember_bursts(self) -> None:
+        """Learn of pods that are older than the window of arrivals which of them came together."""
+        pods = self.pods
+        kind, bucket = pods.kind[: pods.size], pods.arrival_bucket[: pods.size]
+        old = (kind >= 0) & (pods.arrival_kind[: pods.size] < 0) & (bucket > 0)
+        if old.any():
+            self.arrivals.remember(kind[old], bucket[old])
 
     def begin_nodes(self) -> None:
         """Start a re-list: nodes that are not applied until `end_nodes` will be dropped."""
-        self._generation += 1
-        self._node_generation = self._generation
-        self._nodes_listing = True
-        self._node_tombstones.clear()
+        self._node_freshness.begin()
 
     def end_nodes(self) -> None:
         """End a re-list; harmless without a beginning."""
-        if self._nodes_listing:
-            self._nodes_listing = False
-            for name in self.nodes.unseen(self._node_generation):
+        if self._node_freshness.end():
+            for name in self.nodes.unseen(self._node_freshness.generation):
                 self.nodes.drop(self.nodes.rows[name])
                 self.changed += 1
 
@@ -212,9 +262,20 @@ class ClusterColumns:
         """End a re-list of priority classes; harmless without a beginning."""
         listed, self._classes_listed = self._classes_listed, None
         if listed is not None:
-            for name in [one for one in self.priorities if one not in listed]:
+            for name in [name for name in self.priorities if name not in listed]:
                 del self.priorities[name]
                 self.changed += 1
+
+    def begin_namespaces(self) -> None:
+        """Start a re-list of namespaces."""
+        self._namespaces_listed = set()
+
+    def end_namespaces(self) -> None:
+        """End a re-list of namespaces; harmless without a beginning."""
+        listed, self._namespaces_listed = self._namespaces_listed, None
+        if listed is not None:
+            for name in [name for name in self._namespaces if name not in listed]:
+                self._put_namespace(name, None)
 
     def require_labels(self, keys: Iterable[str]) -> None:
         """Say which node labels policies look at; replaces what was said before."""
@@ -223,127 +284,112 @@ class ClusterColumns:
             self.required_labels = wanted
             self.changed += 1
 
-    def nominated(self) -> tuple[NominatedPod, ...]:
-        """Return the real pods that are nominated to a node and not bound yet, by namespace and name."""
-        return tuple(sorted(self.noted.nominated.values(), key=lambda pod: (pod.namespace, pod.name)))
-
-    def terminating_on(self, node_name: str) -> int:
-        """Return how many placeholders on a node are being deleted (victims that have not left yet)."""
-        row = self.nodes.rows.get(node_name)
-        return 0 if row is None else sum(1 for node in self.noted.terminating.values() if node == row)
-
     def snapshot(self, now: float) -> Snapshot:
         """Return the cluster as it is; arrivals are those of the window that ends at `now` (Unix seconds)."""
         self.arrivals.forget_before(now)
-        return self._view.snapshot(now)
+        return self.build(self.copy(), now)
 
-    def check(self) -> None:
-        """Recompute every aggregate from the rows.
+    def copy(self) -> ColumnsCopy:
+        """Copy what a snapshot is made of: with `build`, a snapshot in two steps, of which this one is short.
+
+        Usage, by those who share the columns under a lock:
+            with lock:
+                copy = columns.copy()
+            snapshot = columns.build(copy, now, lock)
+        """
+        self._settle_resources()
+        self._copied = copied(self, self._copied)
+        return self._copied
+
+    def room_copy(self) -> RoomCopy:
+        """Copy what is free where and which placeholders stand there; quicker than `copy`, and apart from it."""
+        self._settle_resources()
+        self._room_copied = copied_room(self, self._room_copied)
+        return self._room_copied
+
+    def build(self, copy: ColumnsCopy, now: float, lock: AbstractContextManager[object] = _NO_LOCK) -> Snapshot:
+        """Make a snapshot of a copy, the latest one; `lock` is held for what is learned by it only."""
+        snapshot, examples = self._builder.snapshot(copy, now)
+        if copy.stale:
+            with lock:
+                self.kinds.found(examples)
+        return snapshot
+
+    def _settle_resources(self) -> None:
+        """Let the columns follow what nodes have."""
+        old, new = self.resources.settle()
+        if old or new:
+            self.requests.resettle(old, new)
+            role, node, requests = (
+                cells[: self.pods.size] for cells in (self.pods.role, self.pods.node, self.pods.requests)
+            )
+            vectors = grown(self.requests.matrix, 0, len(self.resources.names))[:, list(new.values())]
+            self.nodes.resettle(old, new, role, node, vectors.take(requests, axis=0, mode="clip"))
+
+    def _put_pod(self, row: int | None, key: str, uid: int, pod: wire.Pod, *, new: bool) -> tuple[int, int]:
+        """Write what a pod contributes now; return its row and its role.
 
         Raises:
-            RuntimeError: when one differs from what was kept incrementally; a bug, never the cluster's fault.
+            ValueError: when the pod cannot be read; then nothing has changed.
         """
-        verify(self)
-
-    def _pod_is_old(self, row: int | None, uid: int, version: int) -> bool:
-        if row is None:
-            return not self._pods_listing and self._pod_tombstones.buries(uid, version)
-        cells = self.pods.cells
-        if self._pods_listing and cells.generation[row] != self._pod_generation:
-            return False
-        return version != NO_VERSION and version < cells.version[row]
-
-    def _put_pod(self, row: int | None, key: str, uid: int, version: int, pod: wire.Pod) -> None:
         metadata, spec, status = pod.metadata, pod.spec or _NO_SPEC, pod.status or _NO_STATUS
-        role = role_of(metadata, self.placeholder_namespace)
-        bound = bool(spec.node_name)
-        using = status.phase not in _FINISHED and (bound or metadata.deletion_timestamp is None)
-        new = row is None or self.pods.cells.uid[row] != uid
-        bucket = self._arrival_bucket(metadata) if new and role == REAL else -1
+        using = status.phase not in _FINISHED and (bool(spec.node_name) or metadata.deletion_timestamp is None)
+        text = kind_text(metadata, spec, status)
+        kind = self.kinds.texts.get(text, NONE)
+        role = REAL if kind >= 0 else role_of(metadata, self.placeholder_namespace)
+        bucket = self.arrivals.bucket_of(metadata.creation_timestamp) if new and role == REAL else NONE
         counted = bucket >= 0 or (row is not None and not new and self.pods.cells.arrival_kind[row] >= 0)
         # What can fail comes before what changes anything.
-        kind, requests = self._kind_and_requests(pod, role, using=using, counted=counted)
+        if kind >= 0 and (using or counted):
+            requests = self.kinds.requests_of[kind]
+        else:
+            kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
         if row is not None and new:
             self._remove_pod(row)
             row = None
             # The pod that is replaced may have been the last to hold the very same values.
-            kind, requests = self._kind_and_requests(pod, role, using=using, counted=counted)
+            kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
         if row is None:
             row = self.pods.add(key, uid)
             self.changed += 1
-        node = self.nodes.row_of(spec.node_name) if using and spec.node_name else -1
+        node = NONE
+        if using and spec.node_name:
+            known = self.nodes.rows.get(spec.node_name)
+            node = self.nodes.row_of(spec.node_name) if known is None else known
         state = (role, kind, requests, node) if using else GONE
         before = GONE if new else self.pods.state(row)
-        if new:
-            self._change(row, GONE, state, kind, bucket, counted=counted)
-        elif before != state or state == GONE or (counted and self.pods.cells.arrival_kind[row] != kind):
-            # Held meanwhile: what the pod was may be all that holds the values that it has now, or nothing does.
-            self._hold(kind, requests)
-            self._change(row, before, state, kind, bucket, counted=counted)
-            self._let_go(kind, requests)
+        if new or before != state or state == GONE or (counted and self.pods.cells.arrival_kind[row] != kind):
+            self._change(row, before, state, kind, requests, bucket, counted=counted)
+        if new and bucket < 0:
+            self.pods.cells.arrival_bucket[row] = self.arrivals.old_bucket_of(metadata.creation_timestamp)
         # Else it is what it was, as after most events: its row holds the values.
-        if not new or node < 0 or role == PLACEHOLDER:  # nearly every pod of a list has a node, and no more to note
-            self.changed += self.noted.note(row, pod, role if using else 0, node)
-        cells = self.pods.cells
-        cells.version[row] = version
-        cells.generation[row] = self._pod_generation
+        if role == PLACEHOLDER and using:
+            self.changed += self.placeholders.put(row, pod, node)
+        elif row in self.placeholders.rows:
+            self.placeholders.drop(row)
+        return row, role
 
-    def _arrival_bucket(self, metadata: wire.Metadata) -> int:
-        created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0
-        return self.arrivals.bucket_of(created) if created > 0 else -1
-
-    def _kind_and_requests(self, pod: wire.Pod, role: int, *, using: bool, counted: bool) -> tuple[int, int]:
-        """Return the ids of a pod's kind (real pods) and requests; -1 for what nobody asks for.
+    def _kind_and_requests(
+        self, pod: wire.Pod, role: int, text: KindText, *, using: bool, counted: bool
+    ) -> tuple[int, int]:
+        """Return the ids of a pod's kind (real pods) and requests; NONE for what nobody asks for.
 
         Raises:
             ValueError: when the pod cannot be read; then nothing has changed.
         """
         spec, status = pod.spec or _NO_SPEC, pod.status or _NO_STATUS
         if role != REAL or not (using or counted):
-            return -1, self.requests.intern_pod(spec, status) if using else -1
-        text = kind_text(pod.metadata, spec, status)
-        kind = self.kinds.texts.get(text)
-        if kind is None:
+            return NONE, self.requests.intern_pod(spec, status) if using else NONE
+        kind = self.kinds.texts.get(text, NONE)
+        if kind < 0:
             requests = self.requests.intern_pod(spec, status)
             self.requests.retain(requests)
             try:
                 kind = self._kind_of(pod.metadata, spec, requests, self.constraints.intern_spec(spec))
             finally:
                 self.requests.release(requests)
-            self.kinds.texts.put(text, kind)
-        return kind, self.kinds[kind].requests
-
-    def _change(self, row: int, before: PodState, state: PodState, kind: int, bucket: int, *, counted: bool) -> None:
-        if counted:
-            self._count_arrival(row, kind, bucket)
-        if before != state:
-            self._set_state(row, before, state)
-
-    def _hold(self, kind: int, requests: int) -> None:
-        if kind >= 0:
-            self.kinds.retain(kind)
-        if requests >= 0:
-            self.requests.retain(requests)
-
-    def _let_go(self, kind: int, requests: int) -> None:
-        if kind >= 0:
-            self.kinds.release(kind)
-        if requests >= 0:
-            self.requests.release(requests)
-
-    def _count_arrival(self, row: int, kind: int, bucket: int) -> None:
-        """Count a new pod (bucket >= 0), or move the count of one whose kind has changed (-1: it has none now)."""
-        cells = self.pods.cells
-        if bucket >= 0:
-            self.arrivals.add(kind, bucket)
-            cells.arrival_bucket[row] = bucket
-        elif cells.arrival_kind[row] == kind:
-            return
-        else:
-            self.arrivals.move(cells.arrival_kind[row], kind, cells.arrival_bucket[row])
-        if kind >= 0:
-            self.kinds.suggest(kind, self.pods.keys[row])
-        cells.arrival_kind[row] = kind
+            self.kinds.texts.put(text, kind, len(text[0]))
+        return kind, self.kinds.requests_of[kind]
 
     def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
         # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
@@ -357,33 +403,69 @@ class ClusterColumns:
                 (spec.priority_class_name or "") if by_class else "",
                 spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
                 is_excluded(metadata),
-                metadata.annotation(RESERVE),
+                metadata.annotation(ANNOTATION_RESERVE),
+                gang_of(spec),
             )
         )
 
-    def _set_state(self, row: int, before: PodState, state: PodState) -> None:
-        self.changed += 1
-        key = self.pods.keys[row]
-        role, kind, requests, node = state
-        old_role, old_kind, old_requests, old_node = before
-        if role:
-            self.requests.retain(requests)
-        if kind >= 0 and kind != old_kind:
-            self.kinds.joined(kind, key)
-        if node >= 0:
-            self.nodes.add_pod(node, role, self.requests.cells[requests])
-        self.pods.set_state(row, state)
-        if old_node >= 0:
-            self.nodes.take_pod(old_node, old_role, self.requests.cells[old_requests])
-        if old_kind >= 0 and old_kind != kind:
-            self.kinds.left(old_kind, key)
-        if old_role:
-            self.requests.release(old_requests)
+    def _change(
+        self, row: int, before: PodState, state: PodState, kind: int, requests: int, bucket: int, *, counted: bool
+    ) -> None:
+        """Count a pod's arrival and make its row contribute what it is now."""
+        # What the pod was may be all that holds the values that it has now; a pod that is new takes nothing back.
+        takes_back = before != GONE or (counted and bucket < 0)
+        if takes_back:
+            self._hold(kind, requests)
+        cells, key = self.pods.cells, self.pods.keys[row]
+        if bucket >= 0:
+            self.arrivals.add(kind, bucket, key)
+            cells.arrival_bucket[row], cells.arrival_kind[row] = bucket, kind
+        elif counted and cells.arrival_kind[row] != kind:  # NONE: it has none now
+            self.arrivals.move(cells.arrival_kind[row], kind, cells.arrival_bucket[row], key)
+            cells.arrival_kind[row] = kind
+        if before != state:
+            self.changed += 1
+            role, own_kind, _, node = state
+            if own_kind >= 0 and own_kind != before[1]:
+                self.kinds.joined(own_kind, key)
+            if node >= 0:
+                self.nodes.add_pod(node, role, self.requests.cells[requests])
+            self.pods.set_state(row, state)
+            if role:
+                self.requests.retain(requests)
+            if before != GONE:
+                self._take_back(key, before, own_kind)
+        if takes_back:
+            self._let_go(kind, requests)
 
-    def _remove_pod(self, row: int) -> None:
+    def _hold(self, kind: int, requests: int) -> None:
+        if kind >= 0:
+            self.kinds.retain(kind)
+        if requests >= 0:
+            self.requests.retain(requests)
+
+    def _let_go(self, kind: int, requests: int) -> None:
+        if kind >= 0:
+            self.kinds.release(kind)
+        if requests >= 0:
+            self.requests.release(requests)
+
+    def _take_back(self, key: str, state: PodState, new_kind: int = NONE) -> None:
+        """End what a pod contributed, and to its kind unless that is still its own."""
+        role, kind, requests, node = state
+        if node >= 0:
+            self.nodes.take_pod(node, role, self.requests.cells[requests])
+        if kind >= 0 and kind != new_kind:
+            self.kinds.left(kind, key)
+        if role:
+            self.requests.release(requests)
+
+    def _remove_pod(self, row: int) -> int:
+        """Forget a pod; return the role in which it contributed, 0 for none."""
         self.changed += 1
-        self.noted.forget(row)
-        before = self.pods.state(row)
-        if before != GONE:
-            self._set_state(row, before, GONE)
-        self.pods.remove(row)
+        if row in self.placeholders.rows:
+            self.placeholders.drop(row)
+        key = self.pods.keys[row]
+        state = self.pods.remove(row)
+        self._take_back(key, state)
+        return state[0]

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from slack.cluster.classes import LIFECYCLE_TAINTS, Constraints, Requirement, Toleration
-
-HOSTNAME = "kubernetes.io/hostname"
+from slack.cluster.classes import DECLARED, LIFECYCLE_TAINTS, Constraints, Requirement, Toleration
+from slack.cluster.labels import HOSTNAME
+from slack.cluster.wire import ABSENT, PodSpec
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -40,6 +40,14 @@ class _PodAffinity(msgspec.Struct, gc=False):
     )
 
 
+class _Among(msgspec.Struct, rename="camel", gc=False):
+    """What a term about other pods, or about their spread, may not have otherwise than the API."""
+
+    label_selector: dict[str, Any] | None = None
+    topology_key: str | None = None
+    namespaces: list[str] | None = None
+
+
 class _Affinity(msgspec.Struct, rename="camel", gc=False):
     node_affinity: _NodeAffinity | None = None
     pod_affinity: _PodAffinity | None = None
@@ -66,6 +74,7 @@ def parse_constraints(
     topology_spread: bytes = b"",
     scheduler_name: str | None = None,
     runtime_class: str | None = None,
+    features: tuple[str, ...] = (),
 ) -> Constraints:
     """Parse the scheduling fields of a pod's spec, each as raw JSON or `b""` where it is absent.
 
@@ -85,7 +94,26 @@ def parse_constraints(
         topology_spread=_spread(topology_spread),
         scheduler_name=scheduler_name or "default-scheduler",
         runtime_class=runtime_class or "",
+        features=features,
     )
+
+
+def needed_features(spec: PodSpec) -> tuple[str, ...]:
+    """Return what a pod asks of its node's kubelet, by name, sorted.
+
+    As component-helpers' nodedeclaredfeatures infers it for scheduling (v0.36.3, features/registry.go): its other
+    features matter to updates of pods only.
+    """
+    found = []
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        if container.restart_policy_rules != ABSENT and b'"RestartAllContainers"' in bytes(
+            container.restart_policy_rules
+        ):
+            found.append("RestartAllContainersOnContainerExits")
+            break
+    if spec.host_network and spec.host_users is False:
+        found.append("UserNamespacesHostNetworkSupport")
+    return tuple(found)
 
 
 def label_needs(constraints: Constraints) -> frozenset[tuple[str, str | None]]:
@@ -95,13 +123,13 @@ def label_needs(constraints: Constraints) -> frozenset[tuple[str, str | None]]:
     otherwise one pod pinned to a node would make a class of each of 5,000 nodes. A spread or anti-affinity over hosts
     is no look at the label: every node is its own domain anyway.
     """
-    needs: set[tuple[str, str | None]] = set()
+    needs: set[tuple[str, str | None]] = {(DECLARED + name, None) for name in constraints.features}
     for key, value in constraints.node_selector:
         needs.add((key, value if key == HOSTNAME else None))
     for term in constraints.node_affinity:
-        for one in term:
-            single = one.field or (one.key == HOSTNAME and one.operator in ("In", "NotIn"))
-            needs.update((one.key, value) for value in (one.values if single else (None,)))
+        for requirement in term:
+            single = requirement.field or (requirement.key == HOSTNAME and requirement.operator in ("In", "NotIn"))
+            needs.update((requirement.key, value) for value in (requirement.values if single else (None,)))
     for text in (constraints.anti_affinity, constraints.pod_affinity, constraints.topology_spread):
         for item in msgspec.json.decode(text) if text else ():
             key = item.get("topologyKey")
@@ -115,8 +143,8 @@ def _node_affinity(affinity: _NodeAffinity | None) -> tuple[tuple[Requirement, .
         return ()
     terms = set()
     for term in affinity.required.node_selector_terms or ():
-        expressions = {_requirement(one) for one in term.match_expressions or ()}
-        expressions |= {_requirement(one, field=True) for one in term.match_fields or ()}
+        expressions = {_requirement(expression) for expression in term.match_expressions or ()}
+        expressions |= {_requirement(expression, field=True) for expression in term.match_fields or ()}
         if expressions:
             terms.add(tuple(sorted(expressions)))
     # An affinity whose terms are all empty matches no node (nodeaffinity.go); () would say that there is none.
@@ -129,30 +157,34 @@ def _requirement(expression: _Expression, *, field: bool = False) -> Requirement
 
 def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     kept = set()
-    for one in (_tolerations_decoder.decode(raw) if raw else None) or ():
-        if one.key in LIFECYCLE_TAINTS or one.effect == "PreferNoSchedule":
+    for toleration in (_tolerations_decoder.decode(raw) if raw else None) or ():
+        if toleration.key in LIFECYCLE_TAINTS or toleration.effect == "PreferNoSchedule":
             continue
-        operator = one.operator or "Equal"
-        value = "" if operator == "Exists" else one.value or ""
-        kept.add(Toleration(one.key or "", operator, value, one.effect or ""))
+        operator = toleration.operator or "Equal"
+        value = "" if operator == "Exists" else toleration.value or ""
+        kept.add(Toleration(toleration.key or "", operator, value, toleration.effect or ""))
     return tuple(sorted(kept))
 
 
 def _spread(raw: bytes) -> str:
     items = (_spread_decoder.decode(raw) if raw else None) or ()
-    return _canonical_list([one for one in items if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"])
+    return _canonical_list(
+        [constraint for constraint in items if constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
+    )
 
 
 def _canonical_list(items: list[dict[str, Any]] | None) -> str:
     if not items:
         return ""
+    for item in items:
+        msgspec.convert(item, type=_Among)  # what others look into has the API's form
     texts = sorted({_encoder.encode(_without_nulls(item)).decode() for item in items})
     return f"[{','.join(texts)}]"
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
-        return [_without_nulls(one) for one in value]
+        return [_without_nulls(item) for item in value]
     return value

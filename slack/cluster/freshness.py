@@ -15,24 +15,48 @@ def version_number(resource_version: str | None) -> int:
     return NO_VERSION
 
 
-class Tombstones:
-    """The last deleted objects with their version, oldest forgotten first, so that a late event raises no ghost."""
+class Freshness:
+    """Which events of one collection are news: by version, by what was deleted lately, and in a list by generation.
 
-    def __init__(self, limit: int = 10_000) -> None:
-        self._limit = limit
-        self._versions: dict[int, int] = {}
+    Of an object that is known the caller keeps the version and the generation of its last news.
+    """
 
-    def add(self, uid: int, version: int) -> None:
-        """Remember that an object is gone."""
-        self._versions.pop(uid, None)
-        self._versions[uid] = version
-        if len(self._versions) > self._limit:
-            del self._versions[next(iter(self._versions))]
+    def __init__(self, tombstones: int = 10_000) -> None:
+        self.generation = 0
+        """Of the last list, or of the one that is being read."""
+        self.listing = False
+        self._most = tombstones
+        self._deleted: dict[int, int] = {}
+        """Versions of the last deleted objects by uid, the oldest first, so that a late event raises no ghost."""
 
-    def buries(self, uid: int, version: int) -> bool:
-        """Say whether an event is older than the object's deletion."""
-        return version != NO_VERSION and version <= self._versions.get(uid, NO_VERSION)
+    def begin(self) -> None:
+        """A list begins; it knows better than what was known."""
+        self.generation += 1
+        self.listing = True
+        self._deleted.clear()
 
-    def clear(self) -> None:
-        """Forget all: a re-list knows better."""
-        self._versions.clear()
+    def end(self) -> bool:
+        """The list is whole; says whether one had begun."""
+        was, self.listing = self.listing, False
+        return was
+
+    def news(self, uid: int, resource_version: str | None, known: tuple[int, int] | None) -> int | None:
+        """Return an event's version as a number, None when the event is older than what is known.
+
+        Args:
+            uid: of the object.
+            resource_version: which the event says.
+            known: version and generation of the last news of an object of that name.
+        """
+        version = version_number(resource_version)
+        if self.listing and (known is None or known[1] != self.generation):
+            return version
+        last = self._deleted.get(uid, NO_VERSION) + 1 if known is None else known[0]
+        return None if version != NO_VERSION and version < last else version
+
+    def deleted(self, uid: int, resource_version: str | None) -> None:
+        """An object is gone."""
+        self._deleted.pop(uid, None)
+        self._deleted[uid] = version_number(resource_version)
+        if len(self._deleted) > self._most:
+            del self._deleted[next(iter(self._deleted))]

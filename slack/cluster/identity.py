@@ -7,16 +7,15 @@ suffix (cronjob/utils.go getJobName: minutes, formerly seconds, since the epoch)
 
 import re
 
-from slack.cluster.wire import Metadata
-
-PLACEHOLDER_LABEL = "resource-slack.io/placeholder"
-POLICY_LABEL = "resource-slack.io/policy"
-SHAPE_LABEL = "resource-slack.io/shape"
-RESERVE = "resource-slack.io/reserve"
-EXCLUDE = "resource-slack.io/exclude"
-TEMPLATE_HASH = "pod-template-hash"
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_MIRROR = "kubernetes.io/config.mirror"
+from slack.cluster.labels import (
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_EXCLUDE,
+    ANNOTATION_STATIC_POD,
+    LABEL_PLACEHOLDER,
+    LABEL_SHAPE,
+    LABEL_TEMPLATE_HASH,
+)
+from slack.cluster.wire import Metadata, Pod
 
 REAL, DAEMON, PLACEHOLDER = 1, 2, 3
 """Roles of pods; DAEMON stands for static (mirror) pods too: neither can be displaced or moved."""
@@ -37,9 +36,11 @@ _FIRST_SCHEDULE = 25_000_000
 
 def role_of(metadata: Metadata, placeholder_namespace: str) -> int:
     """Return REAL, DAEMON (static pods included) or PLACEHOLDER."""
-    if metadata.namespace == placeholder_namespace and metadata.label(PLACEHOLDER_LABEL) == "true":
+    if metadata.namespace == placeholder_namespace and (
+        metadata.label(LABEL_PLACEHOLDER) == "true" or metadata.label(LABEL_SHAPE)  # one may have been taken away
+    ):
         return PLACEHOLDER
-    if metadata.annotations and _MIRROR in metadata.annotations:
+    if metadata.annotations and ANNOTATION_STATIC_POD in metadata.annotations:
         return DAEMON
     owner = metadata.controller()
     return DAEMON if owner is not None and owner.kind in ("DaemonSet", "Node") else REAL
@@ -52,24 +53,34 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
     if owner is None:
         return namespace, "pod", metadata.name
     if owner.kind == "ReplicaSet":
-        suffix = "-" + metadata.label(TEMPLATE_HASH)
+        suffix = "-" + metadata.label(LABEL_TEMPLATE_HASH)
         if len(suffix) > 1 and owner.name.endswith(suffix) and len(owner.name) > len(suffix):
             return namespace, "deploy", owner.name[: -len(suffix)]
-    elif owner.kind == "Job":
-        match = _SCHEDULED.fullmatch(owner.name)
-        if match and int(match["time"]) >= _FIRST_SCHEDULE:
-            return namespace, "cronjob", match["name"]
+    elif owner.kind == "Job" and (cron_job := cron_job_of(owner.name)) is not None:
+        return namespace, "cronjob", cron_job
     return namespace, SHORT_KINDS.get(owner.kind) or owner.kind.lower(), owner.name
+
+
+def cron_job_of(job: str) -> str | None:
+    """Return the name of the CronJob that has made a Job, None where nobody's schedule has named it."""
+    match = _SCHEDULED.fullmatch(job)
+    return match["name"] if match and int(match["time"]) >= _FIRST_SCHEDULE else None
 
 
 def is_excluded(metadata: Metadata) -> bool:
     """Say whether the object asks to be left out of the cover (R6)."""
-    return metadata.annotation(EXCLUDE) == "true"
+    return metadata.annotation(ANNOTATION_EXCLUDE) == "true"
 
 
 def deletion_cost(metadata: Metadata) -> int:
     """Return the pod-deletion-cost, 0 where it is absent or no integer (as the ReplicaSet controller takes it)."""
     try:
-        return int(metadata.annotation(DELETION_COST) or 0)
+        return int(metadata.annotation(ANNOTATION_DELETION_COST) or 0)
     except ValueError:
         return 0
+
+
+def owner_name(pod: Pod) -> str:
+    """Give the name of the ReplicaSet that controls a pod."""
+    owner = pod.metadata.controller()
+    return owner.name if owner is not None else ""

@@ -2,36 +2,25 @@
 
 A List, single objects, or a sequence of either; kinds that nobody here reads are passed over. What cannot be read is
 refused with the source's name, the place and what would be right: half a cluster would make a wrong plan.
+A List of kinds that are all known is gone through once (`slack.cluster.load_list`); any other, and one with a mistake
+in it, is cut into objects first, which are then read one by one and told by their place.
 """
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import msgspec
-import yaml
 
 from slack.cluster import wire
+from slack.cluster.bad_snapshot import WHOLE
+from slack.cluster.bad_snapshot import BadSnapshot as BadSnapshot
 from slack.cluster.columns import BadObject, ClusterColumns
+from slack.cluster.labels import DEFAULT_NAMESPACE
+from slack.cluster.load_list import listed
 
-_WORKLOADS: dict[str, type[wire.Workload]] = {
-    "Deployment": wire.Deployment,
-    "ReplicaSet": wire.ReplicaSet,
-    "StatefulSet": wire.StatefulSet,
-    "Job": wire.Job,
-    "CronJob": wire.CronJob,
-}
-_WHOLE = "write the whole output of `kubectl get nodes,pods -A -o json`"
-_NAMESPACE = "resource-slack"
-
-
-class BadSnapshot(ValueError):
-    """A snapshot file that cannot be used; the message names the file, the place and what would be right."""
-
-    def __init__(self, source: str, problem: str) -> None:
-        self.source = source
-        super().__init__(f"{source}: {problem}")
+Seen = wire.Object | msgspec.Raw | bytes
+"""An object of a kind that is read here; the JSON of any other."""
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -40,9 +29,20 @@ class _Item(msgspec.Struct, gc=False):
 
 
 _item_decoder = msgspec.json.Decoder(_Item)
+_decoders = {kind: msgspec.json.Decoder(item_type) for kind, item_type in wire.KINDS.items()}
+_KIND_FIRST = re.compile(rb'\s*\{\s*"apiVersion"\s*:\s*"[\w./-]*"\s*,\s*"kind"\s*:\s*"(\w+)"')
+"""How kubectl begins an object: its kind is known before the rest is read."""
+_PEEKED_BYTES = 200
 
 
-def read_cluster(data: bytes, *, source: str, now: float, placeholder_namespace: str = _NAMESPACE) -> ClusterColumns:
+def read_cluster(
+    data: bytes,
+    *,
+    source: str,
+    now: float,
+    placeholder_namespace: str = DEFAULT_NAMESPACE,
+    also: Callable[[str, str, Seen], None] = lambda path, kind, item: None,
+) -> ClusterColumns:
     """Read a snapshot file.
 
     Args:
@@ -50,15 +50,20 @@ def read_cluster(data: bytes, *, source: str, now: float, placeholder_namespace:
         source: the file's name, for messages.
         now: Unix seconds; arrivals are counted in the window before it.
         placeholder_namespace: where our placeholders are.
+        also: gets every object too: its place, its kind, and itself. A large file is gone through once.
 
     Raises:
         BadSnapshot: when anything of it cannot be read, or it has no nodes.
     """
     columns = ClusterColumns(placeholder_namespace)
     counts: dict[str, int] = {}
-    for path, kind, item in objects(data, source=source):
+    for path, kind, item in listed(data) or _decoded(data, source):
         counts[kind] = counts.get(kind, 0) + 1
-        _apply(columns, kind, item, path, source)
+        try:
+            _apply(columns, kind, item)
+        except BadObject as error:
+            raise BadSnapshot(source, f"{path}: {error}") from None
+        also(path, kind, item)
     if not counts.get("Node"):
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
         raise BadSnapshot(source, f"it has no nodes (found: {found}); include them: kubectl get nodes,pods -A -o json")
@@ -74,27 +79,53 @@ def objects(data: bytes, *, source: str) -> Iterator[tuple[str, str, bytes | msg
     """
     text = data.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
-        raise BadSnapshot(source, f"it is empty; {_WHOLE}")
-    documents = _json_documents(text, source) if text[:1] in (b"{", b"[") else _yaml_documents(text, source)
+        raise BadSnapshot(source, f"it is empty; {WHOLE}")
     try:
+        head = _only_object(text)
+        if head is not None:
+            yield from _items("$", text, head, source)
+            return
+        if text[:1] in (b"{", b"["):
+            documents = _json_documents(text, source)
+        else:
+            from slack.cluster.load_yaml import yaml_documents  # JSON needs no PyYAML, which takes a while to load
+
+            documents = yaml_documents(text, source)
         for path, raw in documents:
-            yield from _items(path, raw, source)
+            yield from _items(path, raw, _head(path, raw, source), source)
     except RecursionError:
-        raise BadSnapshot(source, f"it is nested too deeply; {_WHOLE}") from None
+        raise BadSnapshot(source, f"it is nested too deeply; {WHOLE}") from None
 
 
-def _items(path: str, raw: bytes | msgspec.Raw, source: str) -> Iterator[tuple[str, str, bytes | msgspec.Raw]]:
+def _only_object(text: bytes) -> _Item | None:
+    """Return the head of a file that is one JSON object, which is how kubectl writes it; None for any other."""
     try:
-        head = _item_decoder.decode(raw)
+        return _item_decoder.decode(text) if text[:1] == b"{" else None
+    except msgspec.DecodeError:
+        return None  # several values, or one that is no object of the API: the careful way finds out which
+
+
+def _head(path: str, raw: bytes | msgspec.Raw, source: str) -> _Item:
+    try:
+        return _item_decoder.decode(raw)
     except msgspec.DecodeError as error:
         raise BadSnapshot(source, f"{_at(path, error)}; expected a Kubernetes object or List") from None
+
+
+def _items(
+    path: str, raw: bytes | msgspec.Raw, head: _Item, source: str
+) -> Iterator[tuple[str, str, bytes | msgspec.Raw]]:
     if head.kind is None:
-        raise BadSnapshot(source, f"{path}: it has no `kind`; {_WHOLE}")
+        raise BadSnapshot(source, f"{path}: it has no `kind`; {WHOLE}")
     if not head.kind.endswith("List"):
         yield path, head.kind, raw
         return
     for index, item in enumerate(head.items or ()):
         place = f"{path}.items[{index}]"
+        begins = _KIND_FIRST.match(memoryview(item)[:_PEEKED_BYTES])
+        if begins is not None:
+            yield place, begins[1].decode(), item
+            continue
         try:
             kind = _item_decoder.decode(item).kind
         except msgspec.DecodeError as error:
@@ -102,24 +133,34 @@ def _items(path: str, raw: bytes | msgspec.Raw, source: str) -> Iterator[tuple[s
         # The items of a typed list, as the API serves it (PodList), do not say what they are.
         kind = kind or head.kind.removesuffix("List")
         if not kind:
-            raise BadSnapshot(source, f"{place}: it has no `kind`; {_WHOLE}")
+            raise BadSnapshot(source, f"{place}: it has no `kind`; {WHOLE}")
         yield place, kind, item
 
 
-def _apply(columns: ClusterColumns, kind: str, item: bytes | msgspec.Raw, path: str, source: str) -> None:
-    try:
-        if kind == "Pod":
-            columns.apply_pods([("ADDED", msgspec.json.decode(item, type=wire.Pod))])
-        elif kind == "Node":
-            columns.apply_nodes([("ADDED", msgspec.json.decode(item, type=wire.Node))])
-        elif kind == "PriorityClass":
-            columns.apply_priority_classes([("ADDED", msgspec.json.decode(item, type=wire.PriorityClass))])
-        elif kind in _WORKLOADS:
-            columns.apply_workloads(kind, [("ADDED", msgspec.json.decode(item, type=_WORKLOADS[kind]))])
-    except msgspec.DecodeError as error:
-        raise BadSnapshot(source, f"{_at(path, error)} (a {kind})") from None
-    except BadObject as error:
-        raise BadSnapshot(source, f"{path}: {error}") from None
+def _decoded(data: bytes, source: str) -> Iterator[tuple[str, str, Seen]]:
+    for path, kind, item in objects(data, source=source):
+        decoder = _decoders.get(kind)
+        if decoder is None:
+            yield path, kind, item
+            continue
+        try:
+            yield path, kind, decoder.decode(item)
+        except msgspec.DecodeError as error:
+            raise BadSnapshot(source, f"{_at(path, error)} (a {kind})") from None
+
+
+def _apply(columns: ClusterColumns, kind: str, item: Seen) -> None:
+    match item:
+        case wire.Pod():
+            columns.apply_pod("ADDED", item)
+        case wire.Node():
+            columns.apply_nodes([("ADDED", item)])
+        case wire.PriorityClass():
+            columns.apply_priority_classes([("ADDED", item)])
+        case wire.Namespace():
+            columns.apply_namespaces([("ADDED", item)])
+        case wire.Deployment() | wire.ReplicaSet() | wire.StatefulSet() | wire.Job() | wire.CronJob():
+            columns.apply_workloads(kind, [("ADDED", item)])
 
 
 def _at(path: str, error: msgspec.DecodeError) -> str:
@@ -150,41 +191,15 @@ def _concatenated(text: bytes, source: str) -> Iterator[bytes]:
     try:
         content = text.decode()
     except UnicodeDecodeError as error:
-        raise BadSnapshot(source, f"byte {error.start}: it is not UTF-8; {_WHOLE}") from None
+        raise BadSnapshot(source, f"byte {error.start}: it is not UTF-8; {WHOLE}") from None
     position = 0
     while position < len(content):
         try:
             _, end = decoder.raw_decode(content, position)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno} (byte {error.pos} of {len(content)})"
-            raise BadSnapshot(source, f"{place}: it is cut off or not JSON: {error.msg}; {_WHOLE}") from None
+            raise BadSnapshot(source, f"{place}: it is cut off or not JSON: {error.msg}; {WHOLE}") from None
         yield content[position:end].encode()
         position = end
         while position < len(content) and content[position] in " \t\r\n,":
             position += 1
-
-
-# The C loader where PyYAML was built with it; mypy wants no base class that is found at run time.
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML without timestamps: the API's are text, and so they must stay."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in pairs if tag != "tag:yaml.org,2002:timestamp"]
-    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _yaml_documents(text: bytes, source: str) -> Iterator[tuple[str, bytes]]:
-    try:
-        documents: list[Any] = [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadSnapshot(source, f"it is neither JSON nor YAML: {' '.join(str(error).split())}; {_WHOLE}") from None
-    for index, document in enumerate(documents):
-        path = "$" if len(documents) == 1 else f"$[{index}]"
-        if not isinstance(document, dict):
-            raise BadSnapshot(source, f"{path}: expected a Kubernetes object or List, got {document!r:.40}; {_WHOLE}")
-        try:
-            yield path, msgspec.json.encode(document)
-        except (TypeError, ValueError) as error:
-            raise BadSnapshot(source, f"{path}: {error}; {_WHOLE}") from None

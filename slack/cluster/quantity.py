@@ -111,3 +111,32 @@ def format_quantity(resource: str, value: int) -> str:
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         return format_memory(value)
     return str(value)
+
+
+def format_rounded(resource: str, value: int) -> str:
+    """Write an amount for people, with three digits: `3810m`, `7.6Gi`; a whole number stays one."""
+    if resource == "cpu":
+        step = 10 ** max(0, len(str(abs(value))) - 3)
+        return format_cpu(round(value / step) * step)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        ki, mi, gi = 1 << 10, 1 << 20, 1 << 30
+        if value >= 100 * gi:
+            return f"{round(value / gi)}Gi"
+        if value >= gi:
+            return f"{value / gi:.1f}".removesuffix(".0") + "Gi"
+        return f"{round(value / mi)}Mi" if value >= mi else f"{round(value / ki)}Ki" if value else "0"
+    return format_quantity(resource, value)
+
+
+def format_compared(resource: str, value: int, other: int) -> tuple[str, str]:
+    """Write two amounts for people, rounded; closer where they would look the same and are not."""
+    rounding = (format_rounded, _in_whole_mi, format_quantity) if resource == "memory" else (format_rounded,)
+    for write in rounding:
+        texts = write(resource, value), write(resource, other)
+        if texts[0] != texts[1] or value == other:
+            return texts
+    return format_quantity(resource, value), format_quantity(resource, other)
+
+
+def _in_whole_mi(_: str, size_bytes: int) -> str:
+    return format_memory(-(-size_bytes // (1 << 20)) << 20)

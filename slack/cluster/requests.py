@@ -26,15 +26,15 @@ _PENDING_RESIZE = b"PodResizePending"
 """A condition's type; looked for in the raw text first, as nearly no pod has it."""
 
 
-class _Resources(msgspec.Struct, gc=False):
+class Resources(msgspec.Struct, gc=False):
     """ResourceRequirements."""
 
     requests: Quantities | None = None
     limits: Quantities | None = None
 
 
-_NO_RESOURCES = _Resources()
-_resources_decoder = msgspec.json.Decoder(_Resources | None)
+_NO_RESOURCES = Resources()
+_resources_decoder = msgspec.json.Decoder(Resources | None)
 _quantities_decoder = msgspec.json.Decoder(Quantities | None)
 
 
@@ -42,9 +42,7 @@ class RequestError(ValueError):
     """A quantity in a pod or node that cannot be read; the message gives the field's path and the text."""
 
 
-def effective_requests(
-    spec: PodSpec | None, status: PodStatus | None = None, *, non_missing: Mapping[str, str] | None = None
-) -> dict[str, int]:
+def effective_requests(spec: PodSpec | None, status: PodStatus | None = None) -> dict[str, int]:
     """Return what a pod requests: cpu in millicores, other resources in base units; resources at 0 are left out.
 
     Where a limit is given without a request, the request is the limit: the API server defaults so, a file may not.
@@ -52,8 +50,6 @@ def effective_requests(
     Args:
         spec: of the pod, or of a template.
         status: of the pod; without it, in-place resizes are not seen.
-        non_missing: requests that a container without one is taken to have, by resource (the scheduler's scoring
-            uses 100m and 200Mi; its filters, and so our planner, use none).
 
     Raises:
         RequestError: when a quantity cannot be read.
@@ -61,25 +57,24 @@ def effective_requests(
     if spec is None:
         return {}
     infeasible = status is not None and _resize_infeasible(status)
-    defaults = _amounts("non_missing", non_missing) if non_missing else _NOTHING
     granted = _statuses(status)
 
     def of(container: Container, path: str, resizable: bool) -> _Amounts:
-        asked = _resources(container.resources, path)
+        asked = resources_of(container.resources, path)
         wanted = _requested(asked, path)
         held = granted.get(bytes(container.name)) if resizable and granted else None
         if held is not None:
-            actuated = _resources(held.resources, path)
+            actuated = resources_of(held.resources, path)
             allocated = _quantities(held.allocated_resources, path)
             # nothing is being resized, as for nearly all pods: then the request is the request
             as_asked = actuated.requests == asked.requests and allocated in (asked.requests, None)
             if held.resources not in _ABSENT and not as_asked:
                 wanted = _resized(wanted, actuated.requests, allocated, infeasible, path)
-        return {**defaults, **wanted} if defaults else wanted
+        return wanted
 
-    total = _containers(spec, of)
+    total = summed_containers(spec, of)
     _apply_pod_level(total, spec, status, infeasible)
-    _add(total, _amounts("spec.overhead", _quantities(spec.overhead, "spec.overhead")))
+    _add(total, overhead_of(spec))
     return {
         name: min(rounded(name, value), LARGEST_REQUEST)
         for name, value in total.items()
@@ -107,8 +102,8 @@ def request_text(spec: PodSpec, status: PodStatus, *more: msgspec.Raw) -> bytes:
     parts += (b"", spec.overhead, spec.resources, status.allocated_resources, status.resources)
     for statuses in (status.container_statuses, status.init_container_statuses):
         parts.append(b"")
-        for one in statuses or ():
-            parts += (one.name, one.allocated_resources, one.resources)
+        for container_status in statuses or ():
+            parts += (container_status.name, container_status.allocated_resources, container_status.resources)
     if _resize_infeasible(status):
         parts.append(b"infeasible")
     return b"\0".join(parts)
@@ -122,11 +117,48 @@ def allocatable_amounts(quantities: Quantities | None) -> dict[str, int]:
     """
     return {
         name: min(rounded(name, value), LARGEST_REQUEST)
-        for name, value in _amounts("status.allocatable", quantities).items()
+        for name, value in amounts_of("status.allocatable", quantities).items()
     }
 
 
-def _containers(spec: PodSpec, of: Callable[[Container, str, bool], _Amounts]) -> _Amounts:
+def effective_limits(spec: PodSpec | None) -> dict[str, int]:
+    """Return what a pod may use at most: units as of `effective_requests`; resources without a limit are left out.
+
+    The rule is component-helpers' resource.PodLimits: as for requests, and overhead only on what has a limit. A sum of
+    some containers' limits is no bound where others have none; upstream takes it for one.
+
+    Raises:
+        RequestError: when a quantity cannot be read.
+    """
+    if spec is None:
+        return {}
+    total = summed_containers(spec, lambda own, path, _: amounts_of(path, resources_of(own.resources, path).limits))
+    level = resources_of(spec.resources, "spec.resources")
+    total = total | amounts_of("spec.resources.limits", level.limits)
+    overhead = overhead_of(spec)
+    return {
+        name: min(rounded(name, value + overhead.get(name, 0)), LARGEST_REQUEST)
+        for name, value in total.items()
+        if value > 0
+    }
+
+
+def overhead_of(spec: PodSpec) -> _Amounts:
+    """Return what a pod's sandbox takes, in thousandths of base units.
+
+    Raises:
+        RequestError: when a quantity cannot be read.
+    """
+    return amounts_of("spec.overhead", _quantities(spec.overhead, "spec.overhead"))
+
+
+def summed_containers(spec: PodSpec, of: Callable[[Container, str, bool], _Amounts]) -> _Amounts:
+    """Return what a pod's containers come to, native sidecars and the steps of init containers minded.
+
+    Args:
+        spec: of the pod.
+        of: amounts of a container, its path and whether it runs on beside others.
+    """
     total: _Amounts = {}
     for index, container in enumerate(spec.containers or ()):
         _add(total, of(container, f"spec.containers[{index}]", True))
@@ -152,17 +184,17 @@ def _containers(spec: PodSpec, of: Callable[[Container, str, bool], _Amounts]) -
 
 def _apply_pod_level(total: _Amounts, spec: PodSpec, status: PodStatus | None, infeasible: bool) -> None:
     """Put pod-level requests (KEP-2837) in the place of the containers' sum, for the resources that support it."""
-    level = _resources(spec.resources, "spec.resources")
+    level = resources_of(spec.resources, "spec.resources")
     if not (level.requests or level.limits):
         return
-    requests = _amounts("spec.resources.requests", level.requests)
-    for name, limit in _amounts("spec.resources.limits", level.limits).items():
+    requests = amounts_of("spec.resources.requests", level.requests)
+    for name, limit in amounts_of("spec.resources.limits", level.limits).items():
         # core/v1 defaults.go, defaultPodRequests: the containers' sum comes before the pod's limit, but for hugepages.
         if name not in requests and (name not in total or name.startswith("hugepages-")):
             requests[name] = limit
     effective = requests
     if requests and status is not None and status.resources not in _ABSENT:
-        actuated = _resources(status.resources, "status.resources").requests
+        actuated = resources_of(status.resources, "status.resources").requests
         allocated = _quantities(status.allocated_resources, "status.allocatedResources")
         effective = _resized(requests, actuated, allocated, infeasible, "spec.resources")
     for name in requests:
@@ -170,7 +202,12 @@ def _apply_pod_level(total: _Amounts, spec: PodSpec, status: PodStatus | None, i
             total[name] = effective.get(name, 0)
 
 
-def _resources(raw: msgspec.Raw, path: str) -> _Resources:
+def resources_of(raw: msgspec.Raw, path: str) -> Resources:
+    """Read the resources of a container or pod.
+
+    Raises:
+        RequestError: when they have another form than the API's.
+    """
     try:
         return _resources_decoder.decode(raw) or _NO_RESOURCES if raw != ABSENT else _NO_RESOURCES
     except msgspec.DecodeError as error:
@@ -184,12 +221,12 @@ def _quantities(raw: msgspec.Raw, path: str) -> Quantities | None:
         raise RequestError(f"{path}: {error}") from None
 
 
-def _requested(resources: _Resources, path: str) -> _Amounts:
+def _requested(resources: Resources, path: str) -> _Amounts:
     if not resources.limits:
-        return _amounts(path, resources.requests) if resources.requests else _NOTHING
+        return amounts_of(path, resources.requests) if resources.requests else _NOTHING
     if not resources.requests:
-        return _amounts(path, resources.limits)
-    return _amounts(path, resources.limits | resources.requests)
+        return amounts_of(path, resources.limits)
+    return amounts_of(path, resources.limits | resources.requests)
 
 
 def _resized(
@@ -197,28 +234,33 @@ def _resized(
 ) -> _Amounts:
     """Upstream's determineEffectiveRequests: the most of all, without the wish when the node can never grant it."""
     most = {} if infeasible else dict(wanted)
-    _raise_to(most, _amounts(path, actuated))
-    _raise_to(most, _amounts(path, allocated))
+    _raise_to(most, amounts_of(path, actuated))
+    _raise_to(most, amounts_of(path, allocated))
     return most
 
 
 def _statuses(status: PodStatus | None) -> dict[bytes, ContainerStatus]:
     if status is None:
         return {}
-    found = {bytes(one.name): one for one in status.container_statuses or ()}
-    for one in status.init_container_statuses or ():
-        found[bytes(one.name)] = one
+    found = {bytes(container_status.name): container_status for container_status in status.container_statuses or ()}
+    for container_status in status.init_container_statuses or ():
+        found[bytes(container_status.name)] = container_status
     return found
 
 
 def _resize_infeasible(status: PodStatus) -> bool:
     if _PENDING_RESIZE not in bytes(status.conditions_json):
         return False
-    pending = (one.reason for one in status.conditions if one.type == _PENDING_RESIZE.decode())
+    pending = (condition.reason for condition in status.conditions if condition.type == _PENDING_RESIZE.decode())
     return next(pending, None) == "Infeasible"
 
 
-def _amounts(path: str, quantities: Mapping[str, str | int | float] | None) -> _Amounts:
+def amounts_of(path: str, quantities: Mapping[str, str | int | float] | None) -> _Amounts:
+    """Read quantities, in thousandths of base units.
+
+    Raises:
+        RequestError: when one cannot be read.
+    """
     try:
         return {
             name: thousandths(text if isinstance(text, str) else str(text))

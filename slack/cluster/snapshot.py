@@ -8,6 +8,7 @@ Units: `cpu` in millicores, everything else in base units (bytes, counts). Row `
 `Snapshot.resources`, whose first two names are always `cpu` and `memory`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ from slack.cluster.classes import Constraints, NodeClass
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
+Amounts = tuple[tuple[str, int], ...]
+"""(resource, amount), sorted by resource, none of them 0."""
 
 CPU = 0
 """Column of cpu (millicores) in every requests matrix."""
@@ -83,6 +86,8 @@ class PodKinds:
     workloads: tuple[Workload, ...]
     requests: IntArray
     """[K, R] effective requests of one pod."""
+    unoffered: tuple[Amounts, ...]
+    """[K] what one pod requests beside, of resources that no node has; a pod with any of them fits nowhere."""
     constraint_id: IndexArray
     """[K] index into `Snapshot.constraints`."""
     priority: IntArray
@@ -93,12 +98,16 @@ class PodKinds:
     """[K] annotated `resource-slack.io/exclude: "true"` (R6)."""
     reserve: tuple[str, ...]
     """[K] the `resource-slack.io/reserve` annotation on the pods themselves, '' where there is none (S7)."""
+    gang: tuple[str, ...]
+    """[K] the pods' scheduling group, in their namespace: they start together or not at all; '' where there is none."""
     running: IntArray
     """[K] pods bound to a node."""
     pending: IntArray
     """[K] pods bound to none."""
     arrivals: IntArray
     """[K] pods created in the observation window, those that have gone since included."""
+    together: IntArray
+    """[K] how many pods came together lately: 1, 2, 4, or 8 (and more); see `slack.cluster.together`."""
     example: tuple[str, ...]
     """[K] `namespace/name` of one pod, the smallest by name when the kind was first seen; for messages."""
 
@@ -136,6 +145,9 @@ class Placeholder:
     """controller.kubernetes.io/pod-deletion-cost, 0 when absent."""
     unschedulable: bool
     """The scheduler has said that it fits nowhere (PodScheduled=False, Unschedulable)."""
+    requests: tuple[tuple[str, int], ...] | None = None
+    """What it requests in effect, sorted by name: admission may have made it another than its shape says. None: as it
+    says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,9 +161,12 @@ class ReservedWorkload:
     """What the object asks for: spec.replicas, spec.parallelism."""
     requests: IntArray
     """[R]"""
+    unoffered: Amounts
+    """As in `PodKinds`."""
     constraint_id: int
     labels: tuple[tuple[str, str], ...]
     """Labels of its pod template, sorted (what its own anti-affinity and spread selectors match)."""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +174,7 @@ class Snapshot:
     """The cluster at one instant. Indices in one part refer to rows of the others."""
 
     resources: tuple[str, ...]
-    """Names of the R resources: cpu, memory, then the others that occur, sorted."""
+    """Names of the R resources: cpu, memory, then the others that nodes have, sorted."""
     nodes: NodeColumns
     node_classes: tuple[NodeClass, ...]
     constraints: tuple[Constraints, ...]
@@ -171,5 +186,9 @@ class Snapshot:
     """Not finished and not being deleted, sorted by (policy, shape, name)."""
     reserved: tuple[ReservedWorkload, ...]
     """Sorted by workload."""
+    namespaces: Mapping[str, Mapping[str, str]]
+    """Labels of the namespaces that are known, by name."""
+    left_out: tuple[str, ...]
+    """Resources that nodes have and that are not counted, as there are too many of them."""
     node_start_seconds: float
     """How long a node takes from creation to Ready here: the median of those seen, or 120 where none was."""

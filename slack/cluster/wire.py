@@ -1,25 +1,41 @@
 """What the API server sends, as slim structs: only the fields that somebody here reads.
 
 Unknown fields are skipped by msgspec without being built, which is what makes 150,000 pods decode in a second
-(design/architecture.md). Whatever Go can write as `null` is accepted as `None`. Scheduling constraints and resources
-stay raw JSON: pods of one workload send the same bytes, so they are parsed once per distinct text
-(`slack.cluster.interning`). Conditions stay raw, too, until somebody asks for them, which for most pods nobody does.
-A `Raw` points into the message that it came from, which may be a page of 500 pods; what may be kept is `bytes(raw)`,
-or a whole object after `detach`.
+(docs/performance.md). Whatever Go can write as `null` is accepted as `None`. Scheduling constraints and resources stay
+raw JSON: pods of one workload send the same bytes, so they are parsed once per distinct text
+(`slack.cluster.tables.interning`). Conditions stay raw, too, until somebody asks for them, which for most pods nobody
+does. A `Raw` points into the message that it came from, which may be a page of 500 pods; what may be kept is
+`bytes(raw)`, or a whole object after `detach`.
 
 Structs are built by decoding (`msgspec.json.decode(data, type=Pod)`) or by `msgspec.convert`; they are values and
 owned by whoever decoded them. gc=False is safe: none of them can be part of a reference cycle.
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Self, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict
 
 import msgspec
+
+from slack.cluster.labels import (
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_EXCLUDE,
+    ANNOTATION_RESERVE,
+    ANNOTATION_STATIC_POD,
+    LABEL_PLACEHOLDER,
+    LABEL_POD_GROUP,
+    LABEL_POLICY,
+    LABEL_SHAPE,
+    LABEL_TEMPLATE_HASH,
+)
 
 Quantities = dict[str, str | int | float]
 """A ResourceList. The API server sends text; numbers occur in hand-written files only."""
 
 ABSENT = msgspec.Raw(b"")
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+"""As the API has it: a file that has been edited is refused with the field, before a column overflows."""
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
@@ -32,9 +48,9 @@ class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
             if isinstance(value, msgspec.Raw):
                 setattr(self, name, value.copy())
             else:
-                for one in value if isinstance(value, list) else (value,):
-                    if isinstance(one, _Wire):
-                        one.detach()
+                for member in value if isinstance(value, list) else (value,):
+                    if isinstance(member, _Wire):
+                        member.detach()
         return self
 
 
@@ -54,7 +70,7 @@ class Metadata(_Wire):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
-    generation: int | None = None
+    generation: Int64 | None = None
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] | None = None
@@ -82,36 +98,22 @@ class Metadata(_Wire):
 
 # To build all labels and annotations of a pod takes a tenth of its decoding. The others look absent to a reader, so a
 # key that is read anew must be put here.
-_PodLabels = TypedDict(
-    "_PodLabels",
-    {
-        "pod-template-hash": str,
-        "resource-slack.io/placeholder": str,
-        "resource-slack.io/policy": str,
-        "resource-slack.io/shape": str,
-    },
-    total=False,
-)
-_PodAnnotations = TypedDict(
-    "_PodAnnotations",
-    {
-        "controller.kubernetes.io/pod-deletion-cost": str,
-        "kubernetes.io/config.mirror": str,
-        "resource-slack.io/exclude": str,
-        "resource-slack.io/reserve": str,
-    },
-    total=False,
-)
+POD_LABELS = (LABEL_TEMPLATE_HASH, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE, LABEL_POD_GROUP)
+POD_ANNOTATIONS = (ANNOTATION_DELETION_COST, ANNOTATION_STATIC_POD, ANNOTATION_EXCLUDE, ANNOTATION_RESERVE)
 
 if TYPE_CHECKING:
     PodMetadata = Metadata  # a TypedDict is a dict when it runs, but mypy does not let it stand for one
 else:
+    _PodLabels = TypedDict("_PodLabels", dict.fromkeys(POD_LABELS, str), total=False)
+    _PodAnnotations = TypedDict("_PodAnnotations", dict.fromkeys(POD_ANNOTATIONS, str), total=False)
 
     class PodMetadata(Metadata):
         """ObjectMeta of a pod; its labels and annotations are dictionaries with fewer keys."""
 
         labels: _PodLabels | None = None
         annotations: _PodAnnotations | None = None
+        managed_fields_json: msgspec.Raw = msgspec.field(default=ABSENT, name="managedFields")
+        """Who wrote what; read of placeholders that somebody has changed."""
 
 
 class Container(_Wire):
@@ -122,6 +124,14 @@ class Container(_Wire):
     resources: msgspec.Raw = ABSENT
     restart_policy: str | None = None
     """`Always` on an init container makes it a native sidecar."""
+    restart_policy_rules: msgspec.Raw = ABSENT
+    ports: msgspec.Raw = ABSENT
+
+
+class SchedulingGroup(_Wire):
+    """spec.schedulingGroup of a pod (1.36+)."""
+
+    pod_group_name: str | None = None
 
 
 class PodSpec(_Wire):
@@ -133,7 +143,7 @@ class PodSpec(_Wire):
     overhead: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT
     """Pod-level resources (1.34+)."""
-    priority: int | None = None
+    priority: Int32 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     scheduler_name: str | None = None
@@ -142,6 +152,25 @@ class PodSpec(_Wire):
     affinity: msgspec.Raw = ABSENT
     tolerations: msgspec.Raw = ABSENT
     topology_spread_constraints: msgspec.Raw = ABSENT
+    host_network: bool | None = None
+    host_users: bool | None = None
+    scheduling_gates: msgspec.Raw = ABSENT
+    resource_claims: msgspec.Raw = ABSENT
+    volumes: msgspec.Raw = ABSENT
+    active_deadline_seconds: Int64 | None = None
+    scheduling_group: SchedulingGroup | None = None
+    """Whose gang the pod is of (1.36+); a pod's scheduling waits for the others of it."""
+    workload_ref: msgspec.Raw = ABSENT
+    """The same in 1.35, alpha."""
+
+    def takes_host_ports(self) -> bool:
+        """Whether its pods take ports of their node, so that two of them cannot stand on one (plugin NodePorts).
+
+        In a pod on the host's network every port is one; the API server writes that into pods, not into templates.
+        """
+        sidecars = (own for own in self.init_containers or () if own.restart_policy == "Always")
+        word = b"containerPort" if self.host_network else b'"hostPort"'
+        return any(word in bytes(own.ports) for own in (*(self.containers or ()), *sidecars))
 
 
 class Condition(_Wire):
@@ -168,12 +197,16 @@ class PodStatus(_Wire):
     """status of a pod."""
 
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     nominated_node_name: str | None = None
     conditions_json: msgspec.Raw = msgspec.field(default=ABSENT, name="conditions")
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT
+    extended_resource_claim_status: msgspec.Raw = ABSENT
+    """Of a claim that the scheduler has made for an extended resource (1.34+)."""
 
     @property
     def conditions(self) -> list[Condition]:
@@ -219,6 +252,8 @@ class NodeStatus(_Wire):
 
     allocatable: Quantities | None = None
     conditions: list[Condition] | None = None
+    declared_features: list[str] | None = None
+    """What its kubelet can do that pods may ask for (1.36+)."""
 
 
 class Node(_Wire):
@@ -233,9 +268,15 @@ class PriorityClass(_Wire):
     """scheduling.k8s.io/v1 PriorityClass."""
 
     metadata: Metadata
-    value: int = 0
+    value: Int32 = 0
     global_default: bool | None = None
     preemption_policy: str | None = None
+
+
+class Namespace(_Wire):
+    """v1 Namespace: its labels."""
+
+    metadata: Metadata
 
 
 class PodTemplate(_Wire):
@@ -245,19 +286,42 @@ class PodTemplate(_Wire):
     spec: PodSpec | None = None
 
 
+class RollingUpdate(_Wire):
+    """spec.strategy.rollingUpdate of a Deployment: numbers, or percentages as text."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class Strategy(_Wire):
+    """spec.strategy of a Deployment."""
+
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+
 class ReplicatedSpec(_Wire):
     """spec of Deployment, ReplicaSet and StatefulSet."""
 
-    replicas: int | None = None
+    replicas: Int32 | None = None
     template: PodTemplate | None = None
+    paused: bool | None = None
+    """Of a Deployment: its rollout waits. It is scaled all the same."""
+    strategy: Strategy | None = None
+    """Of a Deployment."""
+    pod_management_policy: str | None = None
+    """Of a StatefulSet: OrderedReady or Parallel."""
+    volume_claim_templates: msgspec.Raw = ABSENT
+    """Of a StatefulSet."""
 
 
 class ReplicatedStatus(_Wire):
     """status of Deployment, ReplicaSet and StatefulSet."""
 
-    replicas: int | None = None
-    ready_replicas: int | None = None
-    observed_generation: int | None = None
+    replicas: Int32 | None = None
+    ready_replicas: Int32 | None = None
+    observed_generation: Int64 | None = None
+    conditions: list[Condition] | None = None
 
 
 class Deployment(_Wire):
@@ -276,6 +340,59 @@ class ReplicaSet(_Wire):
     status: ReplicatedStatus | None = None
 
 
+class ManagedFields(_Wire):
+    """metadata.managedFields[]: who holds which fields (server-side apply)."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str | None = None
+    time: datetime | None = None
+    fields_json: msgspec.Raw = msgspec.field(default=ABSENT, name="fieldsV1")
+
+
+class OwnMetadata(Metadata):
+    """ObjectMeta of what is ours."""
+
+    managed_fields: list[ManagedFields] | None = None
+    finalizers: list[str] | None = None
+
+
+class SlackScaleSpec(_Wire):
+    """spec of a SlackScale."""
+
+    replicas: Int32 = 0
+
+
+class SlackScale(_Wire):
+    """The /scale of a policy within our namespace."""
+
+    metadata: Metadata
+    spec: SlackScaleSpec
+    status: dict[str, Any] | None = None
+
+
+_replicated_spec_decoder = msgspec.json.Decoder(ReplicatedSpec | None)
+
+
+class OwnReplicaSet(_Wire):
+    """apps/v1 ReplicaSet of placeholders: read as it is, for it is held to what was applied, field by field."""
+
+    metadata: OwnMetadata
+    spec_json: msgspec.Raw = msgspec.field(default=ABSENT, name="spec")
+    status: ReplicatedStatus | None = None
+
+    @property
+    def spec(self) -> ReplicatedSpec | None:
+        """What other ReplicaSets have of their spec; decoded anew each time."""
+        return None if self.spec_json == ABSENT else _replicated_spec_decoder.decode(self.spec_json)
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """spec.template as it came; decoded anew each time."""
+        spec = {} if self.spec_json == ABSENT else msgspec.json.decode(self.spec_json) or {}
+        return spec.get("template") or {}
+
+
 class StatefulSet(_Wire):
     """apps/v1 StatefulSet."""
 
@@ -287,9 +404,23 @@ class StatefulSet(_Wire):
 class JobSpec(_Wire):
     """spec of a Job."""
 
-    parallelism: int | None = None
+    parallelism: Int32 | None = None
+    completions: Int32 | None = None
     suspend: bool | None = None
+    managed_by: str | None = None
+    """Who makes its pods, where that is not the Job controller."""
+    pod_replacement_policy: str | None = None
     template: PodTemplate | None = None
+
+
+class JobStatus(_Wire):
+    """status of a Job."""
+
+    active: Int32 | None = None
+    succeeded: Int32 | None = None
+    failed: Int32 | None = None
+    terminating: Int32 | None = None
+    conditions: list[Condition] | None = None
 
 
 class Job(_Wire):
@@ -297,6 +428,7 @@ class Job(_Wire):
 
     metadata: Metadata
     spec: JobSpec | None = None
+    status: JobStatus | None = None
 
 
 class JobTemplate(_Wire):
@@ -309,7 +441,6 @@ class JobTemplate(_Wire):
 class CronJobSpec(_Wire):
     """spec of a CronJob."""
 
-    suspend: bool | None = None
     job_template: JobTemplate | None = None
 
 
@@ -318,6 +449,66 @@ class CronJob(_Wire):
 
     metadata: Metadata
     spec: CronJobSpec | None = None
+
+
+class ScopeRequirement(_Wire):
+    """spec.scopeSelector.matchExpressions[] of a ResourceQuota."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class ScopeSelector(_Wire):
+    """spec.scopeSelector of a ResourceQuota."""
+
+    match_expressions: list[ScopeRequirement] | None = None
+
+
+class QuotaSpec(_Wire):
+    """spec of a ResourceQuota."""
+
+    hard: Quantities | None = None
+    scopes: list[str] | None = None
+    scope_selector: ScopeSelector | None = None
+
+
+class QuotaStatus(_Wire):
+    """status of a ResourceQuota."""
+
+    hard: Quantities | None = None
+    used: Quantities | None = None
+
+
+class ResourceQuota(_Wire):
+    """v1 ResourceQuota."""
+
+    metadata: Metadata
+    spec: QuotaSpec | None = None
+    status: QuotaStatus | None = None
+
+
+class LimitRangeItem(_Wire):
+    """spec.limits[] of a LimitRange: what a container gets that says nothing, and what admission refuses."""
+
+    type: str = ""
+    default: Quantities | None = None
+    default_request: Quantities | None = None
+    min: Quantities | None = None
+    max: Quantities | None = None
+
+
+class LimitRangeSpec(_Wire):
+    """spec of a LimitRange."""
+
+    limits: list[LimitRangeItem] | None = None
+
+
+class LimitRange(_Wire):
+    """v1 LimitRange."""
+
+    metadata: Metadata
+    spec: LimitRangeSpec | None = None
 
 
 class ObjectReference(_Wire):
@@ -342,7 +533,7 @@ class Event(_Wire):
     reason: str | None = None
     message: str | None = None
     type: str | None = None
-    count: int | None = None
+    count: Int32 | None = None
     involved_object: ObjectReference | None = None
     source: EventSource | None = None
     reporting_component: str | None = None
@@ -352,3 +543,23 @@ class Event(_Wire):
 
 Workload = Deployment | ReplicaSet | StatefulSet | Job | CronJob
 """The workload objects that can be reserved for or excluded."""
+WORKLOADS: tuple[tuple[str, str, str, type[Workload]], ...] = (
+    ("apps/v1", "deployments", "Deployment", Deployment),
+    ("apps/v1", "replicasets", "ReplicaSet", ReplicaSet),
+    ("apps/v1", "statefulsets", "StatefulSet", StatefulSet),
+    ("batch/v1", "jobs", "Job", Job),
+    ("batch/v1", "cronjobs", "CronJob", CronJob),
+)
+"""Their apiVersion, plural, kind and struct."""
+
+Object = Pod | Node | PriorityClass | Namespace | Workload
+"""What a view of the cluster is made of."""
+
+KINDS: dict[str, type[Object]] = {
+    "Pod": Pod,
+    "Node": Node,
+    "PriorityClass": PriorityClass,
+    "Namespace": Namespace,
+    **{kind: item_type for _, _, kind, item_type in WORKLOADS},
+}
+"""By kind."""

@@ -8,21 +8,25 @@ Any thread may call; a `Stream` belongs to the thread that reads it, only `abort
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any, Self
-from urllib.parse import urlencode
+from socket import socket
+from typing import Any, Self, TypeVar
+from urllib.parse import urlencode, urlsplit
 
+import msgspec
 import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
-from slack.kube.errors import ApiError, Unreachable, api_error
+from slack.kube.errors import ApiError, BadAnswer, Unreachable, api_error, decoded
+from slack.kube.patience import Patience
+from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
+T = TypeVar("T")
 OnRequest = Callable[[str, int], None]
 """Called after each request with its verb (get, list, watch, post, ...) and HTTP code; 0 when no answer came."""
 
@@ -30,7 +34,16 @@ CHUNK_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 30.0
 POOL_SIZE = 32  # reflectors, four writers, kopf's neighbours; more would only be closed after use, with a warning
-_TRANSPORT_ERRORS = (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError)
+MOST_ANSWER_BYTES = 256 * 1024 * 1024
+"""Of one whole answer: a page of a list has some MiB. More is a stream without end, or a bomb that unpacks itself."""
+_MOST_REFUSAL_BYTES = 1024 * 1024
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str
+
+
+_VERSION = msgspec.json.Decoder(_Version)
 
 
 def user_agent() -> str:
@@ -56,9 +69,12 @@ class Credentials:
 class Stream:
     """The body of an answer that is read as it comes. Use as a context manager."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, request: str) -> None:
+    def __init__(
+        self, response: urllib3.BaseHTTPResponse, request: str, on_bytes: Callable[[int], None] | None = None
+    ) -> None:
         self._response = response
         self._request = request
+        self._on_bytes = on_bytes
 
     def chunks(self, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         """Pieces of the body of at most `size` bytes.
@@ -68,9 +84,27 @@ class Stream:
         """
         try:
             # said here, because urllib3 leaves a body that is both chunked and gzipped as it is when it is not told
-            yield from self._response.stream(size, decode_content=True)
-        except _TRANSPORT_ERRORS as error:
-            raise _unreachable(self._request, error) from error
+            for chunk in self._response.stream(size, decode_content=True):
+                if self._on_bytes is not None:
+                    self._on_bytes(len(chunk))
+                yield chunk
+        except TRANSPORT_ERRORS as error:
+            raise unreachable(self._request, error) from error
+
+    def read(self, most_bytes: int) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            Unreachable: as `chunks`.
+            BadAnswer: it is longer; what is left of it is not read.
+        """
+        pieces, size = [], 0
+        for chunk in self.chunks():
+            size += len(chunk)
+            if size > most_bytes:
+                raise BadAnswer(f"{self._request}: the answer is longer than {most_bytes >> 20} MiB")
+            pieces.append(chunk)
+        return b"".join(pieces)
 
     def abort(self) -> None:
         """End the body at once, from any thread: a reader blocked in `chunks` returns or raises `Unreachable`.
@@ -82,7 +116,7 @@ class Stream:
 
     def close(self) -> None:
         """Give the connection back; one whose body was not read to the end is closed."""
-        with contextlib.suppress(*_TRANSPORT_ERRORS):
+        with contextlib.suppress(*TRANSPORT_ERRORS):
             self._response.close()
 
     def __enter__(self) -> Self:
@@ -100,6 +134,8 @@ class Connection:
     """
 
     def __init__(self, configuration: Configuration, *, on_request: OnRequest | None = None) -> None:
+        self.patience: Patience | None = None
+        """How long requests may take in all, and who is told; None: as long as each one's own timeout lets it."""
         configuration.retries = False  # urllib3 would retry under tenacity, unseen and uncounted
         if not configuration.connection_pool_maxsize or configuration.connection_pool_maxsize < POOL_SIZE:
             configuration.connection_pool_maxsize = POOL_SIZE
@@ -108,6 +144,12 @@ class Connection:
         self._on_request = on_request
         self._user_agent = user_agent()
         self._credentials = threading.Lock()  # refreshing a token rewrites the shared configuration
+
+    @property
+    def address(self) -> str:
+        """The server's address as it can be shown: without a password."""
+        scheme, separator, rest = self.host.partition("://")
+        return f"{scheme}{separator}{rest.rpartition('@')[2]}".rstrip("/")
 
     def request(
         self,
@@ -134,9 +176,16 @@ class Connection:
         Raises:
             ApiError: An answer other than 2xx.
             Unreachable: No whole answer.
+            BadAnswer: It has no end.
         """
-        with self._send(method, path, query, body, content_type, timeout, verb) as stream:
-            return b"".join(stream.chunks())
+        verb = verb or method.lower()
+        headers, payload = self._prepared(body, content_type, verb)
+
+        def whole() -> bytes:
+            with self._send(method, path, query, headers, payload, timeout, verb) as stream:
+                return stream.read(MOST_ANSWER_BYTES)
+
+        return self._patiently(f"{method} {path}", whole)
 
     def stream(
         self,
@@ -148,41 +197,98 @@ class Connection:
         gzip: bool = False,
     ) -> Stream:
         """GET `path` and hand out the body as it comes; raises as `request` does."""
-        return self._send("GET", path, query, None, "", timeout, verb, gzip=gzip)
+        headers, _ = self._prepared(None, "", verb)
+        if gzip:
+            headers["Accept-Encoding"] = "gzip"
+        return self._patiently(f"GET {path}", lambda: self._send("GET", path, query, headers, None, timeout, verb))
+
+    def dial(self, seconds: float) -> socket:
+        """Open a connection of its own to the server, TLS, proxy and all; what is said on it is the caller's.
+
+        Raises:
+            Unreachable: nobody answers.
+        """
+        pool = self._client.rest_client.pool_manager.connection_from_url(self.host)
+        made: Any = pool._new_conn()  # as the pool makes its own: there is no public way to its TLS and proxies
+        made.timeout = seconds
+        try:
+            if pool.proxy is not None:
+                pool._prepare_proxy(made)
+            else:
+                made.connect()
+        except TRANSPORT_ERRORS as error:
+            raise unreachable(f"connect to {self.address}", error) from error
+        wire: socket = made.sock
+        made.sock = None  # so that its end does not close ours
+        return wire
+
+    def message(self, method: str, path: str, body: bytes, content_type: str, accept: str) -> bytes:
+        """Return a request as it goes over a connection that was dialled.
+
+        Raises:
+            Unreachable: the credentials cannot be refreshed just now.
+        """
+        parts = urlsplit(self.host)
+        headers = {"Host": parts.netloc.rpartition("@")[2], "Accept": accept, "User-Agent": self._user_agent}
+        if body:
+            headers["Content-Type"] = content_type
+        headers["Content-Length"] = str(len(body))
+        self._authenticate(headers)
+        lines = [
+            f"{method} {parts.path.rstrip('/')}{path} HTTP/1.1",
+            *(f"{key}: {text}" for key, text in headers.items()),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+    def count(self, verb: str, code: int) -> None:
+        """Tell that a request was answered; 0 when it was not."""
+        if self._on_request is not None:
+            self._on_request(verb, code)
 
     def server_version(self) -> str:
-        """The API server's gitVersion, for instance `v1.36.3`."""
-        answer = json.loads(self.request("GET", "/version", timeout=(CONNECT_SECONDS, 10.0)))
-        return str(answer.get("gitVersion", "unknown"))
+        """The API server's gitVersion, for instance `v1.36.3`.
+
+        Raises:
+            KubeError: as `request`; `BadAnswer` for what no API server says.
+        """
+        answer = self.request("GET", "/version", timeout=(CONNECT_SECONDS, 10.0))
+        return decoded("GET /version", answer, _VERSION).git_version
 
     def close(self) -> None:
         """Close pooled connections. Streams still open are their readers' to close."""
         self._client.close()  # type: ignore[no-untyped-call]
+
+    def _patiently(self, request: str, work: Callable[[], T]) -> T:
+        return work() if self.patience is None else self.patience.wait(request, work)
+
+    def _prepared(self, body: object, content_type: str, verb: str) -> tuple[dict[str, str], bytes | None]:
+        """Return headers and body. A credential plugin runs here, where it may take the time that a person needs."""
+        headers = {"Accept": "application/json", "User-Agent": self._user_agent}
+        payload: bytes | None = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            payload = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
+        try:
+            self._authenticate(headers)
+        except Unreachable:
+            self.count(verb, 0)
+            raise
+        return headers, payload
 
     def _send(
         self,
         method: str,
         path: str,
         query: Mapping[str, object] | None,
-        body: object,
-        content_type: str,
+        headers: Mapping[str, str],
+        payload: bytes | None,
         timeout: tuple[float, float] | float,
-        verb: str | None,
-        *,
-        gzip: bool = False,
+        verb: str,
     ) -> Stream:
         name = f"{method} {path}"
-        headers = {"Accept": "application/json", "User-Agent": self._user_agent}
-        if gzip:
-            headers["Accept-Encoding"] = "gzip"
-        payload: bytes | None = None
-        if body is not None:
-            headers["Content-Type"] = content_type
-            payload = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
         connect_seconds, read_seconds = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         code = 0
         try:
-            self._authenticate(headers)
             response = self._client.rest_client.pool_manager.request(
                 method,
                 _url(self.host, path, query),
@@ -194,21 +300,19 @@ class Connection:
                 preload_content=False,
             )
             code = response.status
-        except _TRANSPORT_ERRORS as error:
-            raise _unreachable(name, error) from error
+        except TRANSPORT_ERRORS as error:
+            raise unreachable(name, error) from error
         finally:
-            if self._on_request is not None:
-                self._on_request(verb or method.lower(), code)
-        stream = Stream(response, name)
+            self.count(verb, code)
         if 200 <= code < 300:
-            return stream
-        raise self._refused(stream, response, name)
+            return Stream(response, name, None if self.patience is None else self.patience.progress)
+        raise self._refused(Stream(response, name), response, name)
 
     def _refused(self, stream: Stream, response: urllib3.BaseHTTPResponse, name: str) -> ApiError:
         with stream:
             try:
-                body = b"".join(stream.chunks())
-            except Unreachable:
+                body = stream.read(_MOST_REFUSAL_BYTES)
+            except (Unreachable, BadAnswer):
                 body = b""  # the status line alone says enough
         return api_error(response.status, response.reason or "", response.headers, body, name)
 
@@ -247,10 +351,3 @@ def _url(host: str, path: str, query: Mapping[str, object] | None) -> str:
         if value is not None and value != "":
             pairs.append((key, str(value).lower() if isinstance(value, bool) else value))
     return f"{host.rstrip('/')}{path}{'?' + urlencode(pairs) if pairs else ''}"
-
-
-def _unreachable(request: str, error: BaseException) -> Unreachable:
-    refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # urllib3 counts it among the timeouts
-    timed_out = isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError) and not refused
-    text = str(error).rpartition(": ")[2] if refused else str(error)
-    return Unreachable(f"{request}: {text or type(error).__name__}", timed_out=timed_out)

@@ -1,6 +1,7 @@
 """What can go wrong between us and an API server, as few exceptions as callers can act upon.
 
-`ConnectionFailed` is the user's to fix (a file, a context), `Unreachable` passes by itself, `ApiError` is an answer.
+`ConnectionFailed` is the user's to fix (a file, a context), `Unreachable` passes by itself, `ApiError` is an answer,
+`BadAnswer` one that something else than an API server has given.
 No message ever holds a header, a token or an object's content.
 """
 
@@ -8,12 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 
 class KubeError(Exception):
     """Anything this room raises on purpose."""
+
+    server: str | None = None
+    """Whose answer it was or should have been, where one command may speak to several; a part of the text then."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.server}: {text}" if self.server else text
 
 
 class ConnectionFailed(KubeError):
@@ -26,6 +37,13 @@ class Unreachable(KubeError):
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
         self.timed_out = timed_out
+
+
+class BadAnswer(KubeError):
+    """A 2xx answer that no API server gives: a login page, half a document, another object than was asked for.
+
+    The text has how it begins where it is no JSON, and never what an object holds.
+    """
 
 
 class Stopped(KubeError):
@@ -130,19 +148,52 @@ class Status(msgspec.Struct):
         )
 
 
+BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be."""
+_SHOWN = 40
+_LONGEST_WAIT_DIGITS = 6
+
+
+def decoded(request: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode a 2xx answer.
+
+    Raises:
+        BadAnswer: it is not what the decoder takes.
+    """
+    try:
+        return decoder.decode(body)
+    except BAD_JSON as error:
+        raise BadAnswer(f"{request}: {_not_an_answer(body, error)}") from None
+
+
+def _not_an_answer(body: bytes, error: BaseException) -> str:
+    text = body[:4096].decode(errors="replace").strip()
+    if not text:
+        return "the answer is empty; is this the address of an API server?"
+    if text[0] not in "{[" and text != "null":
+        return f"the answer is no JSON but {text[:_SHOWN]!r}; is this a login page or a proxy?"
+    if isinstance(error, RecursionError):
+        return "the answer is nested too deeply; is this the address of an API server?"
+    why = str(error)
+    if "truncated" in why:
+        return "the answer is cut off: half a JSON document"
+    return f"the answer is not an API server's: {why[0].lower()}{why[1:]}"
+
+
 _STATUS = msgspec.json.Decoder(Status)
 
 
 def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: bytes, request: str) -> ApiError:
     """The exception for a non-2xx answer, also when a proxy answered with something that is no Status."""
     retry_after = headers.get("Retry-After", "")
-    seconds = float(retry_after) if retry_after.isdecimal() else None  # API servers send seconds, never a date
+    # API servers send seconds, never a date
+    seconds = float(retry_after) if retry_after.isdecimal() and len(retry_after) <= _LONGEST_WAIT_DIGITS else None
     try:
-        decoded = _STATUS.decode(body)
-    except msgspec.DecodeError:
-        decoded = Status()
-    if not decoded.reason:
-        decoded.reason = http_reason or None
-    if not decoded.message:
-        decoded.message = body[:200].decode(errors="replace").strip() or "no message"
-    return decoded.error(request, status, seconds)
+        said = _STATUS.decode(body)
+    except BAD_JSON:
+        said = Status()
+    if not said.reason:
+        said.reason = http_reason or None
+    if not said.message:
+        said.message = body[:200].decode(errors="replace").strip() or "no message"
+    return said.error(request, status, seconds)

@@ -14,7 +14,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -62,6 +62,7 @@ class Elector:
         name: str,
         identity: str,
         times: LeaseTimes | None = None,
+        annotations: Mapping[str, str] | None = None,
         on_started: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         clock: Callable[[], float] = steady_seconds,
@@ -76,6 +77,7 @@ class Elector:
             name: Of the Lease.
             identity: Unique to this process and life, for instance the pod's name and a random part.
             times: Durations.
+            annotations: What the holder says of itself; written with each renewal.
             on_started: Called from the elector's thread when leadership begins.
             on_lost: Called from the elector's thread when it ended against our will; `is_leader` is false already.
             clock: Seconds that only grow.
@@ -91,6 +93,7 @@ class Elector:
         self._namespace = namespace
         self._name = name
         self._times = times or LeaseTimes()
+        self._annotations = dict(annotations or {})
         self._on_started = on_started
         self._on_lost = on_lost
         self._clock = clock
@@ -101,6 +104,7 @@ class Elector:
         self._renewed_at = -math.inf
         self._seen: tuple[str, object] | None = None
         self._seen_at = -math.inf
+        self._seen_duration = self._times.duration_seconds
         self._holder = ""
         self._thread: threading.Thread | None = None
 
@@ -113,6 +117,14 @@ class Elector:
     def holder(self) -> str:
         """Who held the lease when it was last seen; empty for nobody."""
         return self._holder
+
+    @property
+    def vacant_seconds(self) -> float | None:
+        """For how long nobody has been seen to renew the lease; None while somebody does, and before the first look."""
+        if self._seen is None or self.is_leader:
+            return None
+        silent = self._clock() - self._seen_at
+        return silent if not self._holder or silent >= self._seen_duration else None
 
     def start(self) -> None:
         """Run in a daemon thread."""
@@ -129,7 +141,7 @@ class Elector:
         """Stand for election and lead until `stop`, then release the lease."""
         while not self._stopping.is_set():
             try:
-                self.turn()
+                self.acquire_or_renew()
             except Exception:  # a callback's error must not end the elector; the deadline ends a leadership
                 log.exception("lease %s: turn failed", self._path)
             # candidates spread out, a leader is punctual
@@ -137,7 +149,7 @@ class Elector:
             self._sleep(self._times.retry_seconds * spread)
         self.release()
 
-    def turn(self) -> None:
+    def acquire_or_renew(self) -> None:
         """One look at the lease: take it, renew it, or leave it to its holder."""
         if self._leading and self._seconds_left() <= 0:
             self._lose("it was not renewed in time")
@@ -195,6 +207,8 @@ class Elector:
                 return False
             self.transitions = int(spec.get("leaseTransitions") or 0) + 1
             spec |= {"acquireTime": _micro_time(), "leaseTransitions": self.transitions}
+        if self._annotations:
+            lease["metadata"]["annotations"] = {**(lease["metadata"].get("annotations") or {}), **self._annotations}
         spec |= {
             "holderIdentity": self.identity,
             "renewTime": _micro_time(),
@@ -211,7 +225,9 @@ class Elector:
             "renewTime": now,
             "leaseTransitions": 0,
         }
-        metadata = {"name": self._name, "namespace": self._namespace}
+        metadata: dict[str, Any] = {"name": self._name, "namespace": self._namespace}
+        if self._annotations:
+            metadata["annotations"] = self._annotations
         lease = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec}
         return self._write(lambda: self._request("POST", self._collection, lease))
 
@@ -236,6 +252,7 @@ class Elector:
         seen = (str(metadata.get("uid")), (metadata.get("resourceVersion"), lease["spec"].get("renewTime")))
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
+            self._seen_duration = self._duration_of(lease["spec"])
 
     def _duration_of(self, spec: dict[str, Any]) -> float:
         """The holder's own duration: it may have been started with other settings than we."""

@@ -1,8 +1,13 @@
-"""URL paths of Kubernetes resources, from the words of a manifest."""
+"""URL paths of Kubernetes resources, from the words of a manifest, and what to select there."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
+
+UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that use something."""
+FINISHED_PODS = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+"""The field selector of those that do no more: what is left of them."""
 
 
 def resource_path(api_version: str, plural: str, *, namespace: str | None = None, name: str | None = None) -> str:

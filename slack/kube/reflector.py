@@ -21,19 +21,20 @@ import msgspec
 
 from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
 from slack.kube.errors import ApiError, Unreachable
+from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
 from slack.kube.retry import Backoff, is_transient
 from slack.kube.sink import ReflectorCounters, Sink
-from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, PageDecoder, Undecodable, WatchDecoder
+from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, Undecodable, WatchDecoder
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 IDLE_SECONDS = 180.0
-PAGE_SIZE = 500
 BATCH_EVENTS = 500
 PAGE_TRIES = 5
 SILENT_STREAMS = 2  # then the server may be waiting for a version that never comes (the same restored backup)
+ABSENT_SECONDS = 30.0  # a kind whose CRD may be installed later is asked for again
 TOO_LARGE_TRIES = 5  # then the version is from another life of etcd (a restored backup): list again
 
 
@@ -57,6 +58,7 @@ class Reflector(Generic[T]):
         idle_seconds: float = IDLE_SECONDS,
         max_line_bytes: int = MAX_LINE_BYTES,
         watch_list: bool = True,
+        may_be_absent: bool = False,
         rng: random.Random | None = None,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -64,6 +66,8 @@ class Reflector(Generic[T]):
         self.path = path
         self.counters = ReflectorCounters()
         self.last_error: str | None = None
+        self.forbidden = False
+        """Whether the last answer was that we may not ask."""
         self._connection = connection
         self._sink = sink
         self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
@@ -75,6 +79,7 @@ class Reflector(Generic[T]):
         self._decoder = WatchDecoder(item_type, max_line_bytes)
         self._pages = PageDecoder(item_type)
         self._watch_list_works = watch_list
+        self._may_be_absent = may_be_absent
         self._watch_lists_cut_short = 0
         self._version = ""
         self._synced = threading.Event()
@@ -126,11 +131,11 @@ class Reflector(Generic[T]):
     def run(self) -> None:
         """Sync and watch until `stop`. Returns only then."""
         while not self._stopping.is_set():
-            seconds = self._turn()
+            seconds = self._sync_or_watch()
             if seconds > 0:
                 self._stopping.wait(seconds)
 
-    def _turn(self) -> float:
+    def _sync_or_watch(self) -> float:
         """One list or one stream; how many seconds to wait before the next."""
         try:
             if self._version:
@@ -166,6 +171,8 @@ class Reflector(Generic[T]):
             log.info("reflector %s: no WatchList here (%s), listing in pages", self.path, error.status)
             self._watch_list_works = False
             return 0.0
+        if error.not_found and self._may_be_absent:
+            return self._absent()
         if error.too_large_version:
             self._too_large_in_a_row += 1
             if self._too_large_in_a_row >= TOO_LARGE_TRIES:
@@ -173,11 +180,19 @@ class Reflector(Generic[T]):
                 self._forget()
         return self._after_error(error, error.retry_after_seconds)
 
+    def _absent(self) -> float:
+        """The server does not know the kind, as before its CRD is installed: there is no object of it."""
+        self._forget()
+        self._sink.begin()
+        self._sink.end()
+        return ABSENT_SECONDS
+
     def _after_error(self, error: Exception, at_least: float | None = None) -> float:
         if self._stopping.is_set():
             return 0.0  # our own abort
         self.counters.errors += 1
         self.last_error = str(error)
+        self.forbidden = isinstance(error, ApiError) and error.status in (401, 403)
         seconds = self._backoff.next_seconds(at_least)
         log.warning("reflector %s: %s; again in %.1f s", self.path, error, seconds)
         return seconds
@@ -201,7 +216,7 @@ class Reflector(Generic[T]):
         self._synced.clear()
 
     def _heard(self) -> None:
-        self._heard_at = self._clock()
+        self._heard_at, self.forbidden = self._clock(), False
         self._silent_in_a_row = 0
         self._backoff.reset()
 
@@ -216,7 +231,7 @@ class Reflector(Generic[T]):
         self.last_error = None
         self._synced.set()
 
-    def _open(self, query: dict[str, object], verb: str) -> Stream:
+    def _open(self, query: Query, verb: str) -> Stream:
         stream = self._connection.stream(
             self.path, query=self._selectors | query, timeout=self._timeout, verb=verb, gzip=verb == "list"
         )
@@ -228,37 +243,31 @@ class Reflector(Generic[T]):
 
     def _list(self) -> None:
         self.counters.lists += 1
-        token = ""
-        while not self._stopping.is_set():
-            body = self._page(token)
-            if self._stopping.is_set():
-                return  # the body may be cut short
-            items, bad, version, next_token = self._pages.decode(body)
-            if not version:
+        begun = False
+        for page in pages(self._page, self._pages.decode, self._page_size):
+            if not page.resource_version:
                 raise Unreachable(f"list {self.path}: no resourceVersion in the answer")
-            if not token:
+            if not begun:
                 self._sink.begin()
+                begun = True
             self._heard()
-            for line in bad:
+            for line in page.undecodable:
                 self._undecodable(line)
-            self.counters.events += len(items)
-            if items:
-                self._sink.apply([(EventType.ADDED, item) for item in items])
-            token = next_token
-            if not token:
-                self._done(version)
-                return
+            self.counters.events += len(page.items)
+            if page.items:
+                self._sink.apply([(EventType.ADDED, item) for item in page.items])
+            if page.token is None:
+                self._done(page.resource_version)
 
-    def _page(self, token: str) -> bytes:
-        """One page; a hiccup in the middle of 300 pages costs that page, not the list."""
-        # with resourceVersion=0 the server ignores the limit and sends everything in one body
-        query: dict[str, object] = {"limit": self._page_size, "continue": token}
+    def _page(self, query: Query) -> bytes | None:
+        """One page, None when stopping; a hiccup in the middle of 300 pages costs that page, not the list."""
         for left in reversed(range(PAGE_TRIES)):
             try:
                 with self._open(query, "list") as stream:
-                    return b"".join(stream.chunks())
+                    body = b"".join(stream.chunks())
+                return None if self._stopping.is_set() else body  # which may be cut short
             except (ApiError, Unreachable) as error:
-                if not token or left == 0 or not is_transient(error) or self._stopping.is_set():
+                if not query["continue"] or left == 0 or not is_transient(error) or self._stopping.is_set():
                     raise
                 at_least = error.retry_after_seconds if isinstance(error, ApiError) else None
                 self._stopping.wait(self._after_error(error, at_least))
@@ -266,14 +275,14 @@ class Reflector(Generic[T]):
 
     def _watch_list(self) -> None:
         self.counters.watchlists += 1
-        query: dict[str, object] = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
+        query: Query = {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"}
         self._consume(query, syncing=True)
 
     def _watch(self) -> None:
         self.counters.watches += 1
         self._consume({"resourceVersion": self._version}, syncing=False)
 
-    def _consume(self, query: dict[str, object], *, syncing: bool) -> None:
+    def _consume(self, query: Query, *, syncing: bool) -> None:
         query |= {"watch": 1, "allowWatchBookmarks": True, "timeoutSeconds": self._rng.randint(300, 600)}
         self._decoder.reset(self._version)
         began = self._clock()

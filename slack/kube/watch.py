@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slack.kube.errors import ApiError, KubeError, Status
+from slack.kube.errors import BAD_JSON, ApiError, KubeError, Status
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -83,7 +83,7 @@ _STATUS = msgspec.json.Decoder(Status)
 _SPECIAL = (b'{"type":"BOOKMARK"', b'{"type":"ERROR"')  # the API server writes the type first, without spaces
 
 
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are not what they should be."""
 
 
 class LineSplitter:
@@ -133,7 +133,7 @@ class WatchDecoder(Generic[T]):
     def resource_version(self) -> str:
         """Where a new watch would have to go on. No resume point before the initial events of a WatchList ended."""
         if self._last_event:  # read once a stream instead of once an event
-            with contextlib.suppress(*_BAD_JSON):  # an object without metadata: the version before it will do
+            with contextlib.suppress(*BAD_JSON):  # an object without metadata: the version before it will do
                 self._version = _EVENT.decode(self._last_event).object.metadata.resource_version or self._version
             self._last_event = b""
         return self._version
@@ -149,7 +149,7 @@ class WatchDecoder(Generic[T]):
             if not line.startswith(_SPECIAL):
                 try:
                     event = self._events.decode(line)
-                except _BAD_JSON:
+                except BAD_JSON:
                     pass  # the careful way below finds out what it is
                 else:
                     self._last_event = line
@@ -173,62 +173,16 @@ class WatchDecoder(Generic[T]):
                 return _STATUS.decode(envelope.object).error("watch")
             event_type = EventType(envelope.type)
             item = self._items.decode(envelope.object)
-        except (*_BAD_JSON, ValueError) as error:
-            return Undecodable(_name(line), str(error))
+        except (*BAD_JSON, ValueError) as error:
+            return Undecodable(object_name(line), str(error))
         self._last_event = line
         return event_type, item
 
 
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class ListPage(msgspec.Struct, Generic[T]):
-    """One page of a list."""
-
-    metadata: _ListMeta
-    items: list[T] | None = None
-
-
-# mypy wants a struct for T; Raw keeps one bad item from losing its page.
-_RAW_PAGE = msgspec.json.Decoder(ListPage[msgspec.Raw])  # type: ignore[type-var]
-
-
-class PageDecoder(Generic[T]):
-    """Decodes list pages; one bad item does not cost the page."""
-
-    def __init__(self, item_type: type[T]) -> None:
-        self._pages: msgspec.json.Decoder[ListPage[T]] = msgspec.json.Decoder(ListPage[item_type])  # type: ignore[valid-type]
-        self._items: msgspec.json.Decoder[T] = msgspec.json.Decoder(item_type)
-
-    def decode(self, body: bytes) -> tuple[list[T], list[Undecodable], str, str]:
-        """Items, what could not be read, the list's resourceVersion and its continue token.
-
-        Raises:
-            msgspec.DecodeError: The body is no list at all.
-        """
-        try:
-            page = self._pages.decode(body)
-        except _BAD_JSON:
-            return self._one_by_one(body)
-        return page.items or [], [], page.metadata.resource_version, page.metadata.continue_
-
-    def _one_by_one(self, body: bytes) -> tuple[list[T], list[Undecodable], str, str]:
-        page = _RAW_PAGE.decode(body)
-        items: list[T] = []
-        bad: list[Undecodable] = []
-        for raw in page.items or []:
-            try:
-                items.append(self._items.decode(raw))
-            except _BAD_JSON as error:
-                bad.append(Undecodable(_name(b'{"object":' + bytes(raw) + b"}"), str(error)))
-        return items, bad, page.metadata.resource_version, page.metadata.continue_
-
-
-def _name(line: bytes) -> str:
+def object_name(line: bytes) -> str:
+    """Whose a line is that cannot be read, `?` when even that cannot."""
     try:
         meta = _EVENT.decode(line).object.metadata
-    except _BAD_JSON:
+    except BAD_JSON:
         return "?"
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or "?"

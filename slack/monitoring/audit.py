@@ -3,10 +3,10 @@
 Two numbers, never one: the share of throttled periods beside the time lost. A rule on periods alone, such as
 CPUThrottlingHigh of kubernetes-mixin, fires where 40 % of the periods cost 0.9 % of the time, and is silent where a
 pod's quota stops a container that has none; docs/cpu-audit-alerts.md has the cases. Thresholds are those of
-`slack.cfs.finding.Thresholds`.
+`slack.audit.findings.finding.Thresholds`.
 """
 
-from slack.cfs.finding import Thresholds
+from slack.audit.findings.finding import Thresholds
 from slack.monitoring.expressions import SOURCE
 from slack.monitoring.panels import Kind, Panel, Query, Row
 from slack.monitoring.rules import Alert, Severity
@@ -23,7 +23,7 @@ _BY_BOTH = 'level=~"pod|container", window="5m"'
 
 
 def _most(metric: str, matchers: str, labels: str) -> str:
-    return f"max by ({labels}) (slack_cfs_{metric}{{{matchers}}})"
+    return f"max by ({labels}) (slack_audit_{metric}{{{matchers}}})"
 
 
 def _harmed(matchers: str, labels: str) -> str:
@@ -68,7 +68,7 @@ ALERTS = (
     ),
     Alert(
         "SlackKernelQuotaBug",
-        f"count by ({SOURCE}, bug) (slack_cfs_kernel_affected == 1)",
+        f"count by ({SOURCE}, bug) (slack_audit_kernel_affected == 1)",
         Severity.WARNING,
         "15m",
         "Kernels throttle containers below their CPU limit",
@@ -86,7 +86,7 @@ ALERTS = (
     ),
     Alert(
         "SlackAuditTroubles",
-        f'round(sum by ({SOURCE}, trouble) (increase(slack_cfs_read_troubles_total{{trouble!="gone"}}[15m]))) > 10',
+        f'round(sum by ({SOURCE}, trouble) (increase(slack_audit_read_troubles_total{{trouble!="gone"}}[15m]))) > 10',
         Severity.INFO,
         "15m",
         "The audit cannot read cgroups",
@@ -122,7 +122,6 @@ def _utilisation() -> tuple[Panel, ...]:
         Panel(
             "Use of the limit",
             f"CPU time used, as a share of the limit, over 5 minutes; the {_WORST} highest of all levels.",
-            Kind.TIMESERIES,
             _worst(f"{_figure('use_cores')} / {_figure('limit_cores')}"),
             "percentunit",
             width=12,
@@ -131,8 +130,7 @@ def _utilisation() -> tuple[Panel, ...]:
             "Use of nodes",
             "CPU time used, as a share of the node's CPUs; a node with room and throttled containers has limits that "
             "are too low.",
-            Kind.TIMESERIES,
-            (Query("slack_cfs_node_use_cores / slack_cfs_node_cpus", "{{instance}}"),),
+            (Query("slack_audit_node_use_cores / slack_audit_node_cpus", "{{instance}}"),),
             "percentunit",
             width=12,
             highest=1,
@@ -146,7 +144,6 @@ def _saturation() -> tuple[Panel, ...]:
             "Time lost to limits",
             f"Share of its time in which a cgroup stood still for a quota; the {_WORST} highest. What to look at "
             "first.",
-            Kind.TIMESERIES,
             _worst(_figure("time_lost_ratio")),
             "percentunit",
         ),
@@ -154,7 +151,6 @@ def _saturation() -> tuple[Panel, ...]:
             "Throttled periods",
             f"Share of enforcement periods in which a cgroup ran into its quota; the {_WORST} highest. Without time "
             "lost it is harmless.",
-            Kind.TIMESERIES,
             _worst(_figure("throttled_periods_ratio")),
             "percentunit",
             highest=1,
@@ -163,23 +159,28 @@ def _saturation() -> tuple[Panel, ...]:
             "Stops",
             f"Mean stop of a throttled period on each busy CPU; the {_WORST} longest. From 50 ms on health checks feel "
             "it.",
-            Kind.TIMESERIES,
             _worst(_figure("stop_seconds")),
             "s",
         ),
         Panel(
-            "CPU pressure of nodes",
-            "Share of time in which some task waited for a CPU, for a quota or because the node is full; empty where "
-            "kernels have no PSI.",
-            Kind.TIMESERIES,
-            (Query(f"rate(slack_cfs_node_cpu_pressure_seconds_total[{_RATE}])", "{{instance}}"),),
+            "Waiting for neighbours",
+            f"Share of its time in which a container stood still because others had the CPU, not for a quota; the "
+            f"{_WORST} highest. That is a full node; empty on cgroup v1 and without PSI.",
+            _worst(_figure("neighbours_ratio")),
             "percentunit",
-            width=12,
+            width=8,
+        ),
+        Panel(
+            "CPU pressure of nodes",
+            "Share of time in which some task waited for a CPU. One throttled pod raises it: whether the node is full "
+            "say the containers' neighbours. Empty where kernels have no PSI.",
+            (Query(f"rate(slack_audit_node_cpu_pressure_seconds_total[{_RATE}])", "{{instance}}"),),
+            "percentunit",
+            width=8,
         ),
         Panel(
             "Findings",
             "By severity and level, as the controller judges them with its policies' thresholds.",
-            Kind.TIMESERIES,
             (
                 Query(
                     "max by (cluster, severity, level) (slack_audit_findings)",
@@ -187,7 +188,7 @@ def _saturation() -> tuple[Panel, ...]:
                 ),
             ),
             "short",
-            width=12,
+            width=8,
             decimals=0,
             stacked=True,
         ),
@@ -199,27 +200,26 @@ def _errors() -> tuple[Panel, ...]:
         Panel(
             "Nodes audited",
             "Nodes whose agent reports, and those that are silent.",
-            Kind.STAT,
             (Query(f"sum by (state) (max by ({SOURCE}, state) (slack_audit_nodes))", "{{state}}"),),
             "short",
+            kind=Kind.STAT,
             width=6,
         ),
         Panel(
             "Kernels with a quota bug",
             "Nodes whose kernel throttles below the limit, by bug.",
-            Kind.STAT,
-            (Query("sum by (bug) (slack_cfs_kernel_affected)", "{{bug}}"),),
+            (Query("sum by (bug) (slack_audit_kernel_affected)", "{{bug}}"),),
             "short",
+            kind=Kind.STAT,
             width=6,
             thresholds=((None, "green"), (1, "red")),
         ),
         Panel(
             "Cgroups left out",
             "A second, by why they could not be read; gone is usual, as pods end.",
-            Kind.TIMESERIES,
             (
                 Query(
-                    f"sum by (trouble) (rate(slack_cfs_read_troubles_total[{_RATE}]))",
+                    f"sum by (trouble) (rate(slack_audit_read_troubles_total[{_RATE}]))",
                     "{{trouble}}",
                 ),
             ),
@@ -230,7 +230,6 @@ def _errors() -> tuple[Panel, ...]:
             "Failed probes",
             f"Health checks that failed, from the kubelets; the {_WORST} pods with most. Those that stop are no "
             "surprise here.",
-            Kind.TIMESERIES,
             (
                 Query(
                     f"topk({_WORST}, sum by (cluster, namespace, pod, container, probe_type) "

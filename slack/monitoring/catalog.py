@@ -4,7 +4,7 @@ Alerts leave out what another alert says already. Thresholds are far from what a
 pushed out once in a burst, or a node that takes five minutes, wakes nobody.
 """
 
-from slack.monitoring import audit
+from slack.monitoring import audit, load_watcher, scoring
 from slack.monitoring.expressions import (
     BY_POLICY,
     SOURCE,
@@ -41,7 +41,21 @@ def _recordings() -> tuple[Recording, ...]:
     )
 
 
+def _hangs(window: str) -> str:
+    """More pods were found hanging than were freed; each counts once, however long it hangs."""
+    found, freed = (
+        f"round(sum by ({SOURCE}) (increase({metric}[{window}])))"
+        for metric in ("slack_preemptions_stuck_total", "slack_preemption_rescues_total")
+    )
+    return f"{found} > {freed}"
+
+
 _DRY_RUN = f"{of_policies('slack_policy_dry_run')} == 1"
+_AT_CEILING = f"{of_policies('slack_policy_ceiling_reached')} == 1"
+_NOT_READY = condition("Ready", False)
+_LIMITED = condition("LimitReached", True)
+_IGNORED = condition("AutoscalerIgnoresPlaceholders", True)
+_STALE = condition("ViewStale", True)
 _PENDING = of_policies("slack_pending_placeholders")
 _PLACEHOLDERS = f"({of_policies('slack_bound_placeholders')} + {_PENDING})"
 _DISPLACED = f"sum by ({BY_POLICY}) (increase(slack_displaced_total[15m]))"
@@ -94,8 +108,8 @@ _OPERATOR = (
     ),
     Alert(
         "ResourceSlackPreemptionStuck",
-        f"round(sum by ({SOURCE}) (increase(slack_preemptions_stuck_total[30m]))) > "
-        f"round(sum by ({SOURCE}) (increase(slack_preemption_rescues_total[30m])))",
+        f"{_hangs('30m')} or {_hangs('6h')} and on ({SOURCE}) "
+        f"count by ({SOURCE}) ({condition('PreemptionStuck', True)})",
         Severity.WARNING,
         "1m",
         "Pods hang after preemption and were not freed",
@@ -104,18 +118,32 @@ _OPERATOR = (
     ),
 )
 
+_MADE_WAY = f"sum by ({BY_POLICY}) (increase(slack_made_way_total[1h]))"
+_IN_VAIN = f"sum by ({BY_POLICY}) (increase(slack_made_way_in_vain_total[1h]))"
+
 _POLICIES = (
     Alert(
+        "ResourceSlackMakesWayInVain",
+        f"{_IN_VAIN} / ({_MADE_WAY} >= 20) > 0.2",
+        Severity.INFO,
+        "15m",
+        f"Placeholders of {_POLICY} make way in vain",
+        "{{ $value | humanizePercentage }} of the placeholders that the operator deleted for bursts in the last hour "
+        "went for pods that did not come, or that the scheduler had helped by itself.",
+    ),
+    Alert(
         "ResourceSlackNotSatisfied",
-        f"{condition('SlackSatisfied', False)} unless {_DRY_RUN}",
+        f"{condition('SlackSatisfied', False)} unless {_NOT_READY} unless {_DRY_RUN} unless {_AT_CEILING} "
+        f"unless {_LIMITED} unless {_IGNORED} unless {_STALE}",
         Severity.WARNING,
         "15m",
         f"{_POLICY} has less slack than it wants",
-        "The desired extra capacity has not been on nodes for 15 minutes: new pods may wait for a node.",
+        "Not every wanted placeholder has had a node in the last 15 minutes: new pods may wait for one.",
     ),
     Alert(
         "ResourceSlackCoverageLost",
-        f"{of_policies('slack_coverage_ratio')} and {condition('Covered', False)}",
+        f"{of_policies('slack_coverage_ratio')} and {condition('Covered', False)} unless {_NOT_READY} "
+        f"unless {_AT_CEILING} unless {_STALE}",
         Severity.WARNING,
         "15m",
         f"{_POLICY} keeps no room for some of its pods",
@@ -139,16 +167,8 @@ _POLICIES = (
         "{{ $value | humanize }} left in 15 minutes, more than three times as many as there are.",
     ),
     Alert(
-        "ResourceSlackPlaceholdersPending",
-        f"{_PENDING} > 0 unless {condition('SlackSatisfied', False)} unless {condition('LimitReached', True)}",
-        Severity.WARNING,
-        "30m",
-        f"Placeholders of {_POLICY} find no node",
-        "{{ $value }} have been pending for 30 minutes. The amount of slack is there, but not for every shape of pod.",
-    ),
-    Alert(
         "ResourceSlackAutoscalerIgnoresPlaceholders",
-        condition("AutoscalerIgnoresPlaceholders", True),
+        f"{_IGNORED} unless {_STALE}",
         Severity.WARNING,
         "5m",
         f"No autoscaler says a word about placeholders of {_POLICY}",
@@ -156,7 +176,7 @@ _POLICIES = (
     ),
     Alert(
         "ResourceSlackLimitReached",
-        condition("LimitReached", True),
+        f"{_LIMITED} unless {_STALE}",
         Severity.WARNING,
         "15m",
         f"{_POLICY} cannot grow",
@@ -164,7 +184,7 @@ _POLICIES = (
     ),
     Alert(
         "ResourceSlackNotFeasible",
-        condition("Feasible", False),
+        f"{condition('Feasible', False)} unless {_NOT_READY} unless {_STALE}",
         Severity.WARNING,
         "15m",
         f"{_POLICY} wants what fits no node",
@@ -172,11 +192,21 @@ _POLICIES = (
     ),
     Alert(
         "ResourceSlackPolicyNotReady",
-        f"{condition('Ready', False)} unless {condition('SlackSatisfied', False)} unless {_PENDING} > 0",
+        f"{_NOT_READY} unless {_STALE}",
         Severity.WARNING,
         "15m",
         f"{_POLICY} is not acted upon",
-        "Its spec is invalid, its PriorityClass cannot be used, or writes for it are refused.",
+        "Somebody must mend something: its spec is invalid, its PriorityClass cannot be used, another policy has its "
+        "nodes, writes for it are refused, or the operator lacks a right.",
+    ),
+    Alert(
+        "ResourceSlackMoreThanDoubles",
+        f"{of_policies('slack_policy_more_than_doubles')} == 1 unless {_DRY_RUN}",
+        Severity.WARNING,
+        "1m",
+        f"{_POLICY} more than doubles the cluster",
+        "So many nodes must come for its placeholders that there will be more than twice as many as now. A rate of 1 "
+        "is 100 %, not 1 %; a floor may be in the wrong unit.",
     ),
     Alert(
         "ResourceSlackPinsNodes",
@@ -194,4 +224,6 @@ GROUPS = (
     Group("resource-slack.operator", _OPERATOR),
     Group("resource-slack.policies", _POLICIES),
     Group("resource-slack.cpu-limits", audit.ALERTS),
+    Group("resource-slack.load-watcher", load_watcher.ALERTS),
+    Group("resource-slack.scoring", scoring.ALERTS),
 )

@@ -1,18 +1,20 @@
 """The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
 
-The last row is the auditor's (`slack.monitoring.audit`).
+The last rows are the auditor's (`slack.monitoring.audit`) and the scorer's (`slack.monitoring.scoring`).
 
 Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from slack.monitoring import audit
+from slack.monitoring import audit, scoring
 from slack.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
 from slack.monitoring.panels import DATASOURCE, Kind, Panel, Query, Row, laid_out
 
 UID = "resource-slack"
 TITLE = "resource-slack"
+_HOURS_PER_MONTH = 730
 _RATE = "$__rate_interval"
 _JOB = 'job=~"$job"'
 _CHOSEN = f'{_JOB}, policy=~"$policy"'
@@ -49,70 +51,56 @@ def _operator_quantiles(histogram: str) -> tuple[Query, ...]:
     )
 
 
+def _stat(title: str, description: str, query: str, unit: str, thresholds: Sequence[tuple[float | None, str]]) -> Panel:
+    return Panel(title, description, (Query(query),), unit, Kind.STAT, width=4, height=5, thresholds=thresholds)
+
+
 def _overview() -> Row:
     return Row(
         "Is my slack there?",
         (
-            Panel(
+            _stat(
                 "Policies ready",
-                "Share of the chosen policies whose condition Ready is true.",
-                Kind.STAT,
-                (Query(f"avg({_max('slack_policy_condition', chosen=_ready())})"),),
+                "Share of the chosen policies that are acted upon; what is not, somebody must mend.",
+                f"avg({_max('slack_policy_condition', chosen=_ready())})",
                 "percentunit",
-                width=4,
-                height=5,
-                thresholds=((None, "red"), (1, "green")),
+                ((None, "red"), (1, "green")),
             ),
-            Panel(
+            _stat(
                 "Started at once",
                 f"Share of the last hour's real pods that were bound within {INSTANT_SECONDS} seconds of creation.",
-                Kind.STAT,
-                (Query(instant_ratio("1h", _CHOSEN, SOURCE)),),
+                instant_ratio("1h", _CHOSEN, SOURCE),
                 "percentunit",
-                width=4,
-                height=5,
-                thresholds=_RED_TO_GREEN,
+                _RED_TO_GREEN,
             ),
-            Panel(
+            _stat(
                 "Reserved",
                 "Slack that is on nodes, as a share of what is wanted: CPU or memory, whichever is less, of the policy "
                 "that has least.",
-                Kind.STAT,
-                (Query(_least_reserved()),),
+                _least_reserved(),
                 "percentunit",
-                width=4,
-                height=5,
-                thresholds=_RED_TO_GREEN,
+                _RED_TO_GREEN,
             ),
-            Panel(
+            _stat(
                 "Covered",
                 "Share of arrivals that fit the room of one placeholder, of the policy that has least.",
-                Kind.STAT,
-                (Query(f"min({_max('slack_coverage_ratio')})"),),
+                f"min({_max('slack_coverage_ratio')})",
                 "percentunit",
-                width=4,
-                height=5,
-                thresholds=_RED_TO_GREEN,
+                _RED_TO_GREEN,
             ),
-            Panel(
+            _stat(
                 "Pending placeholders",
                 "Placeholders that wait for a node. After a burst some do until the autoscaler has added one.",
-                Kind.STAT,
-                (Query(f"sum({_max('slack_pending_placeholders')})"),),
+                f"sum({_max('slack_pending_placeholders')})",
                 "short",
-                width=4,
-                height=5,
-                thresholds=((None, "green"), (1, "orange")),
+                ((None, "green"), (1, "orange")),
             ),
-            Panel(
+            _stat(
                 "Leaders",
                 "Operators that act; one is right.",
-                Kind.STAT,
-                (Query(f"sum(slack_leader{{{_JOB}}})"),),
+                f"sum(slack_leader{{{_JOB}}})",
                 "short",
-                width=4,
-                height=5,
-                thresholds=((None, "red"), (1, "green"), (2, "red")),
+                ((None, "red"), (1, "green"), (2, "red")),
             ),
         ),
     )
@@ -129,7 +117,6 @@ def _starts() -> Row:
             Panel(
                 f"Bound within {INSTANT_SECONDS} seconds",
                 "Share of real pods, all and those that took a placeholder's place; a gap where none started.",
-                Kind.TIMESERIES,
                 (
                     Query(instant_ratio(_RATE, _CHOSEN), "{{policy}}"),
                     Query(instant_ratio(_RATE, _IN_SLACK), "{{policy}}, in slack"),
@@ -140,7 +127,6 @@ def _starts() -> Row:
             Panel(
                 "Time to start",
                 "From a real pod's creation to its binding; quantiles are as exact as the buckets are narrow.",
-                Kind.TIMESERIES,
                 (
                     Query(quantile(0.5, _RATE, _CHOSEN), "{{policy}} p50"),
                     Query(quantile(0.99, _RATE, _CHOSEN), "{{policy}} p99"),
@@ -150,17 +136,27 @@ def _starts() -> Row:
             Panel(
                 "Starts",
                 "Real pods bound, by whether they took a placeholder's place.",
-                Kind.TIMESERIES,
                 (Query(_rate(f"{STARTS}_count", f"{BY_POLICY}, in_slack"), "{{policy}}, in slack: {{in_slack}}"),),
                 "ops",
                 stacked=True,
             ),
             Panel(
+                "Objectives",
+                "Of policies with an objective: the share that is wanted, and that of the pods of the last 24 hours "
+                "that slack could help.",
+                (
+                    Query(_max("slack_objective_ratio"), "{{policy}} wanted"),
+                    Query(_max("slack_objective_reached_ratio"), "{{policy}} reached"),
+                ),
+                "percentunit",
+                highest=1,
+            ),
+            Panel(
                 "How long pods waited",
                 "Real pods a second by the time from creation to binding.",
-                Kind.HEATMAP,
                 (Query(_rate(f"{STARTS}_bucket", "le"), "{{le}}", heatmap=True),),
                 "s",
+                kind=Kind.HEATMAP,
                 width=24,
             ),
         ),
@@ -177,21 +173,18 @@ def _slack() -> Row:
             Panel(
                 "CPU",
                 "Extra capacity wanted, and requests of the placeholders that are on nodes, in cores.",
-                Kind.TIMESERIES,
                 pair("cpu_cores"),
                 "short",
             ),
             Panel(
                 "Memory",
                 "Extra capacity wanted, and requests of the placeholders that are on nodes.",
-                Kind.TIMESERIES,
                 pair("memory_bytes"),
                 "bytes",
             ),
             Panel(
                 "Other resources",
                 "The same for resources such as GPUs; empty where no policy keeps any.",
-                Kind.TIMESERIES,
                 tuple(
                     Query(
                         _max(f"slack_{what}_extended_resources", f"{BY_POLICY}, resource"),
@@ -204,7 +197,6 @@ def _slack() -> Row:
             Panel(
                 "Placeholders",
                 "On nodes, and waiting for one.",
-                Kind.TIMESERIES,
                 (
                     Query(_max("slack_bound_placeholders"), "{{policy}} bound"),
                     Query(_max("slack_pending_placeholders"), "{{policy}} pending"),
@@ -216,18 +208,67 @@ def _slack() -> Row:
                 "Displaced",
                 "Placeholders that left their node without the operator's doing, by cause; PreemptionByScheduler is "
                 "slack at work.",
-                Kind.TIMESERIES,
                 (Query(_rate("slack_displaced_total", f"{BY_POLICY}, cause"), "{{policy}} {{cause}}"),),
                 "ops",
                 stacked=True,
             ),
             Panel(
+                "Made way",
+                "Placeholders that the operator deleted for bursts of pods, by what it saw of them, and those whose "
+                "pods did not come or were helped by the scheduler; in 10 minutes.",
+                (
+                    Query(
+                        f"sum by ({BY_POLICY}, cause) (increase(slack_made_way_total{{{_CHOSEN}}}[10m]))",
+                        "{{policy}} {{cause}}",
+                    ),
+                    Query(
+                        f"sum by ({BY_POLICY}) (increase(slack_made_way_in_vain_total{{{_CHOSEN}}}[10m]))",
+                        "{{policy}} in vain",
+                    ),
+                ),
+                "short",
+                decimals=0,
+            ),
+            Panel(
                 "Coverage",
                 "Share of arrivals that fit the room of one placeholder of the plan.",
-                Kind.TIMESERIES,
                 (Query(_max("slack_coverage_ratio"), "{{policy}}"),),
                 "percentunit",
                 highest=1,
+            ),
+        ),
+    )
+
+
+def _costs() -> Row:
+    money = _max("slack_cost_per_hour", f"{BY_POLICY}, currency")
+    return Row(
+        "What it costs",
+        (
+            Panel(
+                "Cost an hour",
+                "Of the placeholders that are on nodes, by the operator's --prices; empty without.",
+                (Query(money, "{{policy}} {{currency}}"),),
+                "short",
+                stacked=True,
+            ),
+            Panel(
+                "Cost a month",
+                "The same for 730 hours; in node hours where there are no prices.",
+                (
+                    Query(f"{money} * {_HOURS_PER_MONTH}", "{{policy}} {{currency}}"),
+                    Query(
+                        f"{_max('slack_cost_nodes')} * {_HOURS_PER_MONTH} unless on ({BY_POLICY}) {money}",
+                        "{{policy}} node hours",
+                    ),
+                ),
+                "short",
+            ),
+            Panel(
+                "Waiting spared",
+                "What the pods of a day that took a placeholder's place would have waited for a node, all together.",
+                (Query(_max("slack_spared_wait_seconds"), "{{policy}}"),),
+                "s",
             ),
         ),
     )
@@ -243,9 +284,9 @@ def _conditions() -> Row:
             Panel(
                 "Conditions",
                 "Red: the condition says that something is wrong; `kubectl describe slackpolicy` says what.",
-                Kind.STATE_TIMELINE,
                 (Query(f"{bad_when_false} or {bad_when_true}", "{{policy}} {{type}}"),),
                 "none",
+                kind=Kind.STATE_TIMELINE,
                 width=16,
                 height=10,
                 mappings={"0": ("fine", "green"), "1": ("trouble", "red")},
@@ -254,13 +295,29 @@ def _conditions() -> Row:
             Panel(
                 "Hanging preemptors",
                 "Pods that the scheduler left pending after it had made room for them, found and freed in 10 minutes.",
-                Kind.TIMESERIES,
                 (
                     Query(f"sum by ({SOURCE}) (increase(slack_preemptions_stuck_total{{{_JOB}}}[10m]))", "found"),
                     Query(f"sum by ({SOURCE}) (increase(slack_preemption_rescues_total{{{_JOB}}}[10m]))", "freed"),
                 ),
                 "short",
                 height=10,
+            ),
+            Panel(
+                "Others' hands on placeholders",
+                "Writes of others to the operator's objects that it took back, by part, and placeholders that kubelets "
+                "ended, by cause; in 10 minutes. The Events of the policy say whose they were.",
+                (
+                    Query(
+                        f"sum by ({BY_POLICY}, part) (increase(slack_ownership_taken_back_total{{{_CHOSEN}}}[10m]))",
+                        "{{policy}} {{part}} taken back",
+                    ),
+                    Query(
+                        f"sum by ({BY_POLICY}, cause) (increase(slack_failed_placeholders_total{{{_CHOSEN}}}[10m]))",
+                        "{{policy}} failed: {{cause}}",
+                    ),
+                ),
+                "short",
+                decimals=0,
             ),
         ),
     )
@@ -273,7 +330,6 @@ def _operator() -> Row:
             Panel(
                 "Who leads",
                 "1 for the process that holds the lease, 0 for standbys.",
-                Kind.TIMESERIES,
                 (Query(f"slack_leader{{{_JOB}}}", "{{instance}}"),),
                 "none",
                 highest=1,
@@ -282,7 +338,6 @@ def _operator() -> Row:
             Panel(
                 "Age of the last plan",
                 "Since the leader last made a plan and carried it out; about the interval when all is well.",
-                Kind.TIMESERIES,
                 (
                     Query(
                         f"time() - slack_plan_timestamp_seconds{{{_JOB}}} and slack_leader{{{_JOB}}} == 1",
@@ -294,51 +349,45 @@ def _operator() -> Row:
             Panel(
                 "Lag",
                 "From the first change that no plan has seen to the start of the plan for it; 0.2 s of it are meant.",
-                Kind.TIMESERIES,
                 _operator_quantiles("slack_loop_lag_seconds"),
                 "s",
             ),
             Panel(
                 "Time of a plan",
                 "Without reading and writing.",
-                Kind.TIMESERIES,
                 _operator_quantiles("slack_plan_duration_seconds"),
                 "s",
             ),
             Panel(
                 "Requests to the API server",
                 "By verb and HTTP status; code 0 is no answer. Most are renewals of the lease.",
-                Kind.TIMESERIES,
                 (Query(_rate("slack_api_requests_total", "verb, code", _JOB), "{{verb}} {{code}}"),),
                 "reqps",
             ),
             Panel(
                 "Watches opened anew",
                 "In 15 minutes, by path of the API; the API server ends each after half an hour to an hour.",
-                Kind.TIMESERIES,
                 (Query(f"max by (path) (increase(slack_watch_restarts_total{{{_JOB}}}[15m]))", "{{path}}"),),
                 "short",
             ),
             Panel(
                 "CPU of the operator",
                 "In cores.",
-                Kind.TIMESERIES,
                 (Query(f"rate(process_cpu_seconds_total{{{_JOB}}}[{_RATE}])", "{{instance}}"),),
                 "short",
             ),
             Panel(
                 "Memory of the operator",
                 "Resident set.",
-                Kind.TIMESERIES,
                 (Query(f"process_resident_memory_bytes{{{_JOB}}}", "{{instance}}"),),
                 "bytes",
             ),
             Panel(
                 "Versions",
                 "Processes by version of resource-slack; two during an upgrade.",
-                Kind.STAT,
                 (Query(f"count by (version) (slack_build_info{{{_JOB}}})", "{{version}}", instant=True),),
                 "short",
+                kind=Kind.STAT,
             ),
         ),
     )
@@ -383,5 +432,7 @@ def dashboard() -> dict[str, Any]:
             ]
         },
         "annotations": {"list": []},
-        "panels": laid_out([_overview(), _starts(), _slack(), _conditions(), _operator(), audit.row()]),
+        "panels": laid_out(
+            [_overview(), _starts(), _slack(), _costs(), _conditions(), _operator(), audit.row(), scoring.row()]
+        ),
     }

@@ -38,10 +38,10 @@ class Panel:
 
     title: str
     description: str
-    kind: Kind
     queries: Sequence[Query]
     unit: str
     """Grafana's id: short, percentunit, s, bytes, none, ops, reqps."""
+    kind: Kind = Kind.TIMESERIES
     width: int = 8
     height: int = 8
     thresholds: Sequence[tuple[float | None, str]] = ()

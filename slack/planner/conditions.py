@@ -1,17 +1,27 @@
-"""What a plan says of itself: the conditions by which `kubectl get slackpolicies` answers 'is my slack there?'."""
+"""What a plan says of itself: the conditions by which `kubectl get slackpolicies` answers 'is my slack there?'.
 
-from collections.abc import Sequence
+Ready says that the policy is accepted and acted upon, and is False only for what somebody must mend: a refill, a
+ceiling or a lack of nodes are said by SlackSatisfied, so that tools that wait for Ready do not wait for ever. Also when
+a policy may not act at all, and what its plan is then: what is there stays as it is.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slack.cluster.quantity import format_memory, format_quantity
-from slack.cluster.snapshot import IntArray
-from slack.planner.outcome import Condition, ConditionType
-from slack.planner.patience import Patience
+from slack.cluster.quantity import format_compared
+from slack.cluster.rates import LARGE
+from slack.cluster.snapshot import IntArray, Snapshot
+from slack.planner.domain.membership import Domain
+from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
+from slack.planner.rollout.backoff import HeldBack, Pods, refill_seconds
+from slack.planner.wanted.cover_choice import Limit
+from slack.schema.conditions import Condition
 
 _NAMED = 3
-_MI = 1 << 20
+_NO_NODE = "NoEligibleNode"
+"""Nodes come and go, and a group that stands at zero is no fault: it blocks a policy and leaves Ready true."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,9 +29,8 @@ class Findings:
     """What planning one policy has found."""
 
     resources: tuple[str, ...]
-    blocked: str
-    """Why nothing may be done ('' when all is well): a conflict, no node, a bad priority class."""
-    blocked_reason: str
+    blocked: tuple[str, str] | None
+    """As `why_blocked` gives it."""
     desired: IntArray
     planned: IntArray
     reserved: IntArray
@@ -34,12 +43,34 @@ class Findings:
     uncovered: int
     infeasible: tuple[str, ...]
     pins: tuple[str, ...]
-    limit: str
+    limit: Limit | None
     yielded: tuple[str, ...]
     notes: tuple[str, ...]
-    patience: Patience
+    held_back: HeldBack
     capped: bool = False
     """A ceiling cut placeholders off."""
+    binding: tuple[Binding, ...] = ()
+    """Ceilings that keep the policy below what it would have without them."""
+    node_start_seconds: float = 120.0
+    """How long a node takes here."""
+    oldest_pending_seconds: float = 0.0
+    """Age of the oldest placeholder that the scheduler has refused; 0 when there is none."""
+    emptied: tuple[str, ...] = ()
+    """Zones without an eligible node, in words: they count, and nothing can be planned for them now."""
+    dry_run: bool = False
+    """Nothing is written for the policy."""
+    rate: float | None = None
+    """The rate that the amount follows from; None where it follows from something else."""
+    new_nodes: int = 0
+    """As `PolicyPlan` has it."""
+    nodes: int = 0
+    """Of the whole cluster."""
+    new_nodes_cost: str | None = None
+    """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`, `take 12 node hours an hour, ...`."""
+    set_by: str | None = None
+    """As `Size` has it."""
+    unbounded: str | None = None
+    """Why nothing bounds what an objective may cost, so that it does not decide."""
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -47,15 +78,10 @@ def _listed(texts: Sequence[str]) -> str:
     return "; ".join(texts[:_NAMED]) + more
 
 
-def _readable(name: str, value: int) -> str:
-    """Return an amount for people: memory in whole Mi, rounded up."""
-    return format_memory(-(-value // _MI) * _MI) if name == "memory" else format_quantity(name, value)
-
-
 def _short(findings: Findings, have: IntArray) -> str:
     """Say what of the desired extra capacity is missing, '' when nothing is."""
     return ", ".join(
-        f"{name} {_readable(name, int(have[r]))} of {_readable(name, int(findings.desired[r]))}"
+        f"{name} {' of '.join(format_compared(name, int(have[r]), int(findings.desired[r])))}"
         for r, name in enumerate(findings.resources)
         if have[r] < findings.desired[r]
     )
@@ -63,68 +89,120 @@ def _short(findings: Findings, have: IntArray) -> str:
 
 def _satisfied(findings: Findings) -> Condition:
     kind = ConditionType.SLACK_SATISFIED
-    if findings.blocked:
-        return Condition(kind, False, findings.blocked_reason, findings.blocked)
+    if findings.blocked is not None:
+        return Condition(kind, False, *findings.blocked)
     missing = _short(findings, findings.reserved)
-    if not missing:
-        return Condition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
     planned_short = _short(findings, findings.planned)
-    if planned_short:
-        reason = "CeilingReached" if findings.capped else "NotPlanned"
-        return Condition(kind, False, reason, f"less is planned than desired: {planned_short}")
-    return Condition(kind, False, "PlaceholdersPending", f"reserved so far: {missing}")
+    waiting = findings.bound < findings.wanted
+    limit = ", ".join(map(str, findings.binding))
+    if not missing and not waiting:
+        if limit:
+            return Condition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
+        return Condition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
+    on_nodes = f"{findings.bound} of {findings.wanted} placeholders are on nodes"
+    text = f"reserved so far: {missing}; {on_nodes}" if missing and not limit else on_nodes
+    text = f"{text}; {limit}" if limit else text
+    if findings.dry_run:
+        return Condition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
+    if waiting and (why := _held_up(findings)):
+        return Condition(kind, False, why, text)
+    if planned_short and findings.emptied and not findings.capped:
+        why = "; ".join([f"less is planned than desired: {planned_short}", *findings.emptied])
+        return Condition(kind, False, _NO_NODE, why)
+    if planned_short and not findings.capped:
+        return Condition(kind, False, "NotPlanned", f"less is planned than desired: {planned_short}")
+    if not waiting:
+        said = limit or f"spec.extraCapacity.ceiling binds: {planned_short}"
+        return Condition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
+    start = round(findings.node_start_seconds)
+    return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here")
+
+
+def _held_up(findings: Findings) -> str | None:
+    """Say what keeps placeholders from their nodes; None while they are on their way."""
+    if findings.held_back.reason is not None:
+        return findings.held_back.reason
+    if findings.held_back.ignored_seconds:
+        return "NoWord"
+    late = findings.oldest_pending_seconds >= refill_seconds(findings.node_start_seconds)
+    return "PlaceholdersPending" if late else None
+
+
+def _ready(findings: Findings) -> Condition:
+    kind = ConditionType.READY
+    if findings.blocked is not None and findings.blocked[0] != _NO_NODE:
+        return Condition(kind, False, *findings.blocked)
+    if findings.unbounded is not None:
+        return Condition(kind, False, "NoPrices", findings.unbounded)
+    notes = [*(f"yields {text}" for text in findings.yielded), *findings.notes]
+    if findings.blocked is not None:
+        said = f"nothing can be done now: {findings.blocked[1]}"
+    elif findings.dry_run:
+        said = "spec.dryRun: the policy is planned for and nothing is written"
+    else:
+        said = f"{findings.bound} of {findings.wanted} placeholders are on nodes"
+    return Condition(kind, True, "Accepted", "; ".join([said, *notes]))
 
 
 def _covered(findings: Findings) -> Condition:
     kind, share = ConditionType.COVERED, f"{findings.covered_share:.1%} of arrivals find room in one placeholder"
     left = f"; {findings.uncovered} workloads do not" if findings.uncovered else ""
-    if findings.blocked:
-        return Condition(kind, False, findings.blocked_reason, findings.blocked)
-    if findings.limit:
-        reason = "CeilingReached" if findings.limit == "ceiling" else "MaxShapesReached"
-        return Condition(kind, False, reason, share + left)
+    if findings.blocked is not None:
+        return Condition(kind, False, *findings.blocked)
+    if findings.limit == "objective":
+        return Condition(kind, True, "ObjectiveDecides", f"{share}{left}: so much room the objective asks for now")
+    if findings.limit is not None:
+        if findings.limit == "ceiling":
+            return Condition(kind, False, "CeilingReached", "; ".join([share + left, *map(str, findings.binding)]))
+        return Condition(kind, False, "MaxShapesReached", share + left)
     enough = findings.covered_share >= findings.coverage - 1e-9
     return Condition(kind, enough, "CoverageReached" if enough else "CoverageMissed", share + left)
 
 
 def conditions(findings: Findings) -> tuple[Condition, ...]:
-    """Return every condition, in the order of `ConditionType`."""
-    t, patience = ConditionType, findings.patience
-    satisfied, covered = _satisfied(findings), _covered(findings)
-    if findings.blocked:
-        feasible = Condition(t.FEASIBLE, False, findings.blocked_reason, findings.blocked)
+    """Return every condition, in the order of `ConditionType`; LargeSlack only where it is true."""
+    t, held_back = ConditionType, findings.held_back
+    if findings.blocked is not None:
+        feasible = Condition(t.FEASIBLE, False, *findings.blocked)
     elif findings.infeasible:
         feasible = Condition(t.FEASIBLE, False, "ShapeFitsNowhere", _listed(findings.infeasible))
     else:
         feasible = Condition(t.FEASIBLE, True, "EveryShapeFits", "every wanted shape fits an eligible node")
-    if findings.blocked:
-        ready = Condition(t.READY, False, findings.blocked_reason, findings.blocked)
-    elif not satisfied.status:
-        ready = Condition(t.READY, False, satisfied.reason, satisfied.message)
-    elif findings.bound < findings.wanted:
-        ready = Condition(
-            t.READY, False, "PlaceholdersPending", f"{findings.bound} of {findings.wanted} placeholders are on nodes"
-        )
-    else:
-        notes = [*(f"yields {text}" for text in findings.yielded), *findings.notes]
-        message = f"{findings.bound} placeholders are on nodes" + "".join(f"; {note}" for note in notes)
-        ready = Condition(t.READY, True, "SlackIsThere", message)
     pins = Condition(t.PINS_NODES, False, "ChunksAreSmall", "no placeholder keeps its node above the threshold")
     if findings.pins:
         pins = Condition(t.PINS_NODES, True, "LargeShape", _listed(findings.pins))
     limited = Condition(t.LIMIT_REACHED, False, "NothingRefused", "nothing keeps placeholders from growing")
-    if patience.limits:
-        limited = Condition(t.LIMIT_REACHED, True, patience.reason, _listed(patience.limits))
+    if held_back.reason is not None:
+        limited = Condition(t.LIMIT_REACHED, True, held_back.reason, _listed(held_back.limits))
     ignored = Condition(t.AUTOSCALER_IGNORES_PLACEHOLDERS, False, "Answered", "no placeholder waits unanswered")
-    if patience.ignored_seconds:
+    if held_back.ignored_seconds:
         ignored = Condition(
             t.AUTOSCALER_IGNORES_PLACEHOLDERS,
             True,
             "NoWord",
-            f"placeholders have been pending for over {int(patience.ignored_seconds // 60)} min and no autoscaler has "
+            f"placeholders have been pending for over {int(held_back.ignored_seconds // 60)} min and no autoscaler has "
             "said a word about them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?",
         )
-    return (ready, satisfied, covered, feasible, pins, limited, ignored)
+    usual = (_ready(findings), _satisfied(findings), _covered(findings), feasible, pins, limited, ignored)
+    large = _large(findings)
+    return usual if large is None else (*usual, large)
+
+
+def _large(findings: Findings) -> Condition | None:
+    """Say that this much may be a slip of the pen; None where it is not much."""
+    rate = findings.rate
+    large = rate is not None and rate > LARGE
+    said = f"the rate is {rate:g}, {rate * 100:g} % of what runs" if rate is not None and large else ""
+    if 0 < findings.nodes < findings.new_nodes:
+        more = f"at least {findings.new_nodes} nodes would come to the {findings.nodes} of the cluster"
+        if findings.new_nodes_cost is not None:
+            more += f", which {findings.new_nodes_cost}"
+        return Condition(
+            ConditionType.LARGE_SLACK, True, "MoreThanDoubles", "; ".join(filter(None, (more, findings.set_by, said)))
+        )
+    if large:
+        return Condition(ConditionType.LARGE_SLACK, True, "RateAboveHalf", f"{said}; ten percent is 0.1")
+    return None
 
 
 def total_of(rows: Sequence[tuple[int, IntArray]], width: int) -> IntArray:
@@ -133,3 +211,55 @@ def total_of(rows: Sequence[tuple[int, IntArray]], width: int) -> IntArray:
     for count, vector in rows:
         total = total + count * vector
     return total
+
+
+def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[str, str] | None:
+    """Say why nothing may be done for a policy: (reason, message) for its conditions, None when something may.
+
+    Args:
+        domain: of the policy.
+        snapshot: the cluster.
+        unfit: why its PriorityClass will not do.
+    """
+    spec = domain.policy.spec
+    if domain.conflict is not None:
+        return "DomainConflict", domain.conflict
+    if unfit is not None:
+        return "BadPriorityClass", unfit
+    if domain.eligible.any() or domain.templates:
+        return None
+    count = len(snapshot.nodes.names)
+    if not domain.owned.any():
+        selector = ",".join(f"{k}={v}" for k, v in sorted(spec.node_selector.items()))
+        which = f"spec.nodeSelector: {selector} selects" if selector else "spec: the policy has"
+        taken = f" that no other policy holds ({'; '.join(domain.yielded)})" if domain.yielded else ""
+        return _NO_NODE, f"{which} none of the {count} nodes{taken}; check the labels, or give a node template"
+    if not domain.classes.any():
+        taints = sorted(
+            {
+                f"{t.key}={t.value}:{t.effect}"
+                for c in np.flatnonzero(domain.owned)
+                for t in snapshot.node_classes[c].taints
+            }
+        )
+        return _NO_NODE, f"spec.tolerations: every selected node is tainted ({', '.join(taints)}); tolerate one"
+    return _NO_NODE, "every node of the policy is cordoned, not ready or being removed"
+
+
+def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, Pods]) -> tuple[ShapePlan, ...]:
+    """What is there stays as it is: the plan of a policy that may not act."""
+    nothing = Pods(0, 0, 0.0)
+    return tuple(
+        ShapePlan(
+            shape=e.shape,
+            role=e.role,
+            count=e.replicas,
+            replicas=e.replicas,
+            workloads=(),
+            change=Change(0, e.replicas, 0),
+            bound=pods.get(e.shape.name, nothing).bound,
+            pending=pods.get(e.shape.name, nothing).pending,
+            retiring=e.retiring,
+        )
+        for e in existing
+    )

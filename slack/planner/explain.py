@@ -11,13 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.classes import admits, reason_against
-from slack.cluster.snapshot import Snapshot, Workload
-from slack.planner.demand import no_node_left
-from slack.planner.domain import Domain, divide
-from slack.planner.kept import Kept
-from slack.planner.outcome import ConditionType, Plan, PolicyPlan, ShapePlan
-from slack.planner.policy import CoverMode, Policy
-from slack.planner.shape import Role, amounts
+from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
+from slack.planner.domain.membership import Domain, divide
+from slack.planner.domain.unseen_resources import NOWHERE, named, widened
+from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.result import ConditionType, Plan, PolicyPlan, ShapePlan
+from slack.planner.model.shape import Role, amounts
+from slack.planner.objects.manifests import PRIORITY
+from slack.planner.policy.spec import CoverMode, Policy
+from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -91,13 +93,7 @@ def target(kind: str, name: str, namespace: str) -> Workload:
 
 
 def explain(
-    snapshot: Snapshot,
-    plan: Plan,
-    policies: Sequence[Policy],
-    wanted: Workload,
-    *,
-    priorities: Mapping[str, int],
-    default_priority: int = -10,
+    snapshot: Snapshot, plan: Plan, policies: Sequence[Policy], wanted: Workload, *, priorities: Mapping[str, int]
 ) -> Explanation:
     """Explain one workload.
 
@@ -107,11 +103,11 @@ def explain(
         policies: what the plan was made for.
         wanted: as `target` gives it.
         priorities: values of PriorityClasses by name.
-        default_priority: of the placeholders where theirs is not known.
 
     Raises:
         NotFoundError: when nothing of that name is there, or nobody knows the kind.
     """
+    snapshot = widened(snapshot, named(policies, (shape.shape for item in plan.items for shape in item.shapes)))
     workload, rows = _find(snapshot, wanted)
     domains = divide(snapshot, policies)
     found: list[tuple[Room, set[int]]] = []
@@ -123,7 +119,7 @@ def explain(
     holders = {room.policy for room, _ in found}
     mirrored = any(room.role == Role.MIRROR for room, _ in found)
     hindered = {
-        domain.policy.name: _hindrances(snapshot, domain, rows, priorities, default_priority, mirrored=mirrored)
+        domain.policy.name: _hindrances(snapshot, domain, rows, priorities, mirrored=mirrored)
         for domain in domains
         if domain.policy.name in holders
     }
@@ -136,18 +132,33 @@ def explain(
     if not rows and not rooms:
         reasons = ["; ".join(_said(plan, {str(workload)})) or "it has no pods now and no placeholder is kept for it"]
     warnings = [text for room in rooms for text in hindered[room.policy]]
+    # Room for one of its pods is none for a gang that does not fit whole: what the plan says of it comes along.
+    gang = any(snapshot.kinds.gang[row] for row in rows)
+    warnings += _said(plan, {str(workload)}) if gang and not reasons else ()
     kinds = snapshot.kinds
     largest = max(rows, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
-    reserved = next((one for one in snapshot.reserved if one.workload == workload), None)
-    requests = kinds.requests[largest] if largest is not None else reserved.requests if reserved else None
+    reserved = next((owner for owner in snapshot.reserved if owner.workload == workload), None)
+    request = (
+        (kinds.requests[largest], kinds.unoffered[largest])
+        if largest is not None
+        else (reserved.requests, reserved.unoffered)
+        if reserved
+        else None
+    )
     return Explanation(
         workload=str(workload),
         pods=int(sum(kinds.running[row] + kinds.pending[row] for row in rows)),
-        requests=amounts(requests, snapshot.resources) if requests is not None else (),
+        requests=_requested(snapshot, *request) if request is not None else (),
         rooms=tuple(rooms),
         reasons=tuple(dict.fromkeys(reasons)),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _requested(snapshot: Snapshot, vector: IntArray, unoffered: Amounts) -> Amounts:
+    """Return all that a pod requests, what no node has included."""
+    dense = ((name, amount) for name, amount in amounts(vector, snapshot.resources) if name != NOWHERE)
+    return tuple(sorted((*dense, *unoffered)))
 
 
 def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
@@ -156,39 +167,41 @@ def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
     workload: Workload | None = wanted
     if wanted.kind == "pod":
         pod = f"{wanted.namespace}/{wanted.name}"
-        workload = next((w for w, one in zip(kinds.workloads, kinds.example, strict=True) if one == pod), wanted)
-    known = {*kinds.workloads, *(one.workload for one in snapshot.reserved)}
+        workload = next(
+            (w for w, example in zip(kinds.workloads, kinds.example, strict=True) if example == pod), wanted
+        )
+    known = {*kinds.workloads, *(owner.workload for owner in snapshot.reserved)}
     if workload not in known:
         # Pods, jobs and ReplicaSets are named after what made them; the longest such name is the owner.
         owners = [
-            one
-            for one in known
-            if one.namespace == wanted.namespace
-            and (one.kind != "pod" if wanted.kind == "pod" else one.kind in _OWNERS.get(wanted.kind, ()))
-            and wanted.name.startswith(f"{one.name}-")
+            w
+            for w in known
+            if w.namespace == wanted.namespace
+            and (w.kind != "pod" if wanted.kind == "pod" else w.kind in _OWNERS.get(wanted.kind, ()))
+            and wanted.name.startswith(f"{w.name}-")
         ]
-        workload = max(owners, key=lambda one: (len(one.name), one), default=None)
+        workload = max(owners, key=lambda w: (len(w.name), w), default=None)
     if workload is None:
         raise NotFoundError(_not_found(wanted, known))
-    return workload, [row for row, one in enumerate(kinds.workloads) if one == workload]
+    return workload, [row for row, owner in enumerate(kinds.workloads) if owner == workload]
 
 
 def _not_found(wanted: Workload, known: set[Workload]) -> str:
-    if wanted.kind not in {*KINDS.values(), *(one.kind for one in known)}:
+    if wanted.kind not in {*KINDS.values(), *(w.kind for w in known)}:
         near = difflib.get_close_matches(wanted.kind, KINDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         shorts = ", ".join(sorted(set(KINDS.values())))
         return f"{wanted.kind}/{wanted.name}: unknown kind {wanted.kind!r}{hint} (known: {shorts})"
     if wanted.kind == "ds":
         return f"{wanted}: pods of a DaemonSet start with their node, not in slack; no room is kept for them"
-    here = sorted(f"{one.kind}/{one.name}" for one in known if one.namespace == wanted.namespace)
-    elsewhere = sorted(str(one) for one in known if one.name == wanted.name and one.namespace != wanted.namespace)
-    same_name = [one for one in here if one.partition("/")[2] == wanted.name]
+    here = sorted(f"{w.kind}/{w.name}" for w in known if w.namespace == wanted.namespace)
+    elsewhere = sorted(str(w) for w in known if w.name == wanted.name and w.namespace != wanted.namespace)
+    same_name = [name for name in here if name.partition("/")[2] == wanted.name]
     close = same_name or difflib.get_close_matches(f"{wanted.kind}/{wanted.name}", here, n=3, cutoff=0.6)
     if close or elsewhere:
         hint = f"; did you mean {' or '.join([*close, *elsewhere[:3]])}?"
     elif not here:
-        spaces = sorted({one.namespace for one in known})
+        spaces = sorted({w.namespace for w in known})
         near = difflib.get_close_matches(wanted.namespace, spaces, n=3) or spaces[:5]
         hint = f"; namespace {wanted.namespace!r} has no pods (there are: {', '.join(near) or 'none'})"
     else:
@@ -207,9 +220,9 @@ def _held(
     covered = {row for row in rows if item.covered_by.get(row) == plan.shape.name}
     vector = plan.shape.vector(snapshot.resources)
     there = domain.classes & np.array(
-        [admits(plan.shape.constraints, one) for one in snapshot.node_classes], dtype=bool
+        [admits(plan.shape.constraints, node_class) for node_class in snapshot.node_classes], dtype=bool
     )
-    templates = [one.node_class for one in domain.templates if admits(plan.shape.constraints, one.node_class)]
+    templates = [t.node_class for t in domain.templates if admits(plan.shape.constraints, t.node_class)]
     if not there.any() and not templates:
         return covered
     kinds = snapshot.kinds
@@ -219,15 +232,15 @@ def _held(
         if not kinds.excluded[row]
         and bool((kinds.requests[row] <= vector).all())
         and not (there & ~snapshot.reach[int(kinds.constraint_id[row])]).any()
-        and all(admits(snapshot.constraints[int(kinds.constraint_id[row])], one) for one in templates)
+        and all(admits(snapshot.constraints[int(kinds.constraint_id[row])], template) for template in templates)
     }
 
 
 def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
     standing: dict[str, int] = {}
-    for one in snapshot.placeholders:
-        if one.policy == item.policy and one.shape == plan.shape.name and one.node >= 0:
-            name = snapshot.nodes.names[one.node]
+    for pod in snapshot.placeholders:
+        if pod.policy == item.policy and pod.shape == plan.shape.name and pod.node >= 0:
+            name = snapshot.nodes.names[pod.node]
             standing[name] = standing.get(name, 0) + 1
     return Room(
         policy=item.policy,
@@ -242,42 +255,41 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
 
 
 def _hindrances(
-    snapshot: Snapshot,
-    domain: Domain,
-    rows: Sequence[int],
-    priorities: Mapping[str, int],
-    default_priority: int,
-    *,
-    mirrored: bool,
+    snapshot: Snapshot, domain: Domain, rows: Sequence[int], priorities: Mapping[str, int], *, mirrored: bool
 ) -> tuple[str, ...]:
     """Say what keeps pods from taking the place of a policy's placeholders whatever their size."""
     kinds, spec = snapshot.kinds, domain.policy.spec
-    ours = priorities.get(spec.priority_class_name, default_priority)
-    # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
-    crowded = {} if mirrored else dict(no_node_left(snapshot, domain, np.array(rows, dtype=np.int64), Kept()))
+    ours = priorities.get(spec.priority_class_name, PRIORITY)
+    holds = {
+        hindrance: set(hindered.tolist())
+        for hindrance, hindered in hindrances(snapshot, domain, np.array(rows, dtype=np.int64), ours, PlanCache())
+    }
+    if mirrored:
+        # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
+        holds[Hindrance.NO_NODE_LEFT] = set()
     found = []
     for row in rows:
-        if not kinds.preempts[row]:
+        if row in holds[Hindrance.NEVER_PREEMPTS]:
             found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
-        if int(kinds.priority[row]) <= ours:
+        if row in holds[Hindrance.PRIORITY]:
             found.append(
                 f"its priority {int(kinds.priority[row])} is not above the placeholders' ({ours}): "
                 f"it cannot take a placeholder's place"
             )
-        scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
-        if scheduler != spec.scheduler_name:
+        if row in holds[Hindrance.SCHEDULER]:
+            scheduler = snapshot.constraints[int(kinds.constraint_id[row])].scheduler_name
             found.append(
                 f"its scheduler is {scheduler}, the policy's is {spec.scheduler_name}: "
                 f"give it a policy with spec.schedulerName {scheduler}"
             )
-        if row in crowded:
-            found.append(crowded[row])
+        if row in holds[Hindrance.NO_NODE_LEFT]:
+            found.append(why_no_node_left(snapshot, domain, row))
     return tuple(dict.fromkeys(found))
 
 
 def _said(plan: Plan, names: Set[str]) -> tuple[str, ...]:
     """Return why policies leave pods uncovered, in the planner's own words."""
-    said = [f"policy {item.policy}: {one.reason}" for item in plan.items for one in item.uncovered if one.pod in names]
+    said = [f"policy {item.policy}: {u.reason}" for item in plan.items for u in item.uncovered if u.pod in names]
     return tuple(dict.fromkeys(said))
 
 
@@ -298,7 +310,7 @@ def _why_uncovered(snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], wo
         against = [reason_against(constraints, snapshot.node_classes[c]) for c in np.flatnonzero(occupied)]
         common = max(sorted(set(against)), key=against.count) if against else "there is no node"
         return f"its pods can go to no node of this cluster: {common}"
-    mine = [domain for domain in domains if not domain.conflict and (domain.classes & reach).any()]
+    mine = [domain for domain in domains if domain.conflict is None and (domain.classes & reach).any()]
     if not mine:
         for domain in domains:
             if (domain.classes & reach).any():

@@ -1,24 +1,26 @@
 """An explanation as people read it, one line a thought: the same words for the command and for the web page."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from slack.cluster.quantity import format_cpu, format_quantity
 from slack.planner.explain import Explanation, Room, shown_nodes
+from slack.planner.model.amount_text import resources_text
 
 
-def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return amounts for reading: `500m cpu, 1.2Gi memory`; rounded, never for machines."""
-    texts = [f"{_readable(name, value)} {name}" for name, value in amounts if value]
-    return ", ".join(texts) or "no requests"
+def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """Return the answer: what makes room for the workload, or why nothing does.
 
-
-def lines(found: Explanation) -> list[str]:
-    """Return the answer: what makes room for the workload, or why nothing does."""
+    Args:
+        found: the answer as values.
+        whys: by policy with an objective, why it keeps this much.
+    """
     pods = "1 pod" if found.pods == 1 else f"{found.pods} pods"
     text = [f"{found.workload}: {pods}, {resources_text(found.requests)} each"]
     for policy in dict.fromkeys(room.policy for room in found.rooms):
         text.append(f"  policy {policy} makes room for it:")
         text += [f"    {_room_line(room)}" for room in found.rooms if room.policy == policy]
+        if policy in whys:
+            text.append(f"    why this much: {whys[policy]}")
     if not found.rooms:
         text.append("  no room is kept for it")
     elif found.ready:
@@ -37,13 +39,3 @@ def _room_line(room: Room) -> str:
     if room.pending:
         line += f"; {room.pending} pending"
     return line
-
-
-def _readable(name: str, value: int) -> str:
-    if name == "cpu":
-        return format_cpu(value) if value < 10_000 else f"{value / 1000:.1f}".removesuffix(".0")
-    if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
-        for suffix, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-            if value >= size:
-                return f"{value / size:.1f}".removesuffix(".0") + suffix
-    return format_quantity(name, value)

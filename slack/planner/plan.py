@@ -1,63 +1,56 @@
 """The planner's one door: snapshot and policies in, plan out. Pure and deterministic (S2).
 
 Per policy: its domain, base and desired extra capacity, mirrors (S7), cover (S6), fill, and then what of that to
-write now (`retain`), as far as autoscalers and quotas let it (`patience`). No step is O(pods x nodes) (R1): pods come
+write now (`roll_out`), as far as autoscalers and quotas let it (`backoff`). No step is O(pods x nodes) (R1): pods come
 as kinds and nodes as classes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from slack.cluster.snapshot import BoolArray, IntArray, Placeholder, Snapshot
-from slack.planner.blocked import untouched, why_blocked
-from slack.planner.capacity import ceiling_of
-from slack.planner.conditions import Findings, conditions, total_of
-from slack.planner.demand import pending_shares
-from slack.planner.domain import Domain, divide
-from slack.planner.kept import Kept
-from slack.planner.leaving import overcommitted, pushed_out, victims
-from slack.planner.manifests import PRIORITY, replica_set_name
-from slack.planner.mirrors import Mirrors, mirror_all
-from slack.planner.outcome import (
-    AutoscalerWord,
+from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.planner.conditions import Findings, conditions, total_of, untouched, why_blocked
+from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
+from slack.planner.domain.ceilings import binding_floors, bindings
+from slack.planner.domain.cost_bound import bounded
+from slack.planner.domain.costs import costs_of, priced
+from slack.planner.domain.growth import new_nodes
+from slack.planner.domain.membership import divided, node_view
+from slack.planner.domain.strangers import Stranger, in_order, strangers_of
+from slack.planner.domain.unseen_resources import NOWHERE, named, widened
+from slack.planner.model.added import additions_of, seen, vector_of
+from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.result import (
+    Answer,
+    AutoscalerEvent,
     Change,
     CoveredBy,
     ExistingShape,
-    Memory,
     Plan,
-    PolicyMemory,
+    PlannerState,
     PolicyPlan,
+    PolicyState,
     ShapePlan,
     Uncovered,
 )
-from slack.planner.part import PartPlan
-from slack.planner.patience import Pods, consider
-from slack.planner.policy import DEFAULT_RATE, CoverMode, Policy
-from slack.planner.retain import Scene, Target, retain
-from slack.planner.wanted import merged
-from slack.planner.widen import named, widened
-from slack.planner.zones import Request, plan_parts, unzoned
+from slack.planner.model.shape import Shape, Wanted, merged
+from slack.planner.model.wanted_by import WantedBy
+from slack.planner.objective.amount import Amount
+from slack.planner.objects.manifests import PRIORITY
+from slack.planner.objects.priority_classes import PriorityClasses
+from slack.planner.policy.spec import DEFAULT_RATE, CoverMode, Policy
+from slack.planner.rollout.backoff import SCAN_SECONDS, Pods, hold_back
+from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
+from slack.planner.rollout.victims import overcommitted, pushed_out, victims
+from slack.planner.wanted.demand import pending_shares, pods_of
+from slack.planner.wanted.mirror_choice import assign_mirrors
+from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts, uncovered_gangs, unzoned
 
-SCAN_SECONDS = 12.0
-"""From a displacement to the request for a node: the autoscaler's scan interval and its wait for young pods."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Inputs:
-    """What planning any policy needs beside its domain."""
-
-    snapshot: Snapshot
-    now: float
-    default_rate: float
-    words: Mapping[str, AutoscalerWord]
-    mirrored: BoolArray
-    placeholders: Mapping[str, Sequence[Placeholder]]
-    """By policy."""
-    overcommitted: IntArray
-    kept: Kept
+UNKNOWN_CLASSES = PriorityClasses({})
 
 
 def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
@@ -76,8 +69,14 @@ def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
 
 
 def _shape_plans(
-    snapshot: Snapshot, targets: Sequence[Target], scene: Scene, mine: Sequence[Placeholder]
+    snapshot: Snapshot,
+    targets: Sequence[Target],
+    current: CurrentState,
+    mine: Sequence[Placeholder],
+    steps: Mapping[str, int],
+    strangers: Mapping[str, bool],
 ) -> tuple[ShapePlan, ...]:
+    """Put the plans of shapes together; strangers: which placeholders are not on own nodes, and whether one counts."""
     bound: dict[str, list[Placeholder]] = {}
     for pod in mine:
         if pod.node >= 0:
@@ -85,7 +84,7 @@ def _shape_plans(
     plans = []
     for target in targets:
         w, name = target.wanted, target.wanted.shape.name
-        there, pods = scene.replicas(name), scene.pods.get(name, Pods(0, 0, 0.0))
+        there, pods = current.replicas(name), current.pods.get(name, Pods(0, 0, 0.0))
         plans.append(
             ShapePlan(
                 shape=w.shape,
@@ -100,73 +99,109 @@ def _shape_plans(
                 pending=pods.pending,
                 retiring=target.retiring,
                 # The ReplicaSet controller takes pending pods first; so many bound ones go when it is done.
-                victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas),
+                victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas, strangers),
+                at_first=steps.get(name),
             )
         )
     return tuple(plans)
 
 
-def _plan_policy(
-    inputs: _Inputs,
-    domain: Domain,
-    pending: IntArray,
-    mirrors: Mirrors,
-    existing: Sequence[ExistingShape],
-    memory: PolicyMemory,
-    priority: int,
-) -> tuple[PolicyPlan, PolicyMemory]:
-    snapshot, policy = inputs.snapshot, domain.policy
+def _actual(inputs: PolicyInputs, vectors: Mapping[str, IntArray]) -> tuple[IntArray, IntArray, IntArray]:
+    """[R] what the placeholders on nodes request, what those anywhere do, and of these those of no known shape."""
+    resources = inputs.snapshot.resources
+    counts = Counter((pod.shape, pod.requests, pod.node >= 0) for pod in inputs.placeholders)
+    reserved = anywhere = beside = np.zeros(len(resources), dtype=np.int64)
+    for (shape, requests, bound), count in counts.items():
+        vector = vectors.get(shape) if requests is None else vector_of(requests, resources)
+        if vector is not None:
+            reserved = reserved + bound * count * vector
+            anywhere = anywhere + count * vector
+            beside = beside + (shape not in vectors) * count * vector
+    return reserved, anywhere, beside
+
+
+def _replicas(parts: Sequence[PartPlan], anywhere: IntArray) -> int | None:
+    """Return how many standard placeholders all the room amounts to: a plan that is carried out has those asked for.
+
+    Cover and mirrors take their part of a fixed number, and chunks that are there live on in other sizes, so pods of
+    one role would be another number than `replicas` asks for; who scales by it would chase its own tail.
+    """
+    chunks = [part.chunk for part in parts if part.chunk is not None]
+    whole = sum(chunks, np.zeros_like(anywhere))
+    if not whole.any():
+        return None
+    return int((anywhere[whole > 0] * len(chunks) // whole[whole > 0]).min())
+
+
+def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozenset[str]]:
+    """Plan one policy; also returns the names of other policies' placeholders that it counts on."""
+    snapshot, domain, mirrors = inputs.snapshot, inputs.domain, inputs.mirrors
+    existing, state, policy = inputs.existing, inputs.state, domain.policy
     width, spec = len(snapshot.resources), policy.spec
-    mine = inputs.placeholders.get(policy.name, ())
-    pods = _pods(mine, inputs.now)
+    pods = _pods(inputs.placeholders, inputs.now)
     vectors = {e.shape.name: e.shape.vector(snapshot.resources) for e in existing}
-    reserved = total_of([(pods[name].bound, v) for name, v in vectors.items() if name in pods], width)
-    patience = consider(policy, existing, pods, inputs.words, memory.holds, inputs.now)
-    blocked_reason, blocked = why_blocked(domain, snapshot, priority)
+    reserved, anywhere, _ = _actual(inputs, vectors)
+    node_start = snapshot.node_start_seconds
+    held_back = hold_back(policy, existing, pods, inputs.events, state.backoffs, inputs.now, node_start)
+    blocked = why_blocked(domain, snapshot, inputs.unfit)
     parts: list[PartPlan] = []
-    due: Mapping[str, float] = memory.cheaper_since
-    counts = dict(memory.counts)
-    if blocked:
+    wanted: Sequence[Wanted] = ()
+    due: Mapping[str, float] = state.cheaper_since
+    ladder = state.ladder
+    counts = dict(state.counts)
+    sets: tuple[WantedBy, ...] = ()
+    hosted: frozenset[str] = frozenset()
+    if blocked is not None:
         shapes = untouched(existing, pods)
     else:
-        request = Request(
-            snapshot=snapshot,
-            domain=domain,
-            pending=pending,
-            mirrors=tuple(mirrors.wanted),
-            mirrored=inputs.mirrored,
-            existing=tuple(existing),
-            memory=memory,
-            priority=priority,
-            default_rate=inputs.default_rate,
-            now=inputs.now,
-            kept=inputs.kept.part(policy.name),
-        )
-        parts, due = plan_parts(request)
-        scene = Scene(
+        parts, due, ladder, hosted, sets = plan_parts(inputs)
+        elsewhere = _elsewhere(inputs)
+        wanted = merged([*mirrors.wanted, *(w for part in parts for w in part.wanted), *elsewhere])
+        # Placeholders whose ReplicaSet was deleted are those of the shape that is wanted, and counted as such.
+        vectors |= {w.shape.name: w.vector for w in wanted}
+        reserved, anywhere, beside = _actual(inputs, vectors)
+        current = CurrentState(
             existing={e.shape.name: e for e in existing},
             pods=pods,
             ceiling=ceiling_of(snapshot, policy),
-            caps=patience.caps,
+            caps=held_back.caps,
             now=inputs.now,
             shrink_delay_seconds=spec.stabilization.shrink_delay.total_seconds(),
             give_up_seconds=spec.stabilization.give_up_after.total_seconds(),
+            added=inputs.added,
+            beside=beside,
+            release_pending=inputs.amount is not None,
         )
-        wanted = merged([*mirrors.wanted, *(w for part in parts for w in part.wanted)])
-        targets, counts = retain(wanted, snapshot.resources, memory.counts, scene)
-        shapes = _shape_plans(snapshot, targets, scene, mine)
+        targets, counts = roll_out(wanted, snapshot.resources, state.counts, current)
+        steps = first_steps(targets, inputs.known, current) if spec.extra_capacity.ceiling else {}
+        first = {s.pod.name: s.pod.name in inputs.hosted for s in inputs.strangers} | mirrors.strays
+        shapes = _shape_plans(snapshot, targets, current, inputs.placeholders, steps, first)
         vectors |= {t.wanted.shape.name: t.wanted.vector for t in targets}
     heading = [s for s in shapes if not s.retiring]
     desired = sum((part.size.desired for part in parts), np.zeros(width, dtype=np.int64))
-    planned = total_of([(s.count, vectors[s.shape.name]) for s in heading], width)
-    uncovered = _unique([*mirrors.uncovered, *(u for part in parts for u in part.uncovered)])
-    covered_share = 0.0 if blocked else min((part.covered_share for part in parts), default=1.0)
-    notes = [part.note for part in parts] + ([] if blocked else [unzoned(snapshot, domain)])
+    asked = sum((part.size.asked for part in parts), np.zeros(width, dtype=np.int64))
+    planned = total_of(
+        [(1, inputs.added.of(s.shape.name).room(s.count, vectors[s.shape.name])) for s in heading], width
+    )
+    if inputs.strangers or hosted:
+        guests = _room(inputs.guests, hosted, width)
+        planned = planned - _room(inputs.strangers, inputs.hosted, width) + guests
+        reserved = reserved - _room(inputs.strangers, None, width) + guests
+    gangs = uncovered_gangs(inputs, wanted) if blocked is None else []
+    uncovered = _unique([*gangs, *mirrors.uncovered, *(u for part in parts for u in part.uncovered)])
+    covered_share = 0.0 if blocked is not None else min((part.covered_share for part in parts), default=1.0)
+    more = new_nodes(snapshot, domain, planned, reserved) if blocked is None else 0
+    cost, reserved_cost = costs_of(snapshot, domain, (planned, reserved), inputs.priced)
+    by_rate = blocked is None and inputs.amount is None and not any(part.size.replicas is not None for part in parts)
+    notes = {part.note for part in parts} | ({unzoned(snapshot, domain)} if blocked is None else set())
+    capped = any(part.capped or part.limit == "ceiling" for part in parts)
+    over = np.any([part.size.asked > part.size.ceiling for part in parts] or [asked > asked], axis=0)
+    each = [vectors[s.shape.name] for s in heading if s.count]
+    binding = bindings(snapshot.resources, asked, over, ceiling_of(snapshot, policy), planned, each, capped=capped)
     found = conditions(
         Findings(
             resources=snapshot.resources,
             blocked=blocked,
-            blocked_reason=blocked_reason,
             desired=desired,
             planned=planned,
             reserved=reserved,
@@ -177,49 +212,87 @@ def _plan_policy(
             uncovered=len(uncovered),
             infeasible=(*mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
             pins=tuple(text for part in parts for text in part.pins),
-            limit=next((part.limit for part in parts if part.limit), ""),
+            limit=next((part.limit for part in parts if part.limit is not None), None),
             yielded=domain.yielded,
-            notes=tuple(sorted({note for note in notes if note})),
-            patience=patience,
-            capped=any(part.capped or part.limit == "ceiling" for part in parts),
+            notes=tuple(sorted(note for note in notes if note is not None)),
+            held_back=held_back,
+            emptied=tuple(part.note for part in parts if part.without_nodes and part.note),
+            capped=capped,
+            binding=binding,
+            node_start_seconds=node_start,
+            oldest_pending_seconds=max((counted.oldest_pending_seconds for counted in pods.values()), default=0.0),
+            dry_run=spec.dry_run,
+            rate=parts[0].size.rate if parts and by_rate else None,
+            new_nodes=more,
+            nodes=len(snapshot.nodes.names),
+            new_nodes_cost=None if cost is None else cost.of_nodes(more),
+            set_by=parts[0].size.set_by if parts else None,
+            unbounded=inputs.unbounded,
         )
     )
     chunks = sum(s.bound for s in heading)
+    told = tuple(name for name in snapshot.resources if name != NOWHERE)
     plan = PolicyPlan(
         policy=policy.name,
-        resources=snapshot.resources,
+        resources=told,
         nodes=int(domain.eligible.sum()),
-        rate=parts[0].size.rate if parts else _rate(policy, inputs.default_rate),
-        base=sum((part.size.base for part in parts), np.zeros(width, dtype=np.int64)),
-        desired=desired,
-        planned=planned,
-        reserved=reserved,
+        rate=parts[0].size.rate if parts else own_rate(policy),
+        base=sum((part.size.base for part in parts), np.zeros(width, dtype=np.int64))[: len(told)],
+        desired=desired[: len(told)],
+        asked=asked[: len(told)],
+        wanted_by=sets,
+        binding=binding,
+        floors=binding_floors(told, sets, [part.size for part in parts]),
+        planned=planned[: len(told)],
+        reserved=reserved[: len(told)],
         shapes=shapes,
-        pushed_out=() if blocked else _pushed_out(inputs, vectors, policy.name),
+        pushed_out=() if blocked is not None else _pushed_out(inputs, vectors),
         uncovered=uncovered,
+        cut=tuple(mirrors.cuts),
         conditions=found,
         covered_share=covered_share,
         covered_by=_covered_by(parts, mirrors.covers),
         dry_run=spec.dry_run,
-        act=not blocked and not spec.dry_run,
+        act=blocked is None and not spec.dry_run,
         burst_chunks=chunks,
-        sustained_chunks_per_minute=60 * chunks / (SCAN_SECONDS + snapshot.node_start_seconds),
+        sustained_chunks_per_minute=60 * chunks / (SCAN_SECONDS + node_start),
+        pods=pods_of(snapshot, domain, inputs.pending),
+        why=inputs.why,
+        cost=cost,
+        reserved_cost=reserved_cost,
+        new_nodes=more,
+        replicas=_replicas(parts, anywhere),
+        set_by=parts[0].size.set_by if parts else None,
     )
-    return plan, PolicyMemory(counts=counts, cheaper_since=due, holds=patience.holds)
+    remembered = PolicyState(
+        counts=counts, cheaper_since=due, backoffs=held_back.backoffs, added=inputs.known, ladder=ladder
+    )
+    return plan, remembered, hosted
 
 
-def _pushed_out(inputs: _Inputs, vectors: Mapping[str, IntArray], policy: str) -> tuple[str, ...]:
+def _elsewhere(inputs: PolicyInputs) -> list[Wanted]:
+    """Return the placeholders of this policy that others count on: they stay in the ReplicaSets that made them."""
+    counts = Counter(stranger.pod.shape for stranger in inputs.strangers if stranger.pod.name in inputs.hosted)
+    return [
+        Wanted(there.shape, there.role, counts[name], there.shape.vector(inputs.snapshot.resources), used_up=True)
+        for there in inputs.existing
+        if counts[name := there.shape.name]
+    ]
+
+
+def _room(strangers: Iterable[Stranger], names: frozenset[str] | None, width: int) -> IntArray:
+    """[R] what those of these names request, all of them where there are none."""
+    vectors = [s.vector for s in strangers if names is None or s.pod.name in names]
+    return sum(vectors, np.zeros(width, dtype=np.int64))
+
+
+def _pushed_out(inputs: PolicyInputs, vectors: Mapping[str, IntArray]) -> tuple[str, ...]:
     found = pushed_out(inputs.snapshot, vectors, inputs.overcommitted)
-    return tuple(pod.name for pod in found if pod.policy == policy)
+    return tuple(pod.name for pod in found if pod.policy == inputs.domain.policy.name)
 
 
 def _covered_by(parts: Iterable[PartPlan], mirrors: Mapping[int, str]) -> CoveredBy:
-    return CoveredBy([(one.kinds, one.shape.name) for part in parts for one in part.wanted], mirrors)
-
-
-def _rate(policy: Policy, default_rate: float) -> float:
-    rate = policy.spec.extra_capacity.min_rate
-    return default_rate if rate is None else rate
+    return CoveredBy([(w.kinds, w.shape.name) for part in parts for w in part.wanted], mirrors)
 
 
 def _coverage(policy: Policy) -> float:
@@ -233,31 +306,19 @@ def _unique(uncovered: Iterable[Uncovered]) -> tuple[Uncovered, ...]:
     return tuple(sorted({u.pod: u for u in reversed(list(uncovered))}.values(), key=lambda u: u.pod))
 
 
-def _domains(snapshot: Snapshot, policies: Sequence[Policy], kept: Kept) -> tuple[Domain, ...]:
-    nodes = snapshot.nodes
-    made_of = (
-        *policies,
-        nodes.names,
-        nodes.class_id,
-        nodes.ready,
-        nodes.schedulable,
-        snapshot.node_classes,
-        snapshot.resources,
-    )
-    return kept.of("domains", made_of, lambda: divide(snapshot, policies))
-
-
 def plan(
     snapshot: Snapshot,
     policies: Sequence[Policy],
     *,
     now: float,
     existing: Sequence[ExistingShape] = (),
-    words: Sequence[AutoscalerWord] = (),
-    memory: Memory = MappingProxyType({}),
+    events: Sequence[AutoscalerEvent] = (),
+    state: PlannerState = MappingProxyType({}),
     default_rate: float = DEFAULT_RATE,
-    priorities: Mapping[str, int] | None = None,
-    kept: Kept | None = None,
+    priority_classes: PriorityClasses = UNKNOWN_CLASSES,
+    cache: PlanCache | None = None,
+    objectives: Mapping[str, Amount] = MappingProxyType({}),
+    prices: NodePrices = NO_PRICES,
 ) -> Plan:
     """Work out what placeholders should be there.
 
@@ -266,51 +327,86 @@ def plan(
         policies: any number, each with a name of its own.
         now: Unix seconds.
         existing: the ReplicaSets that are there.
-        words: what autoscalers have said about placeholders.
-        memory: what the previous plan returned; an empty one after a restart only makes shrinking wait anew.
+        events: what autoscalers have said about placeholders.
+        state: what the previous plan returned; an empty one after a restart only makes shrinking wait anew.
         default_rate: --extra-capacity-min-rate (S5), for policies that name no rate.
-        priorities: values of PriorityClasses by name; -10 for one that is not known.
-        kept: what previous plans have worked out, for speed only: the plan is the same without it.
+        priority_classes: what is known of them; -10 for the value of one that is not known.
+        cache: what previous plans have worked out, for speed only: the plan is the same without it.
+        prices: of nodes, for what the plan costs; of the plan nothing follows from them but spec.objective's
+            maxCostPerHour, where the policy has no prices of its own.
+        objectives: by policy what `slack.planner.objective` asks for, of those that have an objective.
 
     Raises:
         ValueError: when two policies have the same name.
     """
     if len({policy.name for policy in policies}) < len(policies):
         raise ValueError("two policies have the same name")
-    priorities = priorities or {}
-    kept = Kept() if kept is None else kept
-    snapshot = kept.shared(widened(snapshot, named(policies, existing)))
-    domains = _domains(snapshot, policies, kept)
-    pending = pending_shares(snapshot, domains, kept)
-    values = [priorities.get(policy.spec.priority_class_name, PRIORITY) for policy in policies]
-    mirrors, mirrored = mirror_all(snapshot, domains, kept)
+    asked = [policy.name for policy in policies]
+    cache = PlanCache() if cache is None else cache
+    # Their order must not matter.
+    ordered = tuple(sorted(policies, key=lambda policy: policy.name))
+    policies = rated = with_rate(ordered, default_rate)
+    priorities = priority_classes.values
+    snapshot = widened(snapshot, named(policies, (there.shape for there in existing)))
+    domains = cache.of(divided, node_view(snapshot), rated)
+    pending = pending_shares(snapshot, domains, cache)
     placeholders: dict[str, list[Placeholder]] = {}
     for pod in snapshot.placeholders:
         placeholders.setdefault(pod.policy, []).append(pod)
-    inputs = _Inputs(
-        snapshot=snapshot,
-        now=now,
-        default_rate=default_rate,
-        words={word.replica_set: word for word in sorted(words, key=lambda w: w.seen_seconds)},
-        mirrored=mirrored,
-        placeholders=placeholders,
-        overcommitted=overcommitted(snapshot),
-        kept=kept,
-    )
-    items, remembered = [], {}
-    for i, policy in enumerate(policies):
-        item, remembered[policy.name] = _plan_policy(
-            inputs,
-            domains[i],
-            pending[i],
-            mirrors[i],
-            sorted((e for e in existing if e.policy == policy.name), key=lambda e: e.shape.name),
-            memory.get(policy.name, PolicyMemory()),
-            values[i],
+    shapes: dict[str, dict[str, Shape]] = {}
+    for there in existing:
+        shapes.setdefault(there.policy, {})[there.shape.name] = there.shape
+    additions, known = [], []
+    for policy in policies:
+        before = state.get(policy.name, PolicyState()).added
+        found, remember = seen(
+            shapes.get(policy.name, {}), placeholders.get(policy.name, ()), before, policy.generation, now
         )
-        items.append(item)
-    kept.end()
-    return Plan(tuple(items), remembered)
-
-
-__all__ = ["plan", "replica_set_name"]
+        additions.append(additions_of(found, remember, snapshot.resources, now))
+        known.append(remember)
+    mirrors, mirrored = assign_mirrors(snapshot, domains, cache, additions, existing)
+    lacking = overcommitted(snapshot)
+    with_prices = priced(snapshot, prices)
+    latest = {
+        event.replica_set: event for event in sorted(events, key=lambda e: (e.answer is Answer.FAILING, e.seen_seconds))
+    }
+    strangers = strangers_of(snapshot, domains, placeholders, shapes)
+    hosted: frozenset[str] = frozenset()
+    items: dict[str, PolicyPlan] = {}
+    remembered = {}
+    rows = {policy.name: i for i, policy in enumerate(policies)}
+    for name in in_order(tuple(rows), strangers) if strangers else rows:
+        i = rows[name]
+        policy = policies[i]
+        amount, unbounded = objectives.get(policy.name) if policy.spec.objective is not None else None, None
+        if amount is not None:
+            amount, unbounded = bounded(amount, snapshot, domains[i], with_prices)
+        inputs = PolicyInputs(
+            snapshot=snapshot,
+            domain=domains[i],
+            pending=pending[i],
+            mirrors=mirrors[i],
+            mirrored=mirrored,
+            existing=tuple(sorted((e for e in existing if e.policy == policy.name), key=lambda e: e.shape.name)),
+            placeholders=placeholders.get(policy.name, ()),
+            overcommitted=lacking,
+            events=latest,
+            state=state.get(policy.name, PolicyState()),
+            priority=priorities.get(policy.spec.priority_class_name, PRIORITY),
+            unfit=priority_classes.problem(policy.spec.priority_class_name),
+            added=additions[i],
+            known=known[i],
+            now=now,
+            cache=cache.part(policy.name),
+            priced=with_prices,
+            amount=amount if amount is not None and amount.why.known else None,
+            why=None if amount is None else amount.why,
+            unbounded=unbounded,
+            strangers=strangers.get(name, ()),
+            guests=tuple(s for others in strangers.values() for s in others if s.host == name),
+            hosted=hosted,
+        )
+        items[name], remembered[name], counted_on = _plan_policy(inputs)
+        hosted |= counted_on
+    cache.end()
+    return Plan(tuple(items[name] for name in asked), remembered)

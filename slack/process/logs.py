@@ -19,7 +19,7 @@ _QUIET = ("kopf", "aiohttp.access", "urllib3", "asyncio", "kubernetes")
 """Libraries that log each request or object; their warnings still show."""
 _SILENT = ("urllib3.util.retry", "kubernetes.client.rest")
 """At debug level too: the one says nothing, the other would write whole answers."""
-_CHATTY = ("slack.kube.reflector", "slack.kube.lease", "slack_operator.policies", "kopf._cogs.clients")
+_CHATTY = ("slack.kube.reflector", "slack.kube.lease")
 """An API server that is away is told by each watch at each try."""
 REPEAT_SECONDS = 30.0
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -96,7 +96,7 @@ class Repeats(logging.Filter):
             return True
         cause = _NUMBER.sub("", record.getMessage().rpartition(": ")[2])
         key, now = (record.name, cause), self._clock()
-        self._seen = {one: seen for one, seen in self._seen.items() if now - seen[0] < 2 * REPEAT_SECONDS}
+        self._seen = {line: seen for line, seen in self._seen.items() if now - seen[0] < 2 * REPEAT_SECONDS}
         since, left_out = self._seen.get(key, (float("-inf"), 0))
         if now - since < REPEAT_SECONDS:
             self._seen[key] = (since, left_out + 1)

@@ -32,38 +32,107 @@ class Reason:
     """Kind of the object that the Event is about."""
 
 
-_BLOCKED = ("Ready=False", "SlackSatisfied=False", "Covered=False", "Feasible=False")
+_NO_ROOM = ("SlackSatisfied=False", "Covered=False", "Feasible=False")
+_MUST_BE_MENDED = ("Ready=False", "Stalled=True")
+_BLOCKED = (*_MUST_BE_MENDED, *_NO_ROOM)
 
+OPERATOR_ABSENT = "OperatorAbsent"
+REFILLING = "Refilling"
+REFILL_LASTS = "RefillLasts"
 PREEMPTION_RESCUED = "PreemptionRescued"
 PLACEHOLDERS_DISPLACED = "PlaceholdersDisplaced"
+MADE_WAY = "MadeWay"
+OWNERSHIP_TAKEN_BACK = "OwnershipTakenBack"
+RESERVATION_CUT = "ReservationCut"
 CPU_THROTTLING_HIGH = "CPUThrottlingHigh"
 CPU_LIMIT_RAISED = "CPULimitRaised"
 CPU_LIMIT_RESTORED = "CPULimitRestored"
 CPU_LIMIT_WOULD_RISE = "CPULimitWouldRise"
+START_PERMIT_SKIPPED = "StartPermitSkipped"
+START_TIMED_OUT = "StartTimedOut"
+START_FORCED = "StartForced"
+DEPENDS_ON_REFUSED = "DependsOnRefused"
 
 REASONS: tuple[Reason, ...] = (
-    Reason("SlackIsThere", ("Ready=True",), Level.GOOD, "Every placeholder of the plan is on a node."),
+    Reason("Accepted", ("Ready=True",), Level.GOOD, "The policy is accepted and acted upon."),
+    Reason(
+        "Followed",
+        ("Ready=True",),
+        Level.GOOD,
+        "The policy of the SlackScale's name has its replicas.",
+        about="SlackScale",
+    ),
+    Reason(
+        "NoSuchPolicy",
+        ("Ready=False",),
+        Level.TROUBLE,
+        "There is no SlackPolicy of the SlackScale's name, so nothing follows it.",
+        "name the SlackScale like its policy",
+        about="SlackScale",
+    ),
+    Reason("HistoryKept", ("HistoryLost=False",), Level.GOOD, "What the policy learns for its objective is kept."),
+    Reason(
+        "HistoryUnusable",
+        ("HistoryLost=True",),
+        Level.TROUBLE,
+        "The SlackHistory of the policy cannot be used. What the operator has in memory goes on; one that has just "
+        "begun learns anew, and until it knows enough, --extra-capacity-min-rate holds. It turns after an hour.",
+        "the message says what is wrong with the SlackHistory: see who has written there (--show-managed-fields)",
+    ),
+    Reason(
+        "HistoryNotKept",
+        ("HistoryLost=True",),
+        Level.TROUBLE,
+        "The API server refuses to have the SlackHistory of the policy read or written: what is learnt for its "
+        "objective is in the operator's memory only. Nothing is written over it; it is tried again by itself.",
+        "give the operator the right that the message names, with the chart's Role, and the CRDs first",
+    ),
+    Reason(
+        "DryRun",
+        ("SlackSatisfied=False",),
+        Level.NOTE,
+        "spec.dryRun: the policy is accepted and planned for, and nothing is written.",
+        "read the plan in status; take spec.dryRun away to have it carried out",
+    ),
+    Reason("Reserved", ("SlackSatisfied=True",), Level.GOOD, "All wanted room is there: every placeholder has a node."),
+    Reason(
+        REFILLING,
+        ("SlackSatisfied=False",),
+        Level.NOTE,
+        "Placeholders are on their way to nodes: after pods took their room, and while a node comes.",
+        "nothing; it turns into an alarm by itself when no node comes in its time",
+    ),
+    Reason(
+        REFILL_LASTS,
+        ("SlackSatisfied=False",),
+        Level.TROUBLE,
+        "Not all wanted room has been there for a quarter of an hour, although no placeholder waits long for its node.",
+        "see whether pods of placeholders are made: kubectl get events -n NAMESPACE; where they come and go, more is "
+        "taken than comes back: raise the rate or the floor",
+    ),
     Reason(
         "PlaceholdersPending",
-        ("Ready=False", "SlackSatisfied=False"),
+        ("SlackSatisfied=False",),
         Level.TROUBLE,
-        "Placeholders are wanted that are on no node yet; usual for the minutes in which a node comes.",
-        "wait for the autoscaler; if it lasts, see what it says: kubectl get events -n NAMESPACE",
+        "A placeholder has waited for a node three times as long as one takes to come here, although no autoscaler has "
+        "refused it.",
+        "see what the autoscaler says: kubectl get events -n NAMESPACE; does its cloud give no node?",
     ),
-    Reason("Reserved", ("SlackSatisfied=True",), Level.GOOD, "The desired extra capacity is reserved on nodes."),
     Reason(
         "NotPlanned",
-        ("Ready=False", "SlackSatisfied=False"),
+        ("SlackSatisfied=False",),
         Level.TROUBLE,
         "The plan holds less than what is desired, because no shape for the rest fits any node.",
         "see which shapes do not fit: kubectl slack plan; larger nodes or spec.nodeTemplates help",
     ),
     Reason(
         "CeilingReached",
-        ("Ready=False", "SlackSatisfied=False", "Covered=False"),
-        Level.TROUBLE,
-        "spec.extraCapacity.ceiling cuts placeholders off.",
-        "raise spec.extraCapacity.ceiling, or lower minRate, floor or cover.coverage to what it allows",
+        ("SlackSatisfied=False", "SlackSatisfied=True", "Covered=False"),
+        Level.NOTE,
+        "spec.extraCapacity.ceiling keeps the policy below what it would have otherwise, as it is meant to; the "
+        "message names the ceiling that binds. SlackSatisfied is True where all is there that the ceilings ask for.",
+        "nothing; for more room raise spec.extraCapacity.ceiling, for a calm status lower minRate, floor or "
+        "cover.coverage to what it allows",
     ),
     Reason(
         "DomainConflict",
@@ -81,22 +150,39 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         "NoEligibleNode",
-        _BLOCKED,
+        _NO_ROOM,
         Level.TROUBLE,
-        "No node is selected, or none of the selected ones can take a placeholder. Nothing is done for this policy.",
+        "No node is selected, or none of the selected ones can take a placeholder; with perDomain Zone, none of one "
+        "zone. Nothing can be done there now; as nodes come and go, Ready stays True.",
         "compare spec.nodeSelector and spec.tolerations with: kubectl get nodes --show-labels; "
         "a group that stands at zero needs spec.nodeTemplates",
     ),
     Reason(
         "InvalidSpec",
-        ("Ready=False",),
+        _MUST_BE_MENDED,
         Level.TROUBLE,
         "The spec has something that only the operator can judge, such as a cron expression or a time zone.",
         "mend the field that the message names; kubectl slack plan -f FILE checks before you apply",
     ),
     Reason(
+        "NoPrices",
+        _MUST_BE_MENDED,
+        Level.TROUBLE,
+        "spec.objective.maxCostPerHour bounds what the policy may cost, and nobody says what its nodes cost: neither "
+        "spec.objective.prices nor the operator's --prices. The objective does not decide: the rate holds.",
+        "give the operator prices (the chart's prices, --prices) that fit the policy's nodes, or the policy "
+        "spec.objective.prices; or take maxCostPerHour away",
+    ),
+    Reason(
+        "NotPermitted",
+        _MUST_BE_MENDED,
+        Level.TROUBLE,
+        "The API server does not let the operator see what it must see, so nothing is planned; what is there stays.",
+        "give the operator back the right that the message names: the chart's ClusterRole has all that it needs",
+    ),
+    Reason(
         "WriteRefused",
-        ("Ready=False",),
+        _MUST_BE_MENDED,
         Level.TROUBLE,
         "The API server or an admission webhook refused a write of the operator's.",
         "the message has the refusal: give the operator the right, take the webhook off its namespace, "
@@ -104,6 +190,12 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         "CoverageReached", ("Covered=True",), Level.GOOD, "Enough of what arrives fits the room of one placeholder."
+    ),
+    Reason(
+        "ObjectiveDecides",
+        ("Covered=True",),
+        Level.GOOD,
+        "The objective asks for less room now than a placeholder for each of the pods that come often would take.",
     ),
     Reason(
         "CoverageMissed",
@@ -138,32 +230,70 @@ REASONS: tuple[Reason, ...] = (
     Reason("NothingRefused", ("LimitReached=False",), Level.GOOD, "Nothing keeps placeholders from growing."),
     Reason(
         "AutoscalerLimit",
-        ("LimitReached=True",),
+        ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "The autoscaler has reached a maximum of its own. Placeholders are held back, with one probe left.",
+        "The autoscaler has reached a maximum of its own. After spec.stabilization.giveUpAfter placeholders are held "
+        "back, with one probe left.",
         "raise the node group's or NodePool's maximum, or set spec.extraCapacity.ceiling below it",
     ),
     Reason(
         "NoNodeGroupFits",
-        ("LimitReached=True",),
+        ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "The autoscaler says that no node group would help. Placeholders are held back, with one probe left.",
+        "The autoscaler says that no node group would help. After spec.stabilization.giveUpAfter placeholders are held "
+        "back, with one probe left.",
         "compare the shape's requests, spec.nodeSelector and spec.tolerations with the node groups",
     ),
     Reason(
         "QuotaExceeded",
-        ("LimitReached=True",),
+        ("LimitReached=True", "SlackSatisfied=False"),
         Level.TROUBLE,
         "A ResourceQuota refuses placeholders. They are held back, with one probe left.",
         "raise the quota of the placeholders' namespace, or set spec.extraCapacity.ceiling below it",
     ),
+    Reason(
+        "PlaceholdersFail",
+        ("LimitReached=True", "SlackSatisfied=False"),
+        Level.TROUBLE,
+        "A kubelet refuses placeholders, or ends them, as fast as they are made. They are held at those that run, "
+        "without a probe, for two minutes at first, and twice as long each time.",
+        "the message has the node and its word: OutOf... where the scheduler believes in room that the node has not, "
+        "such as after a change of its reservations; cordon the node, or restart its kubelet",
+    ),
     Reason("Answered", ("AutoscalerIgnoresPlaceholders=False",), Level.GOOD, "No placeholder waits unanswered."),
     Reason(
         "NoWord",
-        ("AutoscalerIgnoresPlaceholders=True",),
+        ("AutoscalerIgnoresPlaceholders=True", "SlackSatisfied=False"),
         Level.TROUBLE,
-        "Placeholders have been pending for minutes, and no autoscaler has said a word about them.",
+        "Placeholders have waited as long as a node takes to come here, two minutes at least, and no autoscaler has "
+        "said a word about them.",
         "see that an autoscaler runs, and that its --expendable-pods-priority-cutoff is -10 or lower",
+    ),
+    Reason(
+        "RateAboveHalf",
+        ("LargeSlack=True",),
+        Level.NOTE,
+        "The rate in force keeps more than half of what runs again. It is carried out.",
+        "nothing, where it is meant; 0.1 is ten percent, and resource-slack tune says which rate is right",
+    ),
+    Reason(
+        "MoreThanDoubles",
+        ("LargeSlack=True",),
+        Level.TROUBLE,
+        "So many nodes must come for the placeholders that the cluster more than doubles. It is carried out; it ends "
+        "when the nodes are there.",
+        "lower minRate, floor or replicas if this is not meant (0.1 is ten percent), and set "
+        "spec.extraCapacity.ceiling; spec.dryRun shows a plan without carrying it out",
+    ),
+    Reason(
+        OPERATOR_ABSENT,
+        (),
+        Level.TROUBLE,
+        "No operator leads, so nobody keeps a status up, and nothing is known of slack since then. Nobody is there to "
+        "write it into a status: `kubectl get slackpolicies` goes on showing what was said last.",
+        "start it (kubectl get deployments -A -l app.kubernetes.io/name=resource-slack); where its pods run, their log "
+        "says why none of them leads",
+        about="Lease",
     ),
     Reason("Fresh", ("ViewStale=False",), Level.GOOD, "The operator's view of the cluster is whole again."),
     Reason(
@@ -173,6 +303,16 @@ REASONS: tuple[Reason, ...] = (
         "The operator does not see the whole cluster, so it plans nothing; what is there stays.",
         "the message names what is missing: the operator's rights, or the way to the API server",
     ),
+    Reason("AsPlanned", ("PlaceholdersChanged=False",), Level.GOOD, "No placeholder differs from its plan any more."),
+    Reason(
+        "DifferFromPlan",
+        ("PlaceholdersChanged=True",),
+        Level.NOTE,
+        "Admission, or somebody later, has made placeholders other than planned, such as by a sidecar. What they "
+        "request counts towards reserved and the ceiling; a sidecar also makes them larger than the pods they are for.",
+        "leave the placeholders' namespace, or pods with the label resource-slack.io/placeholder, out of what the "
+        "message names: an injector, a policy, a LimitRange",
+    ),
     Reason("NothingHangs", ("PreemptionStuck=False",), Level.GOOD, "No preempting pod hangs any more."),
     Reason(
         "Rescued",
@@ -180,6 +320,14 @@ REASONS: tuple[Reason, ...] = (
         Level.NOTE,
         "The scheduler left a real pod hanging after preemption; the operator freed it. Stays for ten minutes.",
         "nothing now; if it comes often, update the scheduler or turn off its feature SchedulerAsyncPreemption",
+    ),
+    Reason(
+        "RescueFailed",
+        ("PreemptionStuck=True",),
+        Level.TROUBLE,
+        "The scheduler left a real pod hanging after preemption, and the API server did not let the operator free it. "
+        "It is tried again, at longer and longer intervals.",
+        "the message has the server's answer; the operator needs patch on pods/status",
     ),
     Reason(
         "RescueDisabled",
@@ -196,11 +344,58 @@ REASONS: tuple[Reason, ...] = (
         about="Pod",
     ),
     Reason(
+        MADE_WAY,
+        (),
+        Level.GOOD,
+        "Placeholders were deleted for a burst of real pods, before the scheduler had to preempt them; once a burst.",
+    ),
+    Reason(
         PLACEHOLDERS_DISPLACED,
         (),
         Level.GOOD,
         "Placeholders left their nodes without the operator's doing: real pods took their room, or somebody deleted "
         "them. At most one Event in two minutes; status.displaced counts.",
+    ),
+    Reason(
+        RESERVATION_CUT,
+        (),
+        Level.NOTE,
+        "A workload gets fewer placeholders than its annotation resource-slack.io/reserve asks for, because a policy "
+        "bounds it. On the workload, once for each number; status.cut of the policy has the same.",
+        "ask for less, or have spec.reserve (or spec.extraCapacity.ceiling) of the SlackPolicy raised",
+        about="Deployment",
+    ),
+    Reason(
+        OWNERSHIP_TAKEN_BACK,
+        (),
+        Level.NOTE,
+        "Somebody has written, adopted or deleted an object of the operator's own; it was taken back at once. Once a "
+        "writer and field, until it has been quiet for ten minutes.",
+        "leave the operator's ReplicaSets alone: change the SlackPolicy instead; take autoscalers and downscalers off "
+        "its namespace",
+    ),
+    Reason(
+        "WrittenBack",
+        ("OwnershipContested=True", *_MUST_BE_MENDED),
+        Level.TROUBLE,
+        "A writer has put his value back on an object of the operator's five times within ten minutes. It stands for "
+        "now; the operator tries again after ten minutes, then after twice as long each time.",
+        "the message names the writer and the field: take that controller (an HPA, a downscaler, a GitOps tool) off "
+        "the operator's ReplicaSets",
+    ),
+    Reason(
+        "DeletionHeldUp",
+        ("OwnershipContested=True", *_MUST_BE_MENDED),
+        Level.TROUBLE,
+        "A ReplicaSet of placeholders was deleted, and finalizers of others keep it; it is not refilled, and cannot be "
+        "made again.",
+        "let the owner of the finalizer do its work, or take the finalizer away: kubectl edit replicaset NAME",
+    ),
+    Reason(
+        "Uncontested",
+        ("OwnershipContested=False",),
+        Level.GOOD,
+        "Nobody else writes the operator's objects any more.",
     ),
     Reason("ReportsArrive", ("Ready=True",), Level.GOOD, "Agents report, and the audit works.", about="CpuAuditPolicy"),
     Reason(
@@ -278,11 +473,63 @@ REASONS: tuple[Reason, ...] = (
         "nothing; with mode Report it is not even shown",
         about="Pod",
     ),
+    Reason(
+        START_PERMIT_SKIPPED,
+        (),
+        Level.TROUBLE,
+        "A gated container started without a permit: its gate had heard of no throttler's agent for failOpenAfter.",
+        "see whether the agent of that node runs: kubectl -n NAMESPACE get pods -o wide, and its log",
+        about="Pod",
+    ),
+    Reason(
+        START_TIMED_OUT,
+        (),
+        Level.TROUBLE,
+        "A container was not ready within startTimeout of its permit. Its slot is free; with `then: Delete` its pod is "
+        "deleted.",
+        "see why it is slow (kubectl logs), or raise spec.startTimeout.after of the ThrottlePolicy",
+        about="Pod",
+    ),
+    Reason(
+        START_FORCED,
+        (),
+        Level.NOTE,
+        "Nothing had started for 1/minRate while containers waited, so one was let in whatever the node's load and "
+        "slots.",
+        "nothing, if it is rare; else the limits of the ThrottlePolicy are too low for what runs on the node",
+        about="Pod",
+    ),
+    Reason(
+        DEPENDS_ON_REFUSED,
+        (),
+        Level.TROUBLE,
+        "The annotation throttler.resource-slack.io/depends-on of a pod cannot be kept, so none of its containers is "
+        "started.",
+        "mend the annotation: kubectl slack throttler check -f pod.yaml tells what is wrong",
+        about="Pod",
+    ),
 )
 
-_BY_NAME = {one.name: one for one in REASONS}
+_BY_NAME = {known.name: known for known in REASONS}
 
 
 def reason(name: str) -> Reason | None:
     """Return what is known of a reason; None for one of another version."""
     return _BY_NAME.get(name)
+
+
+def is_calm(name: str) -> bool:
+    """Whether nobody has to do anything about a condition with this reason, whatever its status says."""
+    known = reason(name)
+    return known is not None and known.level is not Level.TROUBLE
+
+
+def advice_on(name: str, namespace: str) -> str:
+    """Return what to do about a condition with this reason; '' where nobody knows.
+
+    Args:
+        name: of the reason.
+        namespace: of the placeholders, for commands.
+    """
+    known = reason(name)
+    return "" if known is None else known.advice.replace("NAMESPACE", namespace)

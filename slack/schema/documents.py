@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
+
+from slack.schema.meant import meant
+from slack.schema.model_fields import fields_at
+
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LONGEST_NAME = 63
+_NO_FIELDS = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
+_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
 class BadDocument(ValueError):
@@ -31,13 +38,24 @@ class Header:
     spec: Mapping[str, Any]
 
 
-def problem_text(error: Mapping[str, Any], prefix: str) -> str:
-    """Say one of pydantic's errors in our words: the field's path after `prefix`, what is wrong, what was given."""
+def problem_text(error: Mapping[str, Any], prefix: str, root: type[BaseModel] | None = None) -> str:
+    """Say one of pydantic's errors in our words: the field's path after `prefix`, what is wrong, what was given.
+
+    With the model that was asked for, a field that is none is told with the one that was meant.
+    """
     path = prefix
     for part in error["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if error["type"] == "extra_forbidden":
-        return f"{path}: unknown field"
+        *above, name = error["loc"]
+        return f"{path}: unknown field{meant(name, fields_at(root, above)) if root is not None else ''}"
+    if error["type"] in _NO_FIELDS:
+        fields = fields_at(root, error["loc"]) if root is not None else []
+        such_as = f" such as {fields[0]}" if fields else ""
+        given = error.get("input")
+        if given is None:
+            return f"{path}: is null; leave it out, or give it fields{such_as}"
+        return f"{path}: expected fields{such_as}, found {type(given).__name__}"
     message = str(error["msg"])
     message = (
         message.removeprefix("Value error, ") if error["type"] == "value_error" else message[:1].lower() + message[1:]
@@ -46,6 +64,11 @@ def problem_text(error: Mapping[str, Any], prefix: str) -> str:
     if error["type"] not in ("value_error", "missing") and isinstance(given, str | int | float | bool):
         message += f", not {given!r}"
     return f"{path}: {message}"
+
+
+def is_name(name: str) -> bool:
+    """Say whether an object of our kinds can be called so."""
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
 def header(
@@ -73,12 +96,12 @@ def header(
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
         raise bad(source, ("metadata.name: is missing",))
-    if len(name) > _LONGEST_NAME or not _NAME.match(name):
+    if not is_name(name):
         problem = f"{name!r} is not a DNS subdomain of at most {_LONGEST_NAME} characters (it becomes a label's value)"
         raise bad(source, (f"metadata.name: {problem}",))
-    unknown = sorted(set(document) - {"apiVersion", "kind", "metadata", "spec", "status"})
+    unknown = sorted(set(document) - set(_FIELDS))
     if unknown:
-        raise bad(source, tuple(f"{field}: unknown field" for field in unknown))
+        raise bad(source, tuple(f"{field}: unknown field{meant(field, _FIELDS)}" for field in unknown))
     given = document.get("spec", {})
     if given is not None and not isinstance(given, Mapping):
         raise bad(source, (f"spec: expected fields such as {such_as}, found {type(given).__name__}",))

@@ -7,6 +7,8 @@ from the bounds; defaults are not materialised, so that a flag or a later versio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from slack.cluster.amounts import IN_BYTES, NAMED, NO_CORES, NO_RESOURCE, OF_BYTES, OTHER_NAMES, TOO_FEW_BYTES
+
 Schema = dict[str, Any]
 Rules = Mapping[str, tuple[tuple[str, str], ...]]
 """By model: CEL rules and what is said when one does not hold (the model validators' own words)."""
@@ -35,6 +37,23 @@ _LABEL_KEYS = {
     "message": "every key must be a label key",
 }
 
+_NO_SLIPS = (
+    {
+        "rule": f"self.all(name, name in {list(NAMED)} || (name.size() <= 317 && name.matches(r'{OTHER_NAMES}')))",
+        "message": NO_RESOURCE,
+    },
+    {
+        "rule": f"!('cpu' in self) || !string(self['cpu']).matches('{OF_BYTES}')",
+        "message": NO_CORES,
+    },
+    {
+        "rule": f"{list(IN_BYTES)}.all(name, !(name in self) || !isQuantity(string(self[name])) || "
+        "quantity(string(self[name])).compareTo(quantity('0')) == 0 || "
+        "quantity(string(self[name])).compareTo(quantity('1Mi')) >= 0)",
+        "message": TOO_FEW_BYTES,
+    },
+)
+
 
 def custom_resource(
     group: str,
@@ -47,8 +66,23 @@ def custom_resource(
     schema: Schema,
     scope: str = "Cluster",
     status: bool = True,
+    scale: Schema | None = None,
 ) -> Schema:
-    """Return a CustomResourceDefinition of one version as it is applied."""
+    """Return a CustomResourceDefinition of one version as it is applied.
+
+    Args:
+        group: of the API.
+        version: the one that there is.
+        kind: of the objects.
+        plural: in paths.
+        short_names: for kubectl.
+        columns: that kubectl prints.
+        schema: of the whole object.
+        scope: Cluster or Namespaced.
+        status: whether it has a status subresource.
+        scale: the paths of its scale subresource, where it has one.
+    """
+    subresources: Schema = ({"status": {}} if status else {}) | ({} if scale is None else {"scale": dict(scale)})
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -68,7 +102,7 @@ def custom_resource(
                     "name": version,
                     "served": True,
                     "storage": True,
-                    **({"subresources": {"status": {}}} if status else {}),
+                    **({"subresources": subresources} if subresources else {}),
                     "additionalPrinterColumns": list(columns),
                     "schema": {"openAPIV3Schema": schema},
                 }
@@ -97,7 +131,7 @@ def _node(node: Schema, definitions: Mapping[str, Schema], rules: Rules, model: 
         resolved = _node(definitions[name], definitions, rules, name)
         return resolved | ({"description": node["description"]} if "description" in node else {})
     if "anyOf" in node:  # `X | None`: a field that is absent; the API server prunes null itself
-        only = [one for one in node["anyOf"] if one.get("type") != "null"]
+        only = [choice for choice in node["anyOf"] if choice.get("type") != "null"]
         if len(only) != 1:
             raise ValueError(f"{model}: a union has no structural schema: {node}")
         return _node(only[0] | {k: v for k, v in node.items() if k == "description"}, definitions, rules)
@@ -106,13 +140,14 @@ def _node(node: Schema, definitions: Mapping[str, Schema], rules: Rules, model: 
         return dict(_FORMATS[node["format"]]) | described
     result = {key: value for key, value in node.items() if key in _KEEP}
     result |= {bound: node[key] for key, bound in _BOUNDS.items() if key in node}
-    if "exclusiveMinimum" in node:  # JSON schema's number is OpenAPI v3.0's flag
-        result |= {"minimum": node["exclusiveMinimum"], "exclusiveMinimum": True}
+    above = node.get("exclusiveMinimum", node.get("gt"))
+    if above is not None:  # JSON schema's number is OpenAPI v3.0's flag
+        result |= {"minimum": above, "exclusiveMinimum": True}
     if node.get("type") == "array":
         result |= {"maxItems": _MOST_ITEMS, "items": _node(node["items"], definitions, rules)}
     elif "properties" in node:
         properties = cast("Mapping[str, Schema]", node["properties"])
-        result["properties"] = {name: _node(one, definitions, rules) for name, one in properties.items()}
+        result["properties"] = {name: _node(field, definitions, rules) for name, field in properties.items()}
     elif node.get("type") == "object":
         result |= _map(node)
     elif node.get("type") == "string" and not {"enum", "format"} & set(node):
@@ -128,9 +163,14 @@ _FORMATS: Mapping[str, Schema] = {"duration": _DURATION, "quantity": QUANTITY}
 def _map(node: Schema) -> Schema:
     values = node.get("additionalProperties", {})
     if values.get("type") == "integer":  # an Amount, parsed; what a user writes is a quantity
-        return {"additionalProperties": dict(QUANTITY), "maxProperties": _MOST_NAMES}
+        return {
+            "additionalProperties": dict(QUANTITY),
+            "maxProperties": _MOST_NAMES,
+            "x-kubernetes-validations": [dict(rule) for rule in _NO_SLIPS],
+        }
+    kept = {name: value for name, value in values.items() if name in _KEEP}
     return {
-        "additionalProperties": dict(_LABEL_VALUE),
+        "additionalProperties": kept if values.get("type") == "number" else dict(_LABEL_VALUE),
         "maxProperties": _MOST_NAMES,
         "x-kubernetes-validations": [dict(_LABEL_KEYS)],
     }

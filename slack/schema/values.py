@@ -7,29 +7,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from slack.cluster.duration import parse_duration
 from slack.cluster.quantity import QuantityError, cpu_millis
 
-_DURATION = re.compile(r"^(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+)s)?$")
 _LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
-
-
-def parse_duration(text: object) -> timedelta:
-    """Parse `90s`, `10m`, `1h30m` as Go's time.ParseDuration does for whole hours, minutes and seconds.
-
-    Raises:
-        ValueError: for anything else, negative or fractional durations included.
-    """
-    if isinstance(text, timedelta):
-        return text
-    match = _DURATION.match(text) if isinstance(text, str) else None
-    if not match or not any(match.groups()):
-        raise ValueError(f"{text!r} is not a duration such as 30s, 10m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    try:
-        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    except OverflowError:
-        raise ValueError(f"{text!r} is longer than any clock counts") from None
 
 
 def _labels(value: Mapping[str, str]) -> Mapping[str, str]:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.controllers import Controllers
+from benchmarks.apiserver.controllers import Controllers
+from benchmarks.apiserver.server import Break, Server
 from benchmarks.fingerprint import differences, fingerprint, listed
 from benchmarks.generator import NOW, Size
-from benchmarks.server import Break, Server
 from slack.kube.apply import Writer
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
-from slack_operator.view import View
-from slack_operator.watches import Watches
+from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.watches import Watches
 
 SIZE = Size(nodes=20, pods=600, workloads=40)
 NAMESPACE = "resource-slack"
@@ -47,7 +47,7 @@ def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def test_an_operators_view_follows_through_broken_watches_and_compaction(
     server: Server, connection: Connection
 ) -> None:
-    view = View(NAMESPACE, lambda: None)
+    view = ClusterView(NAMESPACE, lambda: None)
     watches = Watches(connection, view)
     watches.start()
     try:
@@ -77,11 +77,11 @@ def test_an_operators_view_follows_through_broken_watches_and_compaction(
 
 
 def test_a_fingerprint_tells_which_part_differs(connection: Connection) -> None:
-    one, other = (listed(connection, NAMESPACE, ()) for _ in range(2))
-    assert differences(fingerprint(one, LATER), fingerprint(other, LATER)) == []
+    first, other = (listed(connection, NAMESPACE, ()) for _ in range(2))
+    assert differences(fingerprint(first, LATER), fingerprint(other, LATER)) == []
     row = other.nodes.rows[other.nodes.names[0]]
     other.nodes.resource_version[row] += 1
-    assert differences(fingerprint(one, LATER), fingerprint(other, LATER)) == ["node versions"]
+    assert differences(fingerprint(first, LATER), fingerprint(other, LATER)) == ["node versions"]
 
 
 def test_placeholders_follow_their_replica_set(server: Server, connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """What can be said of the image without an engine to build it: its Dockerfile beside the files that it names."""
 
 import re
+import subprocess
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -46,6 +47,39 @@ def test_the_requirements_are_those_that_the_readme_installs() -> None:
     assert "install --require-hashes -r requirements/run.txt" in TEXT
 
 
+PINNED = re.compile(r"[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}")
+
+
+def test_every_stage_begins_with_an_image_of_one_digest() -> None:
+    arguments = dict(rest.partition("=")[::2] for word, rest in STEPS[: STAGES[0]] if word == "ARG")
+    assert PINNED.fullmatch(arguments["BASE"]), "a tag may name another image tomorrow: NAME:TAG@sha256:... (image.md)"
+    built: set[str] = set()
+    for rest in (rest for word, rest in STEPS if word == "FROM"):
+        source, _, name = rest.partition(" AS ")
+        given = re.sub(r"\$\{(\w+)\}", lambda name: arguments[name[1]], source)
+        assert source in built or PINNED.fullmatch(given), rest
+        built.add(name)
+
+
+def test_the_page_about_the_image_says_which_base_it_is_and_where_its_digest_is_from() -> None:
+    page = (ROOT / "docs" / "image.md").read_text()
+    (base,) = [rest.removeprefix("BASE=") for word, rest in STEPS if word == "ARG" and rest.startswith("BASE=")]
+    assert f"`{base.partition('@')[0]}`" in page
+    assert base.partition("@sha256:")[2][:12] in page
+    assert "docker-library/repo-info" in page
+
+
+@pytest.mark.parametrize(("given", "taken"), [("", True), ("mirror/python@sha256:1", True), ("mirror/python:3", False)])
+def test_ci_builds_on_no_mirror_that_is_not_pinned(tmp_path: Path, given: str, taken: bool) -> None:
+    (begin,) = re.findall(r"(?m)^image\(\) \{\n(?:.*\n)*?\}\n", (ROOT / ".ci" / "run").read_text())
+    environment = {"PATH": str(tmp_path), **({"IMAGE_BASE": given} if given else {})}
+    found = subprocess.run(
+        ["/bin/bash", "-c", begin + "image"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (found.returncode == 0) is taken, found.stdout + found.stderr
+    assert taken or "by digest" in found.stdout
+
+
 @pytest.mark.parametrize("base", ["FROM ${BASE} AS build", "FROM ${BASE}"])
 def test_the_base_can_be_a_mirror(base: str) -> None:
     assert TEXT.index("\nARG BASE=") < TEXT.index(f"\n{base}\n")
@@ -58,10 +92,8 @@ def test_the_last_stage_runs_the_command_as_a_numeric_user_that_is_not_root() ->
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", dict(last)["USER"])
     assert dict(last)["ENTRYPOINT"] == '["resource-slack"]'
     assert "RUN" not in words
-    assert (
-        "runAsUser: " + dict(last)["USER"].partition(":")[0]
-        in (ROOT / "charts" / "resource-slack" / "templates" / "_helpers.tpl").read_text()
-    )
+    values = (ROOT / "charts" / "resource-slack" / "values.yaml").read_text()
+    assert f"that is the image's, {dict(last)['USER'].partition(':')[0]}," in values  # the chart names none
 
 
 def allowed(path: str) -> bool:
@@ -73,7 +105,7 @@ def allowed(path: str) -> bool:
             continue
         parts = path.split("/")
         above = ["/".join(parts[: n + 1]) for n in range(len(parts))]
-        if any(fnmatch(one, pattern) or fnmatch(one, pattern.removeprefix("**/")) for one in above):
+        if any(fnmatch(folder, pattern) or fnmatch(folder, pattern.removeprefix("**/")) for folder in above):
             verdict = line.startswith("!")
     return verdict
 

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from slack.planner.manifests import PRIORITY, PRIORITY_CLASS
-from slack.process.settings import OperatorSettings
+from slack.cluster.labels import PRIORITY_CLASS
+from slack.planner.objects.manifests import PRIORITY
+from slack.process.operator_settings import OperatorSettings
+from slack.process.settings import declared, load
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
@@ -29,17 +31,27 @@ def test_nothing_is_granted_by_a_wildcard_and_no_secret_can_be_read() -> None:
     assert not {"secrets", "configmaps"} & {resource for resource, _ in everything}
 
 
-def test_outside_its_namespace_the_operator_writes_status_and_events_only() -> None:
+def test_outside_its_namespace_the_operator_writes_status_replicas_events_and_its_priority_class_only() -> None:
     assert {(resource, verb) for resource, verb in rights("ClusterRole") if verb not in READS} == {
         ("slackpolicies/status", "patch"),
+        ("slackpolicies/scale", "patch"),
         ("events", "create"),
         ("events", "patch"),
         ("pods/status", "patch"),
+        ("priorityclasses", "create"),
+        ("priorityclasses", "patch"),
     }
+    (patched,) = [
+        rule
+        for rule in one("ClusterRole")["rules"]
+        if "priorityclasses" in rule["resources"] and "patch" in rule["verbs"]
+    ]
+    assert patched["resourceNames"] == ["resource-slack"]
 
 
 def test_in_its_namespace_it_writes_placeholders_and_its_lease() -> None:
-    assert {resource for resource, verb in rights("Role") if verb not in READS} == {"replicasets", "pods", "leases"}
+    written = {resource for resource, verb in rights("Role") if verb not in READS}
+    assert written == {"replicasets", "pods", "leases", "resourcequotas", "slackscales/status", "slackhistories"}
 
 
 def test_the_pod_passes_the_restricted_standard() -> None:
@@ -75,9 +87,13 @@ def test_every_argument_is_a_setting_with_the_default_that_the_operator_has() ->
     assert command == "operator"
     given = {name: value for name, _, value in (flag.removeprefix("--").partition("=") for flag in flags)}
     values: dict[str, object] = {name.replace("-", "_"): value or True for name, value in given.items()}
-    settings = OperatorSettings.model_validate(values)
+    settings = load(OperatorSettings, values, {}, files={})
     by_hand = OperatorSettings()
-    changed = {name for name in OperatorSettings.model_fields if getattr(settings, name) != getattr(by_hand, name)}
+    changed = {
+        setting.name
+        for setting in declared(OperatorSettings)
+        if getattr(settings, setting.name) != getattr(by_hand, setting.name)
+    }
     assert changed == {"listen", "log_format"}
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from e2e.harness import rbac
-from e2e.harness.access import read_manifests
-from e2e.harness.audit import AuditEntry
-from e2e.harness.rbac import EVERYWHERE, Right
+from e2e.harness.cluster import rbac
+from e2e.harness.cluster.access import read_manifests
+from e2e.harness.cluster.audit_log import AuditEntry
+from e2e.harness.cluster.rbac import EVERYWHERE, Right
 
 MANIFESTS = read_manifests(Path(__file__).parents[2] / "deploy" / "operator.yaml")
 RIGHTS = rbac.granted(MANIFESTS)

@@ -9,7 +9,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from slack.cli.problems import UserError
+from slack.cli.terminal.problems import UserError
 from slack.cli.uninstall import uninstall
 from tests.kube.fake_api import FakeApi
 
@@ -77,7 +77,7 @@ def test_without_yes_it_only_says_what_it_would_delete(api: FakeApi, run: Run) -
     assert "replicaset resource-slack/slack-web-1 would be deleted" in said
     assert "priorityclass resource-slack would be deleted" in said
     assert "nothing was deleted; add --yes" in said
-    assert all(seen.verb in {"get", "list"} for seen in api.seen)
+    assert all(seen.verb in {"get", "list", "version"} for seen in api.seen)
 
 
 def test_it_stops_the_operator_and_deletes_what_it_made(api: FakeApi, run: Run) -> None:

@@ -1,6 +1,7 @@
 """The chart's own files: versions, values beside their schema, examples."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from slack.planner.policy import parse_policy
+from slack.planner.policy.spec import parse_policy
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-PODS = ("operator", "audit.agent", "audit.controller")
+PODS = ("operator", "audit.agent", "audit.controller", "scorer", "loadWatcher")
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 
 
@@ -33,6 +34,46 @@ def test_the_policys_part_of_the_schema_is_what_the_models_say() -> None:
         [sys.executable, ROOT / "charts" / "make_values_schema.py"], capture_output=True, text=True, check=True
     )
     assert json.loads(made.stdout) == SCHEMA, "run: make crds"
+
+
+def test_another_spelling_of_a_field_is_refused_with_the_one_that_is_meant_and_no_field_is() -> None:
+    extra = SCHEMA["$defs"]["policy"]["properties"]["extraCapacity"]
+    for path in (SCHEMA["$defs"]["policy"], extra, SCHEMA["$defs"]["auditPolicy"]):
+        for pattern in path["patternProperties"]:
+            assert not [name for name in path["properties"] if re.search(pattern, name)], pattern
+    said = {pattern: refused["const"] for pattern, refused in extra["patternProperties"].items()}
+    for slip in ("minrate", "min_rate", "min-rate", "MinRate", "MINRATE"):
+        assert [text for pattern, text in said.items() if re.search(pattern, slip)] == [
+            "under minRate: this field is unknown"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "good"),
+    [
+        ("team", "shop", True),
+        ("example.com/team", "shop_1.a-B", True),
+        ("team", "", True),
+        ("a" * 63, "b" * 63, True),
+        ("a" * 64, "b", False),
+        ("team", "b" * 64, False),
+        ("bad key!", "x", False),
+        ("Example.com/team", "x", False),
+        ("/team", "x", False),
+        ("team", "-x", False),
+    ],
+)
+def test_labels_are_those_that_an_api_server_takes(key: str, value: str, good: bool) -> None:
+    ((keys, values),) = SCHEMA["$defs"]["labelMap"]["patternProperties"].items()
+    assert bool(re.search(keys, key) and re.search(values["pattern"], value)) == good
+    assert SCHEMA["$defs"]["labelMap"]["additionalProperties"] is False
+
+
+def test_annotations_take_any_text_and_capitals_in_the_prefix_of_a_key() -> None:
+    ((keys, values),) = SCHEMA["$defs"]["annotationMap"]["patternProperties"].items()
+    assert values == {"type": "string"}
+    assert re.search(keys, "Example.com/team")
+    assert not re.search(keys, "bad key")
 
 
 def resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -53,7 +94,7 @@ def differences(values: Mapping[str, Any], schema: Mapping[str, Any], path: str)
 
 def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
     # Helm's own key; a list's items, which have no default; the two halves of Kubernetes' own types.
-    known = {"global"}
+    known = {"global", "scorer.scheduler.resources.claims", "scorer.scheduler.resources.limits"}
     for part in PODS:
         known |= {f"{part}.resources.claims"}
         known |= {f"{part}.affinity.{kind}" for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")}
@@ -62,8 +103,10 @@ def test_values_and_schema_name_the_same_keys_and_take_no_others() -> None:
 
 MAY_BE_NULL = {
     *(f"{part}.resources.{kind}" for part in PODS for kind in ("requests", "limits")),
+    *(f"{part}.{kind}" for part in PODS for kind in ("podSecurityContext", "securityContext")),
     "operator.metrics.dashboard.labels",
     "audit.agent.tolerations",
+    "scorer.scheduler.resources.requests",
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slack.cli.inputs import files
 from tests.cli.build import Json, listed, pod, slack_policy, small_cluster
 from tests.cli.conftest import Policy, Run
 
@@ -58,7 +59,7 @@ def test_two_policies_that_claim_a_node_are_told_apart_by_name_and_only_one_acts
     items = {item["policy"]: item for item in json.loads(found.stdout)["items"]}
     assert items["first"]["shapes"]
     assert not items["second"]["shapes"]
-    ready = next(one for one in items["second"]["conditions"] if one["type"] == "Ready")
+    ready = next(condition for condition in items["second"]["conditions"] if condition["type"] == "Ready")
     assert ready["status"] == "False"
     assert "spec.nodeSelector" in ready["message"]
     assert "'first'" in ready["message"]
@@ -97,7 +98,7 @@ def test_a_snapshot_without_nodes_says_how_to_write_one(run: Run) -> None:
     ("args", "said"),
     [
         (["--extra-capacity-min-rate", "10%"], "--extra-capacity-min-rate: '10%' is a percentage; write 0.1"),
-        (["--extra-capacity-min-rate", "-1"], "--extra-capacity-min-rate: input should be greater than or equal to 0"),
+        (["--extra-capacity-min-rate", "-1"], "--extra-capacity-min-rate: should be a number from 0 to 10, not '-1'"),
         (["--context", "prod"], "--snapshot: give either a snapshot file or a cluster"),
         (["--at", "tomorrow"], "--at: 'tomorrow' is not a time"),
         (
@@ -138,7 +139,7 @@ def test_a_file_that_is_nested_without_end_is_refused(run: Run, cluster: Path, t
     for args in (["plan", "--snapshot", cluster, "-f", path], ["plan", "--snapshot", path], ["simulate", path]):
         found = run(*args)
         assert found.code == 2
-        assert "deep.yaml: " in found.stderr
+        assert "deep.yaml" in found.stderr
         assert "nested too deeply" in found.stderr
         assert len(found.stderr.splitlines()) == 1
     found = run("operator", "--config", path)
@@ -184,3 +185,136 @@ def test_without_a_cluster_or_with_bad_settings_a_command_says_what_to_give(
     found = run(*args)
     assert found.code == 2
     assert said in found.stderr
+
+
+def _laughs() -> str:
+    lines = ["apiVersion: v1", "kind: List", "a0: &a0 [x,x,x,x,x,x,x,x,x]"]
+    lines += [f"a{level}: &a{level} [{','.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 10)]
+    return "\n".join([*lines, "items: *a9"])
+
+
+BOMBS = {
+    "aliases.yaml": (_laughs(), "aliases stand for more than 100,000 values"),
+    "digits.yaml": ("spec:\n  weight: " + "9" * 5000, "line 2: spec.weight: a number of 5,000 characters"),
+    "deep.yaml": ("spec: " + "[" * 200_000, "nested too deeply"),
+}
+READERS = (
+    ("plan", "--snapshot"),
+    ("explain", "-n", "shop", "deploy/api", "--snapshot"),
+    ("plan", "-f"),
+    ("migrate", "-f"),
+    ("simulate",),
+    ("tune", "--scenario"),
+    ("operator", "--config"),
+    ("audit", "agent", "--config"),
+    ("audit", "controller", "--config"),
+    ("status", "--kubeconfig"),
+)
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+@pytest.mark.parametrize("file", BOMBS)
+def test_a_text_without_end_is_refused_by_every_command_that_reads_yaml(
+    run: Run, tmp_path: Path, words: tuple[str, ...], file: str
+) -> None:
+    text, said = BOMBS[file]
+    (tmp_path / file).write_text(text)
+    found = run(*words, tmp_path / file)
+    assert found.code == 2, found.stderr
+    assert file in found.stderr
+    assert said in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_a_device_without_an_end_is_not_read_to_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    for bound in ("MOST_BYTES", "MOST_YAML_BYTES", "MOST_SCENARIO_BYTES"):
+        monkeypatch.setattr(files, bound, 4 << 20)
+    found = run(*words, "/dev/zero")
+    assert found.code == 2
+    assert "/dev/zero" in found.stderr
+    assert "longer than" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("Pod", "spec.priority", 1 << 31),
+        ("Pod", "spec.priority", -(1 << 31) - 1),
+        ("Deployment", "spec.replicas", 1 << 31),
+        ("PriorityClass", "value", 1 << 40),
+        ("Pod", "spec.priority", "5,000 digits"),
+        ("SlackPolicy", "spec.granularity", "5,000 digits"),
+    ],
+)
+def test_a_number_that_no_field_holds_is_named_with_its_field(
+    run: Run, kind: str, field: str, value: int | str
+) -> None:
+    digits = "9" * 5000 if isinstance(value, str) else str(value)
+    outer, _, inner = field.rpartition(".")
+    body = f'"{outer}": {{"{inner}": {digits}}}' if outer else f'"{inner}": {digits}'
+    head = f'{{"apiVersion": "v1", "kind": "{kind}", "metadata": {{"name": "a"}}, {body}}}'
+    snapshot = listed(*small_cluster())[:-2] + f", {head}]}}"
+    found = run("plan", "--snapshot", "-", stdin=snapshot)
+    assert found.code == 2
+    assert "stdin: $.items[9]" in found.stderr
+    assert field in found.stderr
+    assert len(found.stderr) < 300
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["tune", "--scenario", "s.yaml", "--window", "6h"], "--window: belongs to --from-cluster"),
+        (["tune", "--scenario", "s.yaml", "--context", "prod"], "--context: belongs to --from-cluster"),
+        (["tune", "--scenario", "s.yaml", "--placeholder-namespace", "x"], "--placeholder-namespace: belongs to"),
+        (["tune", "--from-trace", "t.parquet", "--window", "24h"], "--window: belongs to --from-cluster"),
+        (["tune", "--from-trace", "t.parquet", "--kubeconfig", "k"], "--kubeconfig: belongs to --from-cluster"),
+        (
+            ["tune", "--from-trace", "t.parquet", "--scenario-only", "s.json", "--picture", "c.svg"],
+            "--picture: --scenario-only writes a scenario and tunes nothing",
+        ),
+        (["tune", "--from-cluster", "--scenario-only", "s.json", "-o", "json"], "--output: --scenario-only writes"),
+        (["migrate", "-f", "m.yaml", "-n", "shop"], "--namespace: belongs to a cluster"),
+        (["audit", "--no-names", "--kubelet-pods", "pods.json"], "--kubelet-pods: gives the names that --no-names"),
+        (["audit", "--no-names", "--context", "prod"], "no cluster is asked with --no-names"),
+        (["audit", "--kubelet-pods", "pods.json", "--kubeconfig", "k"], "no cluster is asked with --kubelet-pods"),
+    ],
+)
+def test_a_flag_that_would_have_no_effect_is_refused(run: Run, args: list[str], said: str) -> None:
+    found = run(*args)
+    assert found.code == 2
+    assert said in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "flag"),
+    [
+        (["audit", "--prometheus", "http://[::1"], "--prometheus"),
+        (["audit", "--kubelet-pods", "http://[::1"], "--kubelet-pods"),
+        (["audit", "--prometheus", "http://me:hunter2@[::1"], "--prometheus"),
+        (["audit", "--interval", "9" * 5000 + "s"], "--interval"),
+        (["record", "--out", "t", "--prometheus", "localhost:9090"], "--prometheus"),
+        (["record", "--out", "t", "--duration", "9" * 5000 + "h"], "--duration"),
+        (["tune", "--from-cluster", "--window", "9" * 5000], "--window"),
+        (["tune", "--scenario", "s", "--seeds", "9" * 5000], "--seeds"),
+        (["tune", "--from-trace", "s", "--price", "a=" + "9" * 5000], "--price"),
+        (["migrate", "-f", "m", "--node-cpu", "9" * 5000], "--node-cpu"),
+        (["uninstall", "--wait-seconds", "9" * 5000], "--wait-seconds"),
+        (["uninstall", "--wait-seconds", "9" * 20], "--wait-seconds"),
+        (["simulate", "s", "--seed", "9" * 5000], "--seed"),
+        (["simulate", "s", "--curve", "9" * 5000], "--curve"),
+        (["plan", "--snapshot", "s", "--extra-capacity-min-rate", "9" * 5000], "--extra-capacity-min-rate"),
+        (["plan", "--snapshot", "s", "--at", "9" * 5000], "--at"),
+        (["operator", "--interval", "9" * 5000], "--interval"),
+        (["audit", "agent", "--controller", "https://[::1"], "--controller"),
+    ],
+)
+def test_an_address_or_a_number_that_is_none_names_its_flag(run: Run, args: list[str], flag: str) -> None:
+    found = run(*args)
+    assert found.code == 2
+    assert flag in found.stderr
+    assert "hunter2" not in found.stderr
+    assert "Exceeds the limit" not in found.stderr

@@ -10,13 +10,14 @@ import yaml
 from typer.testing import CliRunner
 
 from slack.cli.commands import app
-from slack.cli.completing import SCRIPTS, answered
+from slack.cli.completion import SCRIPTS
+from slack.cli.terminal.candidates import answered
 from tests.cli.conftest import COMMAND, Run
 from tests.kube.fake_api import FakeApi
 
 
 def offered(*words: str) -> list[str]:
-    *lines, directive = answered(list(words)).splitlines()
+    *lines, directive = answered(app, list(words)).splitlines()
     assert directive == (":4" if lines else ":0")
     return [line.partition("\t")[0] for line in lines]
 
@@ -29,12 +30,19 @@ def test_commands_flags_and_values_are_offered() -> None:
     assert offered("completion", "") == ["bash", "zsh", "fish", "kubectl"]
 
 
+@pytest.mark.parametrize("command", ["operator", "status", "tune", "audit"])
+def test_a_long_help_text_is_no_further_candidate(command: str) -> None:
+    found = offered(command, "--")
+    assert found
+    assert [line for line in found if not line.startswith("--")] == []
+
+
 def test_files_are_offered_where_nothing_else_is() -> None:
     assert offered("plan", "--snapshot", "x") == []
 
 
 def test_a_help_text_comes_with_each() -> None:
-    assert "version\tPrint the version\n" in answered(["ver"])
+    assert "version\tPrint the version\n" in answered(app, ["ver"])
 
 
 def test_the_environment_is_as_it_was_and_no_cluster_is_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +100,6 @@ def test_bash_completes_with_it(tmp_path: Path) -> None:
 
 
 def test_kubectls_program_answers_as_kubectl_asks() -> None:
-    code = (
-        "import sys; from slack.cli.completing import kubectl; sys.argv = ['kubectl_complete-slack', 'vers']; kubectl()"
-    )
+    code = "import sys; from slack.cli.main import complete; sys.argv = ['kubectl_complete-slack', 'vers']; complete()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "version\tPrint the version\n:4\n"

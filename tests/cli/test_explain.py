@@ -29,11 +29,11 @@ def placeholder(policy: str, shape: str, on: str | None, requests: dict[str, str
         "resource-slack.io/policy": policy,
         "resource-slack.io/shape": shape,
     }
-    one = pod(f"slack-{policy}-{shape}-a", on)
-    one["metadata"] |= {"namespace": "resource-slack", "labels": labels}
-    one["spec"] |= {"priority": -10, "preemptionPolicy": "Never"}
-    one["spec"]["containers"][0]["resources"]["requests"] = requests
-    return one
+    made = pod(f"slack-{policy}-{shape}-a", on)
+    made["metadata"] |= {"namespace": "resource-slack", "labels": labels}
+    made["spec"] |= {"priority": -10, "preemptionPolicy": "Never"}
+    made["spec"]["containers"][0]["resources"]["requests"] = requests
+    return made
 
 
 def test_it_names_the_policy_and_the_shape(run: Run, cluster: Path) -> None:
@@ -52,7 +52,7 @@ def test_it_names_the_nodes_on_which_placeholders_stand(run: Run, cluster: Path,
     requests = {"cpu": f"{room['requests']['cpu_millis']}m", "memory": str(room["requests"]["memory_bytes"])}
     standing = written(tmp_path, *small_cluster(), placeholder("default", room["shape"], "web-1", requests))
     found = explained(run, standing, "deploy/api")
-    there = next(one for one in found["rooms"] if one["shape"] == room["shape"])
+    there = next(other for other in found["rooms"] if other["shape"] == room["shape"])
     assert there["nodes"] == {"web-1": 1}
 
 
@@ -61,6 +61,13 @@ def test_kinds_are_taken_as_kubectl_takes_them_and_a_pod_stands_for_its_workload
     run: Run, cluster: Path, name: str
 ) -> None:
     assert explained(run, cluster, name)["workload"] == "shop/deploy/api"
+
+
+def test_without_a_policy_the_answer_is_said_to_be_the_built_in_ones(run: Run, cluster: Path, policy: Policy) -> None:
+    said = "note: there is no SlackPolicy: the answer is for the built-in one, which needs --built-in-policy"
+    asked = ("explain", "-n", "shop", "deploy/api", "--snapshot", cluster)
+    assert said in run(*asked).stderr
+    assert said not in run(*asked, "-f", policy({})).stderr
 
 
 def test_kind_and_name_may_be_two_words(run: Run, cluster: Path) -> None:

@@ -14,16 +14,18 @@ import typer.main
 import yaml
 from typer.testing import CliRunner
 
-from slack.cli.commands import app, program
-from tests.cli.conftest import COMMAND, Run
+from slack.cli.command_table import program
+from slack.cli.commands import app
+from slack.cli.terminal.lazy import LazyGroup
+from tests.cli.conftest import COMMAND, ROOT, Run
 
 
 def _commands() -> list[str]:
     command = typer.main.get_command(app)
     return [
         f"{name} {below}".strip()
-        for name, one in getattr(command, "commands", {}).items()
-        for below in getattr(one, "commands", {"": None})
+        for name, entry in getattr(command, "commands", {}).items()
+        for below in getattr(entry, "commands", {"": None})
     ]
 
 
@@ -58,9 +60,9 @@ def test_a_terminal_gets_no_colours_where_the_user_wants_none(name: str, value: 
     assert not re.search(rb"\x1b\[(\d+;)*(3[0-7]|9[0-7])m", shown)
 
 
-def test_kubectl_runs_it_as_its_plugin(run: Run) -> None:
-    found = run("plan", "--help", command=COMMAND.with_name("kubectl-slack"))
-    assert found.code == 0
+def test_kubectl_runs_it_as_its_plugin() -> None:
+    plugin = [str(COMMAND.with_name("kubectl-slack")), "plan", "--help"]
+    found = subprocess.run(plugin, capture_output=True, text=True, check=True)
     assert "kubectl slack plan" in found.stdout
 
 
@@ -69,16 +71,56 @@ def test_it_is_called_as_it_was_started() -> None:
     assert program("/usr/bin/resource-slack") == "resource-slack"
 
 
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from slack.cli.commands import app; "
-        "print([m for m in ('numpy', 'kubernetes', 'kopf', 'pydantic', 'msgspec', 'yaml') if m in sys.modules])"
-    )
+HEAVY = {"numpy", "kubernetes", "kopf", "msgspec", "yaml", "slack.planner", "slack.simulator"}
+"""What a help text and a key press must not wait for."""
+
+
+def loaded_by(*args: str) -> set[str]:
+    command = [sys.executable, "-X", "importtime", str(COMMAND), *args]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {line.rpartition("|")[2].strip() for line in found.stderr.splitlines() if line.startswith("import time:")}
+
+
+def test_help_and_completion_load_nothing_heavy() -> None:
+    shown, completed = loaded_by("--help"), loaded_by("__complete", "pl")
+    assert "slack.cli.command_table" in shown & completed
+    assert not shown & (HEAVY | {"pydantic", "typer", "rich"})
+    assert not completed & HEAVY  # the command line library reads values with pydantic
+
+
+def test_a_snapshot_in_json_is_planned_without_yaml_or_a_client() -> None:
+    loaded = loaded_by("plan", "--snapshot", str(ROOT / "examples/cluster.json"), "-o", "json")
+    assert "slack.planner.plan" in loaded
+    assert not loaded & {"yaml", "kubernetes", "slack.cluster.load_yaml", "slack_operator", "matplotlib", "rich"}
+
+
+def test_help_loads_no_command() -> None:
+    code = "import sys; from slack.cli.commands import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    loaded = {name for name in found.stdout.splitlines()[-1].split() if name.startswith("slack.cli.")}
+    assert loaded <= {"slack.cli.commands", "slack.cli.command_table", "slack.cli.terminal"} | {
+        f"slack.cli.terminal.{name}"
+        for name in ("candidates", "command_entry", "help_layout", "interrupts", "lazy", "output", "problems")
+    }
 
 
-@pytest.mark.parametrize("args", [["crd"], ["version"], ["--help"], ["plan", "--help"]])
+def test_the_table_of_commands_says_what_the_commands_say() -> None:
+    program: Any = typer.main.get_command(app)
+    assert isinstance(program, LazyGroup)
+    for entry in program.entries:
+        command = program.commands[entry.name]
+        assert entry.summary == " ".join(command.help.partition("\n\n")[0].split())
+        assert (command.name, command.rich_help_panel) == (entry.name, entry.panel)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["crd"],
+        ["--help"],
+        *(pytest.param(more, marks=pytest.mark.thorough) for more in (["version"], ["plan", "--help"])),
+    ],
+)
 @pytest.mark.parametrize(("to", "why"), [("/dev/full", "no space left on device"), ("&-", "bad file descriptor")])
 def test_output_that_cannot_be_written_is_one_line_and_no_success(args: list[str], to: str, why: str) -> None:
     shell = ["bash", "-c", f'"$@" >{to}', "bash", str(COMMAND), *args]
@@ -125,7 +167,7 @@ def test_switches_take_values_as_kubernetes_programs_do(
 ) -> None:
     seen: dict[str, Any] = {}
 
-    def load(flags: dict[str, Any], *_: object, **__: object) -> object:
+    def load(_: object, flags: dict[str, Any], *__: object, **___: object) -> object:
         seen.update(flags)
         raise SystemExit(0)
 

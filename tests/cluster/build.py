@@ -165,6 +165,12 @@ def priority_class(name: str, value: int, *, preempts: bool = True) -> Json:
     }
 
 
+def namespace(name: str, **labels: str) -> Json:
+    """Return a Namespace with these labels and the one that every namespace has."""
+    labels = {"kubernetes.io/metadata.name": name, **{key.replace("__", "/"): text for key, text in labels.items()}}
+    return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name, "labels": labels}}
+
+
 def as_pod(item: Json) -> wire.Pod:
     """Decode a dict as the reflector would."""
     return msgspec.json.decode(msgspec.json.encode(item), type=wire.Pod)
@@ -196,6 +202,9 @@ def apply(columns: ClusterColumns, kind: str, *items: Json) -> None:
                 columns.apply_pods([(kind, as_pod(item))])
             case "PriorityClass":
                 columns.apply_priority_classes([(kind, as_priority_class(item))])
+            case "Namespace":
+                made = msgspec.json.decode(msgspec.json.encode(item), type=wire.Namespace)
+                columns.apply_namespaces([(kind, made)])
             case workload_kind:
                 columns.apply_workloads(workload_kind, [(kind, as_workload(item))])
 

@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.verify import verify
 from slack.cluster.columns import BadObject, ClusterColumns
-from slack.cluster.noted import NominatedPod
 from slack.cluster.snapshot import Snapshot, Workload
 from tests.cluster.build import (
     NAMESPACE,
@@ -26,12 +26,12 @@ RESERVE, EXCLUDE = "resource-slack.io/reserve", "resource-slack.io/exclude"
 
 def view(*objects: Json) -> Snapshot:
     columns = columns_of(*objects)
-    columns.check()
+    verify(columns)
     return columns.snapshot(NOW)
 
 
 def names(snapshot: Snapshot) -> list[str]:
-    return [str(one) for one in snapshot.kinds.workloads]
+    return [str(owner) for owner in snapshot.kinds.workloads]
 
 
 # What is requested where
@@ -81,7 +81,7 @@ def test_a_terminating_pod_still_uses_its_node_but_a_pending_one_uses_nothing() 
 def test_a_resized_pod_moves_its_delta_only() -> None:
     columns = columns_of(node("n1"), pod("a", node="n1", cpu="1"), pod("b", node="n1", cpu="1"))
     apply(columns, "MODIFIED", pod("a", node="n1", cpu="3"))
-    columns.check()
+    verify(columns)
     assert columns.snapshot(NOW).nodes.real.tolist() == [[4000, 2 * GI]]
 
 
@@ -96,29 +96,38 @@ def test_a_pod_on_a_node_that_is_not_seen_yet_counts_once_it_appears_and_leaves_
     assert snapshot.presence.count.tolist() == [1]
     assert snapshot.placeholders[0].node == 0
     apply(columns, "DELETED", node("n1"))
-    columns.check()
+    verify(columns)
     assert columns.snapshot(NOW).nodes.names == ()
     assert columns.snapshot(NOW).presence.count.size == 0
     apply(columns, "DELETED", pod("a", node="n1"), placeholder("p", node="n1"))
-    columns.check()
+    verify(columns)
     assert columns.nodes.rows == {}
 
 
-def test_other_resources_stand_behind_cpu_and_memory_sorted_while_they_occur() -> None:
-    gpu = {"nvidia.com/gpu": "2"}
-    columns = columns_of(node("n1", extended={"hugepages-2Mi": "0"}), node("n2", extended=gpu))
+def test_other_resources_stand_behind_cpu_and_memory_sorted_while_nodes_have_them() -> None:
+    columns = columns_of(node("n1", extended={"hugepages-2Mi": "0", "example.com/disk": "-5"}))
+    apply(columns, "ADDED", node("n2", extended={"nvidia.com/gpu": "2", "example.com/net": "1"}))
     apply(columns, "ADDED", pod("a", extended={"example.com/fpga": "1"}), pod("d", owner=("DaemonSet", "d"), node="n1"))
     apply(columns, "ADDED", workload("Job", "j", annotations={RESERVE: "1"}, overhead={"example.com/disk": "5"}))
     snapshot = columns.snapshot(NOW)
-    assert snapshot.resources == ("cpu", "memory", "example.com/disk", "example.com/fpga", "nvidia.com/gpu")
-    assert snapshot.kinds.requests.tolist() == [[500, GI, 0, 1, 0]]
-    assert snapshot.nodes.allocatable[1].tolist() == [4000, 16 * GI, 0, 0, 2]
-    assert snapshot.reserved[0].requests.tolist() == [500, GI, 5, 0, 0]
+    assert snapshot.resources == ("cpu", "memory", "example.com/net", "nvidia.com/gpu")
+    assert snapshot.kinds.requests.tolist() == [[500, GI, 0, 0]]
+    assert snapshot.kinds.unoffered == ((("example.com/fpga", 1),),)
+    assert snapshot.nodes.allocatable[1].tolist() == [4000, 16 * GI, 1, 2]
+    assert snapshot.reserved[0].requests.tolist() == [500, GI, 0, 0]
+    assert snapshot.reserved[0].unoffered == (("example.com/disk", 5),)
     apply(columns, "DELETED", node("n2"), workload("Job", "j"))
-    assert columns.snapshot(NOW).resources == ("cpu", "memory", "example.com/fpga")
+    assert columns.snapshot(NOW).resources == ("cpu", "memory")
     apply(columns, "ADDED", pod("e", owner=("DaemonSet", "d"), node="n1", extended={"example.com/net": "1"}))
-    assert columns.snapshot(NOW).resources == ("cpu", "memory", "example.com/fpga", "example.com/net")
-    columns.check()
+    assert columns.snapshot(NOW).resources == ("cpu", "memory")
+    apply(columns, "MODIFIED", node("n1", extended={"example.com/net": "2", "example.com/fpga": "1"}))
+    snapshot = columns.snapshot(NOW)
+    assert snapshot.resources == ("cpu", "memory", "example.com/fpga", "example.com/net")
+    assert snapshot.kinds.requests.tolist() == [[500, GI, 1, 0]]
+    assert snapshot.kinds.unoffered == ((),)
+    assert snapshot.nodes.daemon[0].tolist() == [1000, 2 * GI, 0, 1]
+    verify(columns)
+    verify(columns)
 
 
 # Whose pod it is
@@ -240,7 +249,7 @@ def test_lasting_taints_make_a_class_and_prefer_no_schedule_does_not() -> None:
         node("n2", taints=[taint("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule", "1")]),
         pod("a"),
     )
-    assert [len(one.taints) for one in snapshot.node_classes] == [0, 1]
+    assert [len(node_class.taints) for node_class in snapshot.node_classes] == [0, 1]
     assert snapshot.nodes.class_id.tolist() == [1, 0]
     assert snapshot.nodes.deletion_candidate.tolist() == [False, True]
     assert snapshot.reach.tolist() == [[True, False]]
@@ -261,9 +270,9 @@ def test_only_labels_that_somebody_looks_at_tell_nodes_apart() -> None:
         node("n1", labels={zone: "a", "pool": "web", "rack": "1"}),
         node("n2", labels={zone: "a", "pool": "db", "rack": "2"}),
     )
-    assert [one.labels for one in columns.snapshot(NOW).node_classes] == [((zone, "a"),)]
+    assert [node_class.labels for node_class in columns.snapshot(NOW).node_classes] == [((zone, "a"),)]
     apply(columns, "ADDED", pod("a", nodeSelector={"pool": "web"}))
-    assert [one.labels for one in columns.snapshot(NOW).node_classes] == [
+    assert [node_class.labels for node_class in columns.snapshot(NOW).node_classes] == [
         (("pool", "db"), (zone, "a")),
         (("pool", "web"), (zone, "a")),
     ]
@@ -273,7 +282,7 @@ def test_only_labels_that_somebody_looks_at_tell_nodes_apart() -> None:
     columns.require_labels([])
     columns.require_labels([])
     assert len(columns.snapshot(NOW + 1e6).node_classes) == 1
-    columns.check()
+    verify(columns)
 
 
 def test_a_pod_pinned_to_a_host_makes_a_class_of_that_host_only_and_daemon_pods_make_none() -> None:
@@ -283,7 +292,7 @@ def test_a_pod_pinned_to_a_host_makes_a_class_of_that_host_only_and_daemon_pods_
     daemon = pod("agent", node="n3", owner=("DaemonSet", "agent"), affinity=affinity)
     assert len(view(*nodes, daemon).node_classes) == 1
     snapshot = view(*nodes, pod("a", nodeSelector={"kubernetes.io/hostname": "n2"}), pod("b", affinity=affinity))
-    assert sorted(one.labels for one in snapshot.node_classes) == [
+    assert sorted(node_class.labels for node_class in snapshot.node_classes) == [
         (),
         (("kubernetes.io/hostname", "n2"),),
         (("metadata.name", "n3"),),
@@ -322,7 +331,7 @@ def test_placeholders_are_listed_by_policy_shape_and_name() -> None:
         placeholder("done", phase="Failed"),
         placeholder("leaving", node="n1", deleted="2027-01-15T07:59:00Z"),
     ).placeholders
-    assert [(one.name, one.node, one.deletion_cost, one.unschedulable) for one in listed] == [
+    assert [(listing.name, listing.node, listing.deletion_cost, listing.unschedulable) for listing in listed] == [
         ("b", 0, -7, False), ("a", -1, 0, False), ("c", -1, 0, True),
     ]  # fmt: skip
     assert listed[0].replica_set == "slack-default-9f3c2a"
@@ -337,31 +346,17 @@ def test_only_the_label_in_our_own_namespace_makes_a_placeholder() -> None:
     assert len(snapshot.kinds) == 2
 
 
-def test_victims_are_counted_on_their_node_until_they_have_gone() -> None:
+def test_a_placeholder_that_is_being_deleted_holds_its_room_and_is_in_no_snapshot() -> None:
     leaving = placeholder("a", node="n1", deleted="2027-01-15T07:59:00Z")
     columns = columns_of(node("n1"), placeholder("a", node="n1"))
-    assert columns.terminating_on("n1") == 0
     apply(columns, "MODIFIED", leaving)
-    columns.check()
-    assert columns.terminating_on("n1") == 1
-    assert columns.terminating_on("elsewhere") == 0
-    assert columns.snapshot(NOW).nodes.placeholders.tolist() == [[500, GI]]
+    verify(columns)
+    snapshot = columns.snapshot(NOW)
+    assert (snapshot.placeholders, snapshot.nodes.placeholders.tolist()) == ((), [[500, GI]])
     apply(columns, "DELETED", leaving)
-    assert columns.terminating_on("n1") == 0
-
-
-def test_nominated_pods_are_known_until_they_are_bound() -> None:
-    nominated = {"nominatedNodeName": "n1"}
-    columns = columns_of(
-        node("n1"), pod("b", status=nominated), pod("a", status=nominated), placeholder("p", status=nominated)
-    )
-    assert columns.nominated() == (
-        NominatedPod("pod-shop-a", "shop", "a", "n1", NOW - 3600),
-        NominatedPod("pod-shop-b", "shop", "b", "n1", NOW - 3600),
-    )
-    apply(columns, "MODIFIED", pod("a", node="n1", status=nominated))
-    apply(columns, "DELETED", pod("b"))
-    assert columns.nominated() == ()
+    verify(columns)
+    snapshot = columns.snapshot(NOW)
+    assert (snapshot.placeholders, snapshot.nodes.placeholders.tolist()) == ((), [[0, 0]])
 
 
 # Reserved and excluded workloads
@@ -430,13 +425,16 @@ def test_workloads_follow_their_events_and_relists() -> None:
     other["metadata"]["uid"] = "older"
     apply(columns, "DELETED", other, workload("Deployment", "unknown"))
     apply(columns, "MODIFIED", workload("Deployment", "a", annotations={RESERVE: "5"}))
-    assert [one.reserve for one in columns.snapshot(NOW).reserved] == ["5", "1"]
+    assert [reservation.reserve for reservation in columns.snapshot(NOW).reserved] == ["5", "1"]
     columns.begin_workloads("Deployment")
     apply(columns, "ADDED", workload("Deployment", "b", annotations=note))
     columns.end_workloads("Deployment")
     columns.end_workloads("StatefulSet")
-    assert [str(one.workload) for one in columns.snapshot(NOW).reserved] == ["shop/deploy/b", "shop/sts/s"]
-    columns.check()
+    assert [str(reservation.workload) for reservation in columns.snapshot(NOW).reserved] == [
+        "shop/deploy/b",
+        "shop/sts/s",
+    ]
+    verify(columns)
 
 
 def test_an_old_workload_event_is_no_news_except_in_a_relist() -> None:
@@ -465,7 +463,7 @@ def test_each_pod_arrives_once_and_is_remembered_for_the_window() -> None:
     apply(columns, "ADDED", pod("db-0", owner=owner, uid="another"))
     assert columns.snapshot(NOW).kinds.arrivals.tolist() == [2]
     assert columns.snapshot(NOW + 5.1 * 3600).kinds.arrivals.tolist() == [0]
-    columns.check()
+    verify(columns)
 
 
 def test_a_kind_vanishes_with_its_last_pod_and_arrival() -> None:
@@ -476,7 +474,7 @@ def test_a_kind_vanishes_with_its_last_pod_and_arrival() -> None:
     later = columns.snapshot(NOW + 6 * 3600)
     assert (len(later.kinds), later.constraints) == (0, ())
     assert len(columns.kinds) == len(columns.requests) == len(columns.constraints) == 0
-    columns.check()
+    verify(columns)
 
 
 def test_an_arrival_goes_over_to_the_kind_that_its_pod_becomes() -> None:
@@ -487,7 +485,7 @@ def test_an_arrival_goes_over_to_the_kind_that_its_pod_becomes() -> None:
     columns.snapshot(NOW + 6 * 3600)
     apply(columns, "MODIFIED", pod("a", cpu="3"))
     assert columns.snapshot(NOW + 6 * 3600).kinds.arrivals.tolist() == [0]
-    columns.check()
+    verify(columns)
 
 
 def test_two_pods_of_a_kind_may_part() -> None:
@@ -495,7 +493,7 @@ def test_two_pods_of_a_kind_may_part() -> None:
     columns = columns_of(pod("db-0", owner=owner), pod("db-1", owner=owner))
     apply(columns, "MODIFIED", pod("db-1", cpu="2", owner=owner))
     assert columns.snapshot(NOW).kinds.arrivals.tolist() == [1, 1]
-    columns.check()
+    verify(columns)
 
 
 # Order, repetition, gaps
@@ -539,14 +537,14 @@ def test_the_same_name_with_a_new_uid_replaces() -> None:
     columns = columns_of(node("n1"), pod("db-0", owner=owner, node="n1", uid="one"))
     columns.snapshot(NOW + 6 * 3600)  # its arrival is forgotten, so that only the pod holds its kind
     apply(columns, "ADDED", pod("db-0", owner=owner, node="n1", uid="two", created="2026-01-01T00:00:00Z"))
-    columns.check()
+    verify(columns)
     apply(columns, "DELETED", pod("db-0", owner=owner, node="n1", uid="one"))
-    columns.check()
+    verify(columns)
     assert columns.snapshot(NOW).nodes.pod_count.tolist() == [1]
     apply(columns, "ADDED", node("n1", uid="other", cpu="8"))
     apply(columns, "DELETED", node("n1"))
     assert columns.snapshot(NOW).nodes.allocatable[0, 0] == 8000
-    columns.check()
+    verify(columns)
 
 
 def test_a_relist_drops_what_vanished_meanwhile() -> None:
@@ -560,7 +558,7 @@ def test_a_relist_drops_what_vanished_meanwhile() -> None:
     columns.end_pods()
     columns.end_nodes()
     columns.end_priority_classes()
-    columns.check()
+    verify(columns)
     snapshot = columns.snapshot(NOW)
     assert snapshot.nodes.names == ("n1",)
     assert snapshot.nodes.real[0, 0] == 2000
@@ -596,7 +594,7 @@ def test_a_pod_that_cannot_be_read_is_named_and_changes_nothing() -> None:
     for item in bad:
         with pytest.raises(BadObject, match=r"^Pod shop/[ab]: "):
             columns.apply_pods([("MODIFIED", as_pod(item))])
-    columns.check()
+    verify(columns)
     assert columns.snapshot(NOW).nodes.pod_count.tolist() == [1]
 
 
@@ -618,14 +616,14 @@ def test_tables_grow_and_rows_are_recycled() -> None:
     nodes = [node(f"n{i:03}", labels={"kubernetes.io/os": f"os-{i}"}) for i in range(count)]
     pods = [pod(f"p{i:03}", cpu=f"{i + 1}m", node=f"n{i:03}", nodeSelector={"k": str(i)}) for i in range(count)]
     columns = columns_of(*nodes, *pods)
-    columns.check()
+    verify(columns)
     snapshot = columns.snapshot(NOW)
     assert snapshot.nodes.real[:, 0].tolist() == list(range(1, count + 1))
     assert snapshot.reach.shape == (count, count)
     apply(columns, "DELETED", *pods, *nodes)
     columns.snapshot(NOW + 6 * 3600)
     apply(columns, "ADDED", *nodes[:3], *pods[:3])
-    columns.check()
+    verify(columns)
     assert columns.pods.size == count
     assert columns.snapshot(NOW).nodes.real[:, 0].tolist() == [1, 2, 3]
 
@@ -634,10 +632,21 @@ def test_check_finds_a_wrong_aggregate() -> None:
     columns = columns_of(node("n1"), pod("a", node="n1"))
     columns.nodes.pod_count[0] += 1
     with pytest.raises(RuntimeError, match="columns disagree with their rows in pods per node"):
-        columns.check()
+        verify(columns)
 
 
 def test_a_cluster_of_nothing_has_a_snapshot() -> None:
     snapshot = ClusterColumns(NAMESPACE).snapshot(NOW)
     assert (snapshot.resources, snapshot.nodes.names, len(snapshot.kinds)) == (("cpu", "memory"), (), 0)
     assert snapshot.reach.shape == (0, 0)
+
+
+def test_a_placeholder_is_shown_with_what_it_requests_in_effect_and_not_with_what_was_planned() -> None:
+    injected = placeholder("a", "500m", "1Gi")
+    injected["spec"]["containers"].append({"name": "proxy", "resources": {"requests": {"cpu": "100m"}}})
+    injected["spec"]["initContainers"] = [
+        {"name": "native", "restartPolicy": "Always", "resources": {"requests": {"cpu": "30m", "memory": "64Mi"}}}
+    ]
+    injected["spec"]["overhead"] = {"cpu": "250m", "ephemeral-storage": "1Gi"}
+    (shown,) = columns_of(injected).snapshot(NOW).placeholders
+    assert shown.requests == (("cpu", 880), ("ephemeral-storage", 1 << 30), ("memory", (1024 + 64) << 20))

@@ -4,15 +4,18 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.verify import verify
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.snapshot import Snapshot
 from tests.cluster.build import NAMESPACE, NOW, Json, apply, node, placeholder, pod, workload
+from tests.examples import examples
 
-LATER = NOW + 6 * 3600
-"""When all arrivals lie behind the window: a fresh start cannot know those of pods that have gone."""
+LATER = NOW + 30 * 86_400
+"""When all arrivals lie behind the window, and all bursts are forgotten: a fresh start cannot know those of pods that
+have gone."""
 NODES = [f"n{i}" for i in range(4)]
 NAMES = [f"p{i}" for i in range(6)]
 HASH = {"pod-template-hash": "77"}
@@ -121,17 +124,17 @@ def plain(value: object) -> object:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, tuple):
-        return tuple(plain(one) for one in value)
+        return tuple(plain(item) for item in value)
     if dataclasses.is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return value
 
 
-def same(one: Snapshot, other: Snapshot) -> None:
-    assert plain(one) == plain(other)
+def same(first: Snapshot, second: Snapshot) -> None:
+    assert plain(first) == plain(second)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(histories(), st.booleans())
 def test_a_watch_ends_where_a_fresh_list_begins(
     history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]], look: bool
@@ -142,13 +145,13 @@ def test_a_watch_ends_where_a_fresh_list_begins(
         apply(columns, event, item)
         if look:
             columns.snapshot(NOW)
-            columns.check()
-    columns.check()
+            verify(columns)
+    verify(columns)
     same(columns.snapshot(LATER), fresh(truth).snapshot(LATER))
-    columns.check()
+    verify(columns)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(histories(), st.data())
 def test_repeated_late_and_lost_events_are_healed_by_a_relist(
     history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]], data: st.DataObject
@@ -158,14 +161,14 @@ def test_repeated_late_and_lost_events_are_healed_by_a_relist(
     columns = ClusterColumns(NAMESPACE)
     for event, item in data.draw(st.permutations(sent)):
         apply(columns, event, item)
-    columns.check()
+    verify(columns)
     columns.snapshot(NOW)
     resync(columns, truth)
-    columns.check()
+    verify(columns)
     same(columns.snapshot(LATER), fresh(truth).snapshot(LATER))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(histories(), st.data())
 def test_the_order_in_which_objects_are_listed_makes_no_difference(
     history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]], data: st.DataObject
@@ -175,7 +178,7 @@ def test_the_order_in_which_objects_are_listed_makes_no_difference(
     same(fresh(truth).snapshot(NOW), fresh(truth, shuffled).snapshot(NOW))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(histories())
 def test_repeating_everything_changes_nothing(
     history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]],
@@ -187,3 +190,58 @@ def test_repeating_everything_changes_nothing(
     resync(columns, truth)
     assert columns.changed == before
     same(columns.snapshot(NOW), snapshot)
+
+
+def with_pods(snapshot: Snapshot) -> object:
+    """Return a snapshot without the examples of kinds whose pods have all gone: these say which was seen last."""
+    kinds = snapshot.kinds
+    shown = (kinds.running + kinds.pending > 0).tolist()
+    example = tuple(name if here else "" for name, here in zip(kinds.example, shown, strict=True))
+    return plain(dataclasses.replace(snapshot, kinds=dataclasses.replace(kinds, example=example)))
+
+
+@examples(300)
+@given(histories(), st.data())
+def test_a_snapshot_of_a_copy_shows_its_instant_whatever_comes_meanwhile(
+    history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]], data: st.DataObject
+) -> None:
+    events, truth = history
+    columns, twin = ClusterColumns(NAMESPACE), ClusterColumns(NAMESPACE)
+    waiting = list(events)
+    while waiting:
+        number = data.draw(st.integers(1, 5))
+        now, waiting = waiting[:number], waiting[number:]
+        for event, item in now:
+            apply(columns, event, item)
+            apply(twin, event, item)
+        columns.arrivals.forget_before(NOW)
+        copy, expected = columns.copy(), twin.snapshot(NOW)
+        meanwhile, waiting = waiting[:5], waiting[5:]
+        for event, item in meanwhile:
+            apply(columns, event, item)
+        assert with_pods(columns.build(copy, NOW)) == with_pods(expected)
+        verify(columns)
+        for event, item in meanwhile:
+            apply(twin, event, item)
+    assert with_pods(columns.snapshot(NOW)) == with_pods(twin.snapshot(NOW))
+    same(columns.snapshot(LATER), fresh(truth).snapshot(LATER))
+
+
+@examples(50)
+@given(histories(), st.integers(1, 3))
+def test_what_is_forgotten_bit_by_bit_is_what_is_forgotten_at_once(
+    history: tuple[list[tuple[str, Json]], dict[tuple[str, str, str], Json]], most: int
+) -> None:
+    columns, twin = ClusterColumns(NAMESPACE), ClusterColumns(NAMESPACE)
+    for event, item in history[0]:
+        apply(columns, event, item)
+        apply(twin, event, item)
+    while not columns.arrivals.forget_before(LATER, most):
+        verify(columns)
+    same(columns.snapshot(LATER), twin.snapshot(LATER))
+    columns.begin_pods()
+    whole = columns.end_pods(most)
+    while not whole:
+        verify(columns)
+        whole = columns.end_pods(most)
+    assert not columns.pods.rows

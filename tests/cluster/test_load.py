@@ -2,6 +2,7 @@ import msgspec
 import pytest
 import yaml
 
+from slack.cluster import load_list
 from slack.cluster.load import BadSnapshot, read_cluster
 from slack.cluster.snapshot import Snapshot
 from tests.cluster.build import NOW, Json, node, pod, priority_class, workload
@@ -42,9 +43,9 @@ def test_kubectls_list_is_read() -> None:
         yaml.safe_dump_all([*ITEMS, None]).encode(),
         b"".join(
             msgspec.json.encode(
-                {"kind": f"{one['kind']}List", "items": [{k: v for k, v in one.items() if k != "kind"}]}
+                {"kind": f"{item['kind']}List", "items": [{k: v for k, v in item.items() if k != "kind"}]}
             )
-            for one in ITEMS
+            for item in ITEMS
         ),
     ],
     ids=["lists", "objects", "array", "array of lists", "byte order mark", "yaml", "yaml documents", "typed lists"],
@@ -103,8 +104,50 @@ def test_a_file_cut_in_half_is_refused_with_the_position() -> None:
         (b"hello", "$: expected a Kubernetes object or List, got 'hello'"),
         (b"[1]", "$: Expected `object`, got `int`; expected a Kubernetes object or List"),
         (b"kind: List\ntrue: 1", "$: Only dicts with str-like"),
-        (b"a: &a [*a]", "it is nested too deeply"),
+        (b"a: &a [*a]", "line 1: a[0]: an alias stands within what it stands for"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_named_with_its_place(data: bytes, expected: str) -> None:
     assert problem(data).startswith(f"cluster.json: {expected}")
+
+
+def test_a_list_of_known_kinds_is_gone_through_once_and_gives_what_the_careful_way_gives() -> None:
+    policy = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "a"}, "spec": {}}
+    items = [*ITEMS, priority_class("high", 1000), workload("Deployment", "api"), policy]
+    seen: dict[int, list[tuple[str, str, object]]] = {}
+    snapshots = []
+    for number, more in enumerate(([], [{"kind": "Service", "metadata": {"name": "not-read"}}])):
+        data = listed(*items, *more)
+        assert (load_list.listed(data) is None) == bool(more)
+        seen[number] = []
+
+        def also(path: str, kind: str, item: object, to: list[tuple[str, str, object]] = seen[number]) -> None:
+            to.append((path, kind, msgspec.json.decode(item) if isinstance(item, bytes | msgspec.Raw) else None))
+
+        snapshots.append(read_cluster(data, source="cluster.json", now=NOW, also=also).snapshot(NOW))
+    once, carefully = snapshots
+    assert once.kinds.workloads == carefully.kinds.workloads
+    assert once.nodes.real.tolist() == carefully.nodes.real.tolist()
+    assert [(path, kind) for path, kind, _ in seen[0]] == [(path, kind) for path, kind, _ in seen[1][:-1]]
+    assert seen[0][-1][2] == seen[1][-2][2] == policy
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{**ITEMS[0], "kind": "Gadget"}],
+        [{**ITEMS[0], "metadata": 5}],
+        [{"kind": "SlackPolicy", "speck": {}}],
+        [{key: value for key, value in ITEMS[0].items() if key != "kind"}],
+        [None],
+    ],
+    ids=["an unknown kind", "a mistake", "a field nobody knows", "no kind", "nothing"],
+)
+def test_what_is_not_known_in_one_pass_is_left_to_the_careful_way(items: list[Json]) -> None:
+    assert load_list.listed(listed(*items)) is None
+
+
+def test_a_file_that_is_longer_than_memory_likes_is_read_one_object_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_list.listed(listed(*ITEMS)) is not None
+    monkeypatch.setattr(load_list, "MOST_BYTES", 10)
+    assert load_list.listed(listed(*ITEMS)) is None

@@ -9,6 +9,7 @@ from slack.cluster.quantity import (
     amount,
     base_units,
     cpu_millis,
+    format_compared,
     format_cpu,
     format_memory,
     format_quantity,
@@ -94,3 +95,20 @@ def test_reading_equals_exact_arithmetic(whole: int, part: int, digits: int, suf
 def test_what_is_written_reads_back_the_same(value: int) -> None:
     assert cpu_millis(format_cpu(value)) == value
     assert base_units(format_memory(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "other", "texts"),
+    [
+        ("memory", 256 << 20, 1280 << 20, ("256Mi", "1.2Gi")),
+        ("memory", (10 << 30) - 1, 10 << 30, (str((10 << 30) - 1), "10Gi")),
+        ("memory", 6452 << 20, 6455 << 20, ("6452Mi", "6455Mi")),
+        ("memory", 10 << 30, 10 << 30, ("10Gi", "10Gi")),
+        ("cpu", 12341, 12344, ("12341m", "12344m")),
+        ("cpu", 12341, 14000, ("12300m", "14")),
+    ],
+)
+def test_amounts_that_are_compared_never_look_the_same_unless_they_are(
+    resource: str, value: int, other: int, texts: tuple[str, str]
+) -> None:
+    assert format_compared(resource, value, other) == texts

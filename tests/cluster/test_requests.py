@@ -35,11 +35,10 @@ INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasibl
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 
 
-def requests(spec: Json, status: Json | None = None, **options: Any) -> dict[str, int]:
+def requests(spec: Json, status: Json | None = None) -> dict[str, int]:
     return effective_requests(
         msgspec.json.decode(msgspec.json.encode(spec), type=PodSpec),
         msgspec.json.decode(msgspec.json.encode(status), type=PodStatus) if status is not None else None,
-        **options,
     )
 
 
@@ -181,11 +180,6 @@ def test_pod_level_requests_are_resized_as_well() -> None:
     assert requests(spec, status) == {"cpu": 3000, "memory": 2048 * MI}
     infeasible = status | {"conditions": [INFEASIBLE]}
     assert requests(spec | {"resources": {"requests": box("9")}}, infeasible) == {"cpu": 3000}
-
-
-def test_missing_requests_can_be_given_as_scoring_does_but_explicit_zeros_stay() -> None:
-    spec = {"containers": [container("a", {"cpu": "0"}), {"name": "b"}]}
-    assert requests(spec, non_missing={"cpu": "100m", "memory": "200Mi"}) == {"cpu": 100, "memory": 400 * MI}
 
 
 def test_absurd_requests_are_capped_so_that_sums_fit_a_column() -> None:

@@ -2,9 +2,10 @@
 
 Each event is looked for in the columns right after it, so none can be lost unnoticed, however few pods there are;
 the aggregates are compared with those of the rows now and then, and with those of a fresh list at the end.
-A 25th of R10's cluster (200 nodes, 6,000 pods of the generator); the whole of it with
+`make test-thorough` looks at a 25th of R10's cluster (200 nodes, 6,000 pods of the generator), `make test` at a 100th;
+the whole of it with
 
-    SCALE_SHARE=1 make test PYTEST_ARGS='tests/cluster/test_scale.py -o timeout=900'
+    SCALE_SHARE=1 make test-thorough PYTEST_ARGS='tests/cluster/test_scale.py -o timeout=900'
 """
 
 import os
@@ -17,13 +18,15 @@ import pytest
 
 from benchmarks.fingerprint import differences, fingerprint
 from benchmarks.generator import NOW, Churn, node_pages, scaled
+from benchmarks.verify import verify
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.requests import effective_requests
 from tests.cluster.build import NAMESPACE, Json, placeholder
+from tests.examples import by_profile
 
-SHARE = float(os.environ.get("SCALE_SHARE", "0.04"))
-EVENTS = 12_000
+SHARE = float(os.environ.get("SCALE_SHARE", by_profile("0.01", "0.04")))
+EVENTS = by_profile(1_600, 12_000)
 """A phase."""
 LATER = NOW + 30 * 86_400
 """When all arrivals lie behind the window: a fresh start cannot know those of pods that have gone."""
@@ -85,7 +88,7 @@ class Truth:
         columns.begin_pods()
         for page in self.churn.pages():
             columns.apply_pods([("ADDED", pod) for pod in msgspec.json.decode(page, type=_Pods).items])
-        columns.apply_pods([("ADDED", read(one, wire.Pod)) for one in self.placeholders.values()])
+        columns.apply_pods([("ADDED", read(raw, wire.Pod)) for raw in self.placeholders.values()])
 
     def relist(self, columns: ClusterColumns) -> None:
         self.begin_relist(columns)
@@ -155,7 +158,7 @@ def feed(columns: ClusterColumns, events: Iterator[Event] | list[Event], every: 
             assert kept_of(columns, item) == expected, f"{event} {name} at {version}"
         if number % every == 0:
             columns.snapshot(NOW)
-            columns.check()
+            verify(columns)
 
 
 def said_by(item: wire.Pod | wire.Node) -> tuple[object, ...]:
@@ -243,7 +246,7 @@ def test_a_list_that_was_broken_off_does_no_harm(watched: tuple[ClusterColumns, 
     feed(columns, with_gaps(truth.events(EVENTS // 4), truth.rng))
     truth.begin_relist(columns)
     feed(columns, truth.events(EVENTS // 4))  # as of a server that sends events before the list is whole
-    columns.check()
+    verify(columns)
     truth.relist(columns)
     feed(columns, disordered(truth.events(EVENTS // 4), truth.rng))
     assert_like_a_fresh_list(columns, truth)

@@ -2,23 +2,25 @@
 
 import pytest
 
-from slack.cluster import identity
-from slack.planner import manifests
+from slack.cluster import labels
 from tests.cluster.build import as_pod, pod
 
-LABELS = (identity.PLACEHOLDER_LABEL, identity.POLICY_LABEL, identity.SHAPE_LABEL, identity.TEMPLATE_HASH)
-ANNOTATIONS = (identity.DELETION_COST, identity.EXCLUDE, identity.RESERVE, "kubernetes.io/config.mirror")
-
-
-@pytest.mark.parametrize(
-    "key", sorted({*LABELS, manifests.LABEL_PLACEHOLDER, manifests.LABEL_POLICY, manifests.LABEL_SHAPE})
+LABELS = (labels.LABEL_PLACEHOLDER, labels.LABEL_POLICY, labels.LABEL_SHAPE, labels.LABEL_TEMPLATE_HASH)
+ANNOTATIONS = (
+    labels.ANNOTATION_DELETION_COST,
+    labels.ANNOTATION_EXCLUDE,
+    labels.ANNOTATION_RESERVE,
+    labels.ANNOTATION_STATIC_POD,
 )
+
+
+@pytest.mark.parametrize("key", LABELS)
 def test_every_label_of_a_pod_that_is_read_is_there(key: str) -> None:
     metadata = as_pod(pod("a", labels={"team": "web", key: "x"})).metadata
     assert metadata.label(key) == "x"
 
 
-@pytest.mark.parametrize("key", sorted({*ANNOTATIONS, manifests.DELETION_COST}))
+@pytest.mark.parametrize("key", ANNOTATIONS)
 def test_every_annotation_of_a_pod_that_is_read_is_there(key: str) -> None:
     metadata = as_pod(pod("a", annotations={"prometheus.io/port": "9090", key: "x"})).metadata
     assert metadata.annotation(key) == "x"
@@ -33,5 +35,5 @@ def test_what_nobody_reads_is_not_built() -> None:
 
 def test_labels_that_are_null_or_absent_are_no_labels() -> None:
     metadata = as_pod(pod("a")).metadata
-    assert (metadata.labels, metadata.label(identity.POLICY_LABEL)) == (None, "")
-    assert metadata.annotation(identity.RESERVE) == ""
+    assert (metadata.labels, metadata.label(labels.LABEL_POLICY)) == (None, "")
+    assert metadata.annotation(labels.ANNOTATION_RESERVE) == ""

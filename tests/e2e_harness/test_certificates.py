@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
-from e2e.harness.certificates import Authority, Pair, service_account_keys
+from e2e.harness.cluster.certificates import Authority, Pair, service_account_keys
 
 
 def server_context(authority: Authority, pair: Pair) -> ssl.SSLContext:

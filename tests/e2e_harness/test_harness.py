@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness import access, audit, backend, clusterautoscaler, kwok
 from e2e.harness.api import Api
-from e2e.harness.clusterautoscaler import NodeGroup
+from e2e.harness.autoscalers import cluster_autoscaler
+from e2e.harness.autoscalers.cluster_autoscaler import NodeGroup
+from e2e.harness.cluster import access, audit_log, backend, kwok
 from e2e.harness.errors import HarnessError, UnavailableError
 from e2e.harness.objects import deployment, describe, wait_until
+from e2e.harness.pod_times import percentile
 from e2e.harness.ports import free_port, is_listening
-from e2e.harness.watching import percentile
 
 
 def test_ports_are_given_once_and_are_not_the_kernels() -> None:
@@ -25,14 +26,14 @@ def test_ports_are_given_once_and_are_not_the_kernels() -> None:
 
 
 def test_the_autoscalers_templates_are_a_list_of_nodes_that_are_not_ready() -> None:
-    config, templates = clusterautoscaler.config_maps([NodeGroup("general", min_count=1, max_count=7)])
+    config, templates = cluster_autoscaler.config_maps([NodeGroup("general", min_count=1, max_count=7)])
     settings = yaml.safe_load(config["data"]["config"])
-    assert settings["nodegroups"] == {"fromNodeLabelKey": clusterautoscaler.GROUP_LABEL}
+    assert settings["nodegroups"] == {"fromNodeLabelKey": cluster_autoscaler.GROUP_LABEL}
     assert settings["configmap"]["name"] == templates["metadata"]["name"]
     nodes = yaml.safe_load(templates["data"]["templates"])
     assert nodes["kind"] == "List"
     (node,) = nodes["items"]
-    assert node["metadata"]["labels"][clusterautoscaler.GROUP_LABEL] == "general"
+    assert node["metadata"]["labels"][cluster_autoscaler.GROUP_LABEL] == "general"
     assert "kubernetes.io/hostname" not in node["metadata"]["labels"]
     assert node["metadata"]["annotations"]["cluster-autoscaler.kwok.nodegroup/max-count"] == "7"
     assert node["metadata"]["annotations"][kwok.BOOT_SECONDS] == "0"
@@ -40,16 +41,16 @@ def test_the_autoscalers_templates_are_a_list_of_nodes_that_are_not_ready() -> N
 
 
 def test_the_autoscaler_is_asked_for_by_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(clusterautoscaler.VARIABLE, raising=False)
+    monkeypatch.delenv(cluster_autoscaler.VARIABLE, raising=False)
     with pytest.raises(UnavailableError, match="set CLUSTER_AUTOSCALER to the path"):
-        clusterautoscaler.binary()
-    monkeypatch.setenv(clusterautoscaler.VARIABLE, str(tmp_path))
+        cluster_autoscaler.binary()
+    monkeypatch.setenv(cluster_autoscaler.VARIABLE, str(tmp_path))
     with pytest.raises(UnavailableError, match="is not a program"):
-        clusterautoscaler.binary()
+        cluster_autoscaler.binary()
 
 
 def test_the_autoscaler_listens_on_loopback() -> None:
-    assert "--address=127.0.0.1:1234" in clusterautoscaler.flags(1234)
+    assert "--address=127.0.0.1:1234" in cluster_autoscaler.flags(1234)
 
 
 def test_kwoks_configuration_is_its_options_and_the_stages() -> None:
@@ -91,7 +92,7 @@ def test_an_unknown_backend_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_waiting_in_vain_tells_what_was_there_instead() -> None:
-    with pytest.raises(HarnessError, match=r"waited 0\.1 s for three nodes; last seen: \['a', 'b'\]"):
+    with pytest.raises(HarnessError, match=r"waited 0\.3 s for three nodes; last seen: \['a', 'b'\]"):
         wait_until(lambda: False, 0.1, "three nodes", state=lambda: ["a", "b"], every=0.02)
     answers = iter([[], [1]])
     assert wait_until(lambda: next(answers), 1, "a second answer", every=0.01) == [1]
@@ -131,7 +132,7 @@ def test_the_audit_log_is_read_from_a_mark_and_without_a_half_line(tmp_path: Pat
     path = tmp_path / "audit.jsonl"
     first = line("old", "get")
     path.write_bytes(first + line("a", "patch") + line("b", "patch") + line("a", "list") + line("a", "delete")[:-20])
-    (entry,) = audit.entries(path, user="a", verbs=audit.WRITES, offset=len(first))
+    (entry,) = audit_log.entries(path, user="a", verbs=audit_log.WRITES, offset=len(first))
     assert (entry.resource, entry.namespace, entry.name, entry.code) == ("apps/replicasets/scale", "n", "r", 200)
 
 

@@ -13,7 +13,7 @@ def test_both_lanes_must_pass(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: int, second: int, code: int
 ) -> None:
     def command(*arguments: str) -> list[str]:
-        ends = first if any(one.startswith("--ignore=") for one in arguments) else second
+        ends = first if any(argument.startswith("--ignore=") for argument in arguments) else second
         return [sys.executable, "-c", f"print('ended with {ends}'); raise SystemExit({ends})"]
 
     monkeypatch.setattr(lanes, "_command", command)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness import images, neighbours
-from e2e.harness.cgroups import Hierarchy, hierarchies
-from e2e.harness.neighbours import Moment, on_a_quiet_machine
+from e2e.harness.node import images, neighbours
+from e2e.harness.node.cgroups import Hierarchy, hierarchies
+from e2e.harness.node.neighbours import Moment, on_a_quiet_machine
 
 MOUNTINFO = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -21,9 +21,9 @@ MOUNTINFO = """\
 
 
 def test_hierarchies_are_those_mounted_from_their_root() -> None:
-    found = {str(one.mount): one for one in hierarchies(MOUNTINFO)}
+    found = {str(hierarchy.mount): hierarchy for hierarchy in hierarchies(MOUNTINFO)}
     assert set(found) == {"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"}
-    assert [one.version for one in found.values()] == [1, 1, 2]
+    assert [hierarchy.version for hierarchy in found.values()] == [1, 1, 2]
     assert found["/sys/fs/cgroup/cpu,cpuacct"].has("cpu")
     assert not found["/sys/fs/cgroup/systemd"].has("cpu")
 
@@ -61,12 +61,12 @@ def _blob(content: dict[str, bytes], digest: str) -> bytes:
 
 
 class Machine:
-    """A machine on which others use a given share."""
+    """A machine on which others use a given share while a scenario runs; afterwards none, unless it is told."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, *shares: float) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, *shares: float, afterwards: float = 0.0) -> None:
         self.shares = list(shares)
         patch.setattr(Moment, "share_of_others_since", lambda _self, _before: self.shares.pop(0))
-        patch.setattr(neighbours, "_wait_until_quiet", lambda: None)
+        patch.setattr(neighbours, "_share_of_others_now", lambda: afterwards)
 
 
 def test_a_scenario_that_fails_on_a_quiet_machine_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,13 @@ def test_a_scenario_that_others_spoilt_is_run_again(monkeypatch: pytest.MonkeyPa
 def test_where_others_always_work_the_test_is_skipped_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     Machine(monkeypatch, 0.5, 0.6, 0.7, 0.8)
     with pytest.raises(pytest.skip.Exception, match="others used 50%, 60%, 70%, 80% of this machine's CPUs"):
+        on_a_quiet_machine(_fails)
+
+
+def test_who_was_kept_from_the_cpus_while_it_ran_is_seen_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(monkeypatch, *[0.01] * 4, afterwards=0.4)
+    monkeypatch.setattr(neighbours, "_WAIT_SECONDS", 0.0)
+    with pytest.raises(pytest.skip.Exception, match="others used 40%, 40%, 40%, 40%"):
         on_a_quiet_machine(_fails)
 
 

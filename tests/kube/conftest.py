@@ -1,3 +1,5 @@
+"""An API server of our own on a free port, and a connection to it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

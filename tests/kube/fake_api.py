@@ -180,6 +180,8 @@ class FakeApi:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 256
+    """Connections that nobody has taken yet: what is above is asked for again after one, three and seven seconds."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Broken connections are what we are for."""
@@ -218,6 +220,8 @@ class _Handler(BaseHTTPRequestHandler):
         verb = self.command.lower()
         if verb == "get" and not key[3]:
             verb = "list" if "watch" not in query else "watchlist" if "sendInitialEvents" in query else "watch"
+        if key[1] == "version":
+            verb = "version"
         with api.changed:
             breaks = api.breaks  # a test may end the watches as soon as it sees this one
             api.seen.append(Seen(verb, url.path, query, dict(self.headers), body))

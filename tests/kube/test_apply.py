@@ -4,10 +4,9 @@ import json
 import threading
 import time
 
-import msgspec
 import pytest
 
-from slack.kube.apply import Writer, conflict_text
+from slack.kube.apply import Writer, conflict_text, refusal_text
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Stopped, Unreachable
 from slack.kube.retry import Backoff, retrying
@@ -15,16 +14,6 @@ from tests.kube.fake_api import FakeApi, Reply, eventually, status_body
 
 MAP = "/api/v1/namespaces/n/configmaps/a"
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}}
-
-
-class Meta(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str
-    resource_version: str
-
-
-class Slim(msgspec.Struct):
-    metadata: Meta
 
 
 @pytest.fixture
@@ -39,8 +28,8 @@ def writer(connection: Connection, retried: list[BaseException]) -> Writer:
 
 
 def test_apply_creates_and_a_second_apply_changes_nothing(api: FakeApi, writer: Writer) -> None:
-    first = writer.apply(MAP, MANIFEST, into=Slim)
-    second = writer.apply(MAP, MANIFEST, into=Slim)
+    first = writer.apply(MAP, MANIFEST)
+    second = writer.apply(MAP, MANIFEST)
     assert first == second
     seen = api.last("patch")
     assert seen.headers["Content-Type"] == "application/apply-patch+yaml"
@@ -85,9 +74,11 @@ def test_an_unknown_field_is_not_retried_although_the_server_calls_it_a_500(
 ) -> None:
     message = "failed to create typed patch object (n/a; /v1, Kind=ConfigMap): .bogus: field not declared in schema"
     api.script("patch", Reply(500, status_body(500, "InternalError", message)))
-    with pytest.raises(ApiError, match="not declared in schema"):
+    with pytest.raises(ApiError, match="not declared in schema") as found:
         writer.apply(MAP, MANIFEST)
     assert retried == []
+    assert "helm show crds CHART | kubectl apply --server-side --force-conflicts -f -" in refusal_text(found.value)
+    assert refusal_text(ApiError(422, "Invalid", "no")) == "422 Invalid: no"
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
@@ -148,19 +139,18 @@ def test_annotations_are_merged_and_none_removes(api: FakeApi, writer: Writer) -
 
 
 def test_create_get_delete(api: FakeApi, writer: Writer) -> None:
-    made = writer.create("/api/v1/namespaces/n/configmaps", MANIFEST, into=Slim)
-    assert writer.get(MAP, into=Slim) == made
+    made = writer.create("/api/v1/namespaces/n/configmaps", MANIFEST)
+    assert writer.get(MAP) == made
     with pytest.raises(ApiError, match="AlreadyExists"):
         writer.create("/api/v1/namespaces/n/configmaps", MANIFEST)
     with pytest.raises(ApiError, match="UID"):
         writer.delete(MAP, uid="another")
-    assert writer.delete(MAP, uid=made.metadata.uid, grace_seconds=0) is True
+    assert writer.delete(MAP, uid=made["metadata"]["uid"]) is True
     assert json.loads(api.last("delete").body) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
-        "preconditions": {"uid": made.metadata.uid},
-        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": made["metadata"]["uid"]},
     }
     assert writer.delete(MAP) is False
 

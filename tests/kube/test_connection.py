@@ -75,7 +75,7 @@ def test_a_path_beats_kubeconfig_beats_the_service_account_beats_the_home_direct
         ("contexts: [{name: a, context: {}}]", "no current-context; pass --context (there are: a)"),
         ("current-context: b\ncontexts: [{name: a, context: {}}]", "no context 'b' (there are: a)"),
         ("current-context: a\ncontexts: [{name: a, context: {cluster: x}}]\nclusters: []", "context 'a'"),
-        ("current-context: a\ncontexts: [{name: a}]\nclusters: 7", "context 'a'"),
+        ("current-context: a\ncontexts: [{name: a}]\nclusters: 7", "clusters must be a list of entries with a name"),
     ],
 )
 def test_a_bad_kubeconfig_is_named_with_what_would_be_right(tmp_path: Path, content: str | None, words: str) -> None:
@@ -87,6 +87,24 @@ def test_a_bad_kubeconfig_is_named_with_what_would_be_right(tmp_path: Path, cont
     assert str(file) in str(caught.value)
     assert words in str(caught.value)
     assert "token-abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "server", ["127.0.0.1:6443", "http://[::1", "https://", "", "ftp://x", "http://x:99999", f"https://x:{'9' * 5000}"]
+)
+def test_a_server_that_is_no_address_is_named_with_its_cluster_and_not_by_a_library(
+    tmp_path: Path, server: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    with pytest.raises(ConnectionFailed, match=r"server of cluster 'c': .* is no address such as https://") as caught:
+        connect(kubeconfig(tmp_path / "config", server), None)
+    assert len(str(caught.value)) < 400
+    assert not recwarn.list
+
+
+def test_a_password_in_a_servers_address_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionFailed) as caught:
+        connect(kubeconfig(tmp_path / "config", "ftp://me:hunter2@x"), None)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_an_unknown_context_lists_those_there_are(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
 from slack.kube.lease import Elector, LeaseTimes
+from tests.examples import examples
 from tests.kube.fake_api import FakeApi, eventually
 
 KEY = ("coordination.k8s.io/v1", "leases", "n", "resource-slack")
@@ -37,7 +38,7 @@ def spec(api: FakeApi) -> dict[str, Any]:
 def test_the_first_candidate_creates_the_lease_and_leads(api: FakeApi, connection: Connection) -> None:
     a = elector(connection, "a", Clock())
     assert not a.is_leader
-    a.turn()
+    a.acquire_or_renew()
     assert a.is_leader
     assert (spec(api)["holderIdentity"], spec(api)["leaseDurationSeconds"], spec(api)["leaseTransitions"]) == (
         "a",
@@ -51,8 +52,8 @@ def test_a_second_candidate_waits_while_the_first_renews(api: FakeApi, connectio
     clock = Clock()
     a, b = elector(connection, "a", clock), elector(connection, "b", clock)
     for _ in range(20):
-        a.turn()
-        b.turn()
+        a.acquire_or_renew()
+        b.acquire_or_renew()
         assert (a.is_leader, b.is_leader) == (True, False)
         clock.now += 2
     assert b.holder == "a"
@@ -61,26 +62,40 @@ def test_a_second_candidate_waits_while_the_first_renews(api: FakeApi, connectio
 def test_a_lease_that_is_not_renewed_is_taken_after_its_duration(api: FakeApi, connection: Connection) -> None:
     clock = Clock()
     a, b = elector(connection, "a", clock), elector(connection, "b", clock)
-    a.turn()
-    b.turn()
+    a.acquire_or_renew()
+    b.acquire_or_renew()
     clock.now += 14.9
-    b.turn()
+    b.acquire_or_renew()
     assert not b.is_leader
     clock.now += 0.2
-    b.turn()
+    b.acquire_or_renew()
     assert b.is_leader
     assert not a.is_leader
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"], b.transitions) == ("b", 1, 1)
+
+
+def test_a_standby_knows_for_how_long_nobody_has_led(api: FakeApi, connection: Connection) -> None:
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock)
+    assert b.vacant_seconds is None, "it has not looked yet"
+    a.acquire_or_renew()
+    b.acquire_or_renew()
+    clock.now += 14.9
+    assert b.vacant_seconds is None, "it may still be renewed in time"
+    clock.now += 600.0
+    assert b.vacant_seconds == pytest.approx(614.9)
+    b.acquire_or_renew()
+    assert b.vacant_seconds is None
 
 
 def test_the_holders_own_duration_counts(api: FakeApi, connection: Connection) -> None:
     clock = Clock()
     a = elector(connection, "a", clock, times=LeaseTimes(60, 40, 5))
     b = elector(connection, "b", clock)
-    a.turn()
-    b.turn()
+    a.acquire_or_renew()
+    b.acquire_or_renew()
     clock.now += 30
-    b.turn()
+    b.acquire_or_renew()
     assert not b.is_leader
 
 
@@ -91,27 +106,27 @@ def test_without_the_api_the_leader_steps_down_before_anybody_can_take_the_lease
     lost: list[bool] = []
     a: Elector = elector(connection, "a", clock, on_lost=lambda: lost.append(a.is_leader))
     b = elector(connection, "b", clock)
-    a.turn()
-    b.turn()
+    a.acquire_or_renew()
+    b.acquire_or_renew()
     began = clock.now
     api.stop()
     while a.is_leader:
-        a.turn()
+        a.acquire_or_renew()
         clock.now += 0.5
     assert clock.now - began <= 10.0
-    a.turn()
+    a.acquire_or_renew()
     assert lost == [False], "told once, and is_leader was false already"
     assert a.last_error
     api.start()
     clock.now = began + 10.1
-    b.turn()
+    b.acquire_or_renew()
     assert not b.is_leader
 
 
 def test_is_leader_turns_false_while_the_thread_is_stuck(api: FakeApi, connection: Connection) -> None:
     clock = Clock()
     a = elector(connection, "a", clock)
-    a.turn()
+    a.acquire_or_renew()
     clock.now += 10.0
     assert not a.is_leader
 
@@ -119,45 +134,45 @@ def test_is_leader_turns_false_while_the_thread_is_stuck(api: FakeApi, connectio
 def test_who_finds_another_holder_stops_at_once(api: FakeApi, connection: Connection) -> None:
     clock, lost = Clock(), []
     a = elector(connection, "a", clock, on_lost=lambda: lost.append(1))
-    a.turn()
+    a.acquire_or_renew()
     api.put("/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack", spec={"holderIdentity": "thief"})
-    a.turn()
+    a.acquire_or_renew()
     assert (a.is_leader, lost, a.holder) == (False, [1], "thief")
 
 
 def test_a_machine_that_slept_is_no_leader_when_it_wakes_up(api: FakeApi, connection: Connection) -> None:
     clock, lost, started = Clock(), [], []
     a = elector(connection, "a", clock, on_lost=lambda: lost.append(1), on_started=lambda: started.append(1))
-    a.turn()
+    a.acquire_or_renew()
     clock.now += 3600
     assert not a.is_leader
-    a.turn()
+    a.acquire_or_renew()
     assert (lost, started) == ([1], [1, 1]), "lost once, and won again as nobody had taken it"
 
 
 def test_wall_clocks_of_other_machines_play_no_part(api: FakeApi, connection: Connection) -> None:
     clock = Clock()
     a, b = elector(connection, "a", clock), elector(connection, "b", clock)
-    a.turn()
+    a.acquire_or_renew()
     for stamp in ("1970-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z", None):
         path = "/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack"
         api.put(path, spec=spec(api) | {"renewTime": stamp})
-        b.turn()
+        b.acquire_or_renew()
         assert not b.is_leader
     clock.now += 15.1
-    b.turn()
+    b.acquire_or_renew()
     assert b.is_leader
 
 
 def test_release_lets_the_next_one_in_at_once(api: FakeApi, connection: Connection) -> None:
     clock = Clock()
     a, b = elector(connection, "a", clock), elector(connection, "b", clock)
-    a.turn()
-    b.turn()
+    a.acquire_or_renew()
+    b.acquire_or_renew()
     a.release()
     assert not a.is_leader
     assert spec(api)["holderIdentity"] is None
-    b.turn()
+    b.acquire_or_renew()
     assert b.is_leader
     a.release()
     assert spec(api)["holderIdentity"] == "b", "what is not ours is not released"
@@ -165,9 +180,9 @@ def test_release_lets_the_next_one_in_at_once(api: FakeApi, connection: Connecti
 
 def test_a_deleted_lease_is_made_again(api: FakeApi, connection: Connection) -> None:
     a = elector(connection, "a", Clock())
-    a.turn()
+    a.acquire_or_renew()
     del api.objects[KEY]
-    a.turn()
+    a.acquire_or_renew()
     assert a.is_leader
     assert spec(api)["holderIdentity"] == "a"
 
@@ -176,7 +191,7 @@ def test_labels_of_the_lease_are_kept(api: FakeApi, connection: Connection) -> N
     path = "/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack"
     api.put(path, metadata={"labels": {"team": "x"}}, spec={})
     a = elector(connection, "a", Clock())
-    a.turn()
+    a.acquire_or_renew()
     assert a.is_leader
     assert api.objects[KEY]["metadata"]["labels"] == {"team": "x"}
 
@@ -257,7 +272,7 @@ class Server:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["turn", "turn", "turn", "release"]),
+        st.sampled_from(["acquire_or_renew", "acquire_or_renew", "acquire_or_renew", "release"]),
         st.integers(0, 2),
         st.sampled_from(["ok", "ok", "ok", "lost before", "lost after", "slow before", "slow after"]),
         st.floats(0, 12),
@@ -267,7 +282,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(steps)
 def test_there_are_never_two_leaders(steps: list[tuple[str, int, str, float, float]]) -> None:
     server, base = Server(), Clock(0.0)
@@ -287,7 +302,7 @@ def test_there_are_never_two_leaders(steps: list[tuple[str, int, str, float, flo
             for seconds in (0.0, delay):
                 base.now += seconds
                 check()
-                candidates[(who + 1) % 3].turn()
+                candidates[(who + 1) % 3].acquire_or_renew()
                 check()
 
         base.now += wait

@@ -322,7 +322,7 @@ def test_after_a_bookmark_the_watch_resumes_from_its_version(api: FakeApi, start
 
 def test_a_silent_connection_is_given_up_and_opened_again(api: FakeApi, start: Start) -> None:
     fill(api, "a")
-    reflector, store = start(idle_seconds=0.3)
+    reflector, store = start(idle_seconds=1.0)
     eventually(lambda: reflector.counters.idle_timeouts == 1)
     fill(api, "b")
     eventually(lambda: "b" in store.things)
@@ -410,3 +410,15 @@ def test_a_list_in_which_everything_is_new_equals_the_server_after_any_storm(api
     threading.Thread(target=storm).start()
     assert done.wait(20)
     eventually(lambda: store.things == server(api), 10)
+
+
+def test_a_kind_that_may_be_absent_is_empty_and_said_nothing_about_until_it_is_there(
+    connection: Connection, api: FakeApi, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store()
+    store.things["old"] = 1
+    reflector = Reflector(connection, THINGS, Thing, store, may_be_absent=True)
+    api.script("watchlist", Reply.status(404, "NotFound"))
+    seconds = reflector._sync_or_watch()
+    assert (store.things, reflector.synced, caplog.records) == ({}, False, [])
+    assert seconds > 1

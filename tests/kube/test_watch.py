@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.kube.errors import ApiError
-from slack.kube.watch import Bookmark, EventType, LineSplitter, LineTooLong, PageDecoder, Undecodable, WatchDecoder
+from slack.kube.paging import PageDecoder
+from slack.kube.watch import Bookmark, EventType, LineSplitter, LineTooLong, Undecodable, WatchDecoder
 
 
 class Meta(msgspec.Struct, rename="camel"):

@@ -7,17 +7,24 @@ from typing import Any
 import pytest
 
 from slack.monitoring.dashboard import dashboard
-from slack.monitoring.expressions import family_of, metric_names
 from slack.monitoring.panels import COLUMNS, Kind, Panel, Query, Row, laid_out
-from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.metrics import described
+from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
+from slack_operator.placeholders.metrics import described
+from slack_operator.scorer.families import SCORER_FAMILIES
+from tests.monitoring.promql import family_of, metric_names
 
-OURS = {family.name: family for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES)}
+OURS = {
+    family.name: family
+    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+}
 EXPORTED = OURS.keys() | {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 FOREIGN = {"prober_probe_total"}
 """Of the kubelets, which are another job."""
-AUDITORS = {family.name for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES)} - {family.name for family in described()}
-"""Of the agents and their controller, which are two others."""
+COMPANIONS = {
+    family.name for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+} - {family.name for family in described()}
+"""Of the audit's agents and their controller, and of the scorer and the load watcher, which are others."""
 PANELS: list[dict[str, Any]] = dashboard()["panels"]
 REAL = [panel for panel in PANELS if panel["type"] != "row"]
 UNITS = {"percentunit", "s", "bytes", "short", "none", "ops", "reqps"}
@@ -51,7 +58,7 @@ def test_queries_read_what_the_operator_exports_of_the_chosen_job_and_policies(p
         names = metric_names(target["expr"])
         assert names
         assert {family_of(name) for name in names} <= EXPORTED | FOREIGN
-        for name in names - FOREIGN - AUDITORS:
+        for name in {name for name in names - FOREIGN if family_of(name) not in COMPANIONS}:
             for matchers in re.findall(rf"\b{name}\b(\{{[^{{}}]*\}})?", target["expr"]):
                 assert 'job=~"$job"' in matchers
                 family = OURS.get(family_of(name))
@@ -64,7 +71,7 @@ def test_titles_tell_panels_apart() -> None:
 
 
 def test_policies_jobs_and_the_data_source_can_be_chosen() -> None:
-    variables = {one["name"]: one for one in dashboard()["templating"]["list"]}
+    variables = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
     assert variables["policy"]["multi"]
     assert variables["policy"]["includeAll"]
@@ -82,6 +89,6 @@ def metric_names_of(definition: str) -> str:
 
 
 def test_panels_that_do_not_fit_side_by_side_wrap() -> None:
-    panel = Panel("p", "d.", Kind.STAT, (Query("up"),), "short", width=10, height=3)
-    places = [one["gridPos"] for one in laid_out([Row("r", [panel] * 3), Row("s", [panel])])]
+    panel = Panel("p", "d.", (Query("up"),), "short", Kind.STAT, width=10, height=3)
+    places = [laid["gridPos"] for laid in laid_out([Row("r", [panel] * 3), Row("s", [panel])])]
     assert [(place["x"], place["y"]) for place in places] == [(0, 0), (0, 1), (10, 1), (0, 4), (0, 7), (0, 8)]

@@ -12,19 +12,24 @@ from typer.testing import CliRunner
 
 from slack.cli.commands import app
 from slack.monitoring.catalog import GROUPS
-from slack.monitoring.expressions import family_of, metric_names
 from slack.monitoring.rules import Alert, Recording, Severity, alerts, recordings, rule_file
-from slack.planner.crd import crd
-from slack.planner.outcome import ConditionType
+from slack.planner.model.result import ConditionType
+from slack.planner.policy.crd import crd
 from slack.process.reasons import REASONS
-from slack_operator.audit.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.metrics import KNOWN_CAUSES, described
-from slack_operator.status import PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
+from slack_operator.placeholders.metrics import KNOWN_CAUSES, described
+from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.scorer.families import SCORER_FAMILIES
+from tests.monitoring.promql import family_of, metric_names
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
 RUNBOOKS = ROOT / "docs" / "runbooks"
-EXPORTED = {family.name: family for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES)}
+EXPORTED = {
+    family.name: family
+    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+}
 ALERTS = alerts(GROUPS)
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -136,9 +141,10 @@ def test_a_runbooks_commands_exist(alert: Alert) -> None:
 
 
 def test_flags_that_runbooks_name_are_the_operators() -> None:
-    from slack.process.settings import OperatorSettings, flag
+    from slack.process.operator_settings import OperatorSettings
+    from slack.process.settings import declared
 
-    known = {flag(name) for name in OperatorSettings.model_fields}
+    known = {found.flag for found in declared(OperatorSettings)}
     foreign = {"--expendable-pods-priority-cutoff", "--max-nodes-total", "--previous"}
     for alert in ALERTS:
         in_text = _BLOCK.sub("", page(alert))

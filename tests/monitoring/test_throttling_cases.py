@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from e2e.harness.throttling import FIRES, NONE, PERIOD_RULE, Case, cases, period_rule, promtool_tests, table
-from slack.cfs.finding import Severity, judge
-from slack.cfs.sample import Level, NodeFacts, Target
-from slack.cfs.window import LEAST_PERIODS, State, Window
+from e2e.harness.monitoring.throttling_cases import (
+    FIRES,
+    NONE,
+    PERIOD_RULE,
+    Case,
+    cases,
+    period_rule,
+    promtool_tests,
+    table,
+)
+from slack.audit.findings.finding import Severity
+from slack.audit.findings.sample import Level, NodeFacts, Target
+from slack.audit.findings.throttling import judge
+from slack.audit.findings.window import LEAST_PERIODS, State, Window
 from slack.monitoring.audit import ALERTS
-from slack.monitoring.expressions import family_of, metric_names
+from tests.monitoring.promql import family_of, metric_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "cpu-audit-alerts.md"
 CASES = cases()
@@ -30,11 +40,11 @@ def test_the_document_names_every_alert_and_its_severity() -> None:
 
 
 def test_a_rule_on_periods_alone_is_wrong_both_ways() -> None:
-    harmless = [one for one in CASES if one.rule == FIRES and one.alert == NONE]
-    missed = [one for one in CASES if one.rule != FIRES and one.alert != NONE]
-    assert [one.meaning.partition(";")[0] for one in harmless] == ["harmless", "harmless"]
-    assert [one.meaning.partition(";")[0] for one in missed] == ["harm that is missed"]
-    assert {one.alert for one in CASES} - {NONE} <= {str(alert.name) for alert in ALERTS}
+    harmless = [case for case in CASES if case.rule == FIRES and case.alert == NONE]
+    missed = [case for case in CASES if case.rule != FIRES and case.alert != NONE]
+    assert [case.meaning.partition(";")[0] for case in harmless] == ["harmless", "harmless"]
+    assert [case.meaning.partition(";")[0] for case in missed] == ["harm that is missed"]
+    assert {case.alert for case in CASES} - {NONE} <= {str(alert.name) for alert in ALERTS}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.case))
@@ -61,7 +71,7 @@ def test_the_auditor_judges_a_case_as_the_alert_does(case: Case) -> None:
 
 
 def test_every_case_is_a_test_that_expects_exactly_its_alerts() -> None:
-    tests = {one["name"]: one for one in promtool_tests(CASES, [])["tests"]}
+    tests = {test["name"]: test for test in promtool_tests(CASES, [])["tests"]}
     assert len(tests) == len(CASES)
     for case in CASES:
         (asked,) = tests[case.case]["promql_expr_test"]
@@ -71,13 +81,13 @@ def test_every_case_is_a_test_that_expects_exactly_its_alerts() -> None:
 
 def test_both_rules_see_a_case_as_their_exporter_shows_it() -> None:
     """A pod's own series has no container in cAdvisor; a cgroup with few periods has none from the agent."""
-    by_name = {one["name"]: one["input_series"] for one in promtool_tests(CASES, [])["tests"]}
+    by_name = {test["name"]: test["input_series"] for test in promtool_tests(CASES, [])["tests"]}
     for case in CASES:
-        series = [one["series"] for one in by_name[case.case]]
-        cadvisor = [one for one in series if one.startswith("container_")]
+        series = [entry["series"] for entry in by_name[case.case]]
+        cadvisor = [text for text in series if text.startswith("container_")]
         assert len(cadvisor) == 2
-        assert all(('container=""' in one) == (case.level != "container") for one in cadvisor)
-        agents = {family_of(one.partition("{")[0]) for one in series} - {one.partition("{")[0] for one in cadvisor}
+        assert all(('container=""' in text) == (case.level != "container") for text in cadvisor)
+        agents = {family_of(text.partition("{")[0]) for text in series} - {text.partition("{")[0] for text in cadvisor}
         wanted = {name for alert in ALERTS[:3] for name in metric_names(alert.expression)}
         assert agents == (wanted if case.periods_a_minute * 5 >= LEAST_PERIODS else set())
 

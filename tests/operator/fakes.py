@@ -16,15 +16,19 @@ from slack.cluster import wire
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, Cause
 from slack.kube.watch import EventType
-from slack_operator.actuate import Actuator
-from slack_operator.desired import DesiredPolicies
-from slack_operator.loop import Loop
-from slack_operator.metrics import Metrics
-from slack_operator.reporting import Reporter
-from slack_operator.rescue import Rescuer
-from slack_operator.sinks import NodeSink, OwnSetSink, PodSink, PriorityClassSink
-from slack_operator.view import View
-from slack_operator.wake import Wake
+from slack_operator.learning.histories import Histories
+from slack_operator.learning.objectives import Objectives
+from slack_operator.placeholders.actuator import Actuator
+from slack_operator.placeholders.brake import Brake
+from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.loop import Loop
+from slack_operator.placeholders.metrics import Metrics
+from slack_operator.placeholders.own_priority_class import OwnPriorityClass
+from slack_operator.placeholders.policies import DesiredPolicies
+from slack_operator.placeholders.reporter import Reporter
+from slack_operator.placeholders.rescue import Rescuer
+from slack_operator.placeholders.sinks import NamespaceSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink
+from slack_operator.runtime.debounce import Debouncer
 
 Json = dict[str, Any]
 NAMESPACE = "resource-slack"
@@ -62,6 +66,9 @@ class FakeApi:
         self.objects: dict[str, Json] = {}
         self.log: list[tuple[str, str]] = []
         self.refuse: Callable[[str, str], ApiError | None] = lambda _verb, _path: None
+        self.refuse_reading: Callable[[str], ApiError | None] = lambda _path: None
+        self.admit: Callable[[Json], None] = lambda _item: None
+        """What a mutating webhook makes of each ReplicaSet that is written."""
         self.crash_at: int | None = None
         self._version = 0
 
@@ -78,6 +85,9 @@ class FakeApi:
     ) -> bytes:
         verb = verb or method.lower()
         if verb == "get":
+            unread = self.refuse_reading(path)
+            if unread is not None:
+                raise unread
             return json.dumps(self._get(path)).encode()
         if self.crash_at is not None and len(self.log) >= self.crash_at:
             raise Crash
@@ -97,6 +107,9 @@ class FakeApi:
             found = self._get(path.removesuffix("/status"))
             if body.get("metadata", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
                 raise ApiError(409, "Conflict", "another uid")
+            version = found["metadata"]["resourceVersion"]
+            if body.get("metadata", {}).get("resourceVersion", version) != version:
+                raise ApiError(409, "Conflict", "the object has been modified")
             merge(found, body)
             return self._answer(self._bump(found))
         if verb == "delete":
@@ -130,14 +143,23 @@ class FakeApi:
             found = self._get(path.removesuffix("/status"))
             found["status"] = copy.deepcopy(body["status"])
             return self._bump(found)
+        body = copy.deepcopy(body)
+        self.admit(body)
         known = self.objects.get(path)
-        if known is None:
+        if known is None or "spec" not in body:
             return self.put(path, body)
         if known["spec"] != body["spec"]:
             known["metadata"]["generation"] = known["metadata"].get("generation", 0) + 1
-        known["spec"] = copy.deepcopy(body["spec"])
-        known["metadata"]["annotations"] = dict(body["metadata"]["annotations"])
-        known["metadata"]["ownerReferences"] = copy.deepcopy(body["metadata"].get("ownerReferences", []))
+        known["spec"] = body["spec"]
+        metadata = known["metadata"]
+        for part in ("labels", "annotations"):
+            metadata[part] = {**metadata.get(part, {}), **body["metadata"][part]}
+        ours = body["metadata"].get("ownerReferences", [])
+        uids = {owner["uid"] for owner in ours}
+        metadata["ownerReferences"] = [*ours, *(o for o in metadata["ownerReferences"] if o["uid"] not in uids)]
+        if sum(bool(owner.get("controller")) for owner in metadata["ownerReferences"]) > 1:
+            raise ApiError(422, "Invalid", "Only one reference can have Controller set to true")
+        metadata.pop("managedFields", None)  # what others held is ours now
         return self._bump(known)
 
     def _get(self, path: str) -> Json:
@@ -150,6 +172,19 @@ class FakeApi:
         item["metadata"]["resourceVersion"] = str(self._version)
         item["metadata"].setdefault("generation", 1)
         return item
+
+    def written_by(self, manager: str, path: str, change: Callable[[Json], None]) -> None:
+        """Let somebody else write an object: kubectl, a controller."""
+        item = self.objects[path]
+        before, noted = copy.deepcopy(item["spec"]), dict(item["metadata"].get("annotations", {}))
+        change(item)
+        item["metadata"]["generation"] += item["spec"] != before
+        held: Json = {"f:spec": {f"f:{name}": {} for name, value in item["spec"].items() if value != before.get(name)}}
+        annotations = {k: v for k, v in item["metadata"].get("annotations", {}).items() if noted.get(k) != v}
+        held["f:metadata"] = {"f:labels": {}, "f:annotations": {f"f:{name}": {} for name in annotations}}
+        entry = {"manager": manager, "operation": "Update", "time": TIME, "fieldsV1": held}
+        item["metadata"].setdefault("managedFields", []).append(entry)
+        self._bump(item)
 
     @staticmethod
     def _answer(item: Json) -> bytes:
@@ -201,9 +236,13 @@ class Fresh:
 
     def __init__(self) -> None:
         self.text = ""
+        self.no_right = False
 
     def stale(self) -> str:
         return self.text
+
+    def forbidden(self) -> bool:
+        return self.no_right
 
 
 class Recorder:
@@ -219,7 +258,11 @@ class Recorder:
 class World:
     """A FakeApi and one operator process in front of it; `restart` makes a new process."""
 
-    def __init__(self, nodes: int = 3, pods: int = 10) -> None:
+    priority = -10
+    """What admission gives placeholders."""
+
+    def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
+        self.built_in = built_in
         self.api = FakeApi()
         self.clock = Clock()
         self.wall = Clock(1_800_000_000.0)
@@ -235,27 +278,39 @@ class World:
         self.metrics = Metrics()
         self.recorder = Recorder()
         self.fresh = Fresh()
-        self.view = View(NAMESPACE, lambda: None, clock=self.clock, wall=self.wall)
+        self.wake = Debouncer(10.0, self.clock)
+        self.view = ClusterView(NAMESPACE, lambda: None, clock=self.clock, wall=self.wall)
         self.desired = DesiredPolicies(lambda: None)
         # The fakes below stand for classes of which they have only the part that is called.
         writer = Writer(self.api, threading.Event())  # type: ignore[arg-type]
         self.actuator = Actuator(
             writer, namespace=NAMESPACE, may_write=self.may_write, expectations=self.view, clock=self.clock
         )
+        self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
         self.loop = Loop(
             view=self.view,
             watches=self.fresh,
             desired=self.desired,
-            writer=writer,
             actuator=self.actuator,
-            reporter=Reporter(writer, self.recorder, wall=self.wall, **rules),  # type: ignore[arg-type]
-            rescuer=Rescuer(writer, self.recorder, self.metrics, enabled=True, **rules),  # type: ignore[arg-type]
+            brake=Brake(writer, namespace=NAMESPACE, **rules),
+            priority_class=OwnPriorityClass(writer, self.actuator.contests, **rules),
+            reporter=Reporter(writer, self.recorder, namespace=NAMESPACE, wall=self.wall, **rules),  # type: ignore[arg-type]
+            rescuer=Rescuer(
+                writer,
+                self.recorder,  # type: ignore[arg-type]
+                self.metrics,
+                enabled=True,
+                server_version=lambda: "v1.36.3",
+                **rules,
+            ),
+            objectives=self.objectives,
             metrics=self.metrics,
-            wake=Wake(10.0, self.clock),
+            wake=self.wake,
             namespace=NAMESPACE,
             image="pause",
             default_rate=0.1,
+            built_in_policy=self.built_in,
             wall=self.wall,
             **rules,
         )
@@ -271,20 +326,25 @@ class World:
         self.api.put(path, document)
 
     def observe(self) -> None:
-        """Bring the view to what the API server has, as a list would."""
+        """Bring the view and the policies to what the API server has, as lists would."""
+        self.observe_cluster()
+        documents = list(self.api.items("slackpolicies").values())
+        self.desired.replace_all(documents, events_before=self.desired.events)
+
+    def observe_cluster(self) -> None:
+        """Bring the view to what the API server has; policies are not listed."""
         sinks: list[tuple[Any, str, type[msgspec.Struct]]] = [
             (NodeSink(self.view), "nodes", wire.Node),
             (PodSink(self.view), "pods", wire.Pod),
             (PriorityClassSink(self.view), "priorityclasses", wire.PriorityClass),
-            (OwnSetSink(self.view), "replicasets", wire.ReplicaSet),
+            (NamespaceSink(self.view), "namespaces", wire.Namespace),
+            (OwnSetSink(self.view), "replicasets", wire.OwnReplicaSet),
         ]
         for sink, part, kind in sinks:
             sink.begin()
             raw = [json.dumps(item).encode() for _, item in sorted(self.api.items(part).items())]
-            sink.apply([(EventType.ADDED, msgspec.json.decode(one, type=kind)) for one in raw])
+            sink.apply([(EventType.ADDED, msgspec.json.decode(item, type=kind)) for item in raw])
             sink.end()
-        documents = list(self.api.items("slackpolicies").values())
-        self.desired.replace_all(documents, events_before=self.desired.events)
 
     def controllers(self) -> None:
         """The stock ReplicaSet controller and scheduler, once."""
@@ -300,7 +360,9 @@ class World:
             wanted = item["spec"]["replicas"]
             for gone in mine[: max(0, len(mine) - wanted)]:
                 del self.api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/{gone['metadata']['name']}"]
-            for _ in range(wanted - len(mine)):
+            # Admission refuses pods of a class that there is none of.
+            refused = item["spec"]["template"]["spec"].get("priorityClassName") not in self.api.items("priorityclasses")
+            for _ in range(0 if refused else wanted - len(mine)):
                 self._new_placeholder(name, item)
             item["status"] = {"replicas": wanted}
 
@@ -316,21 +378,23 @@ class World:
                 {"kind": "ReplicaSet", "name": name, "uid": item["metadata"]["uid"], "controller": True}
             ],
         }
-        template["spec"] |= {"nodeName": f"n{self.made % len(self.api.items('nodes'))}", "priority": -10}
+        template["spec"] |= {"nodeName": f"n{self.made % len(self.api.items('nodes'))}", "priority": self.priority}
         template["status"] = {"phase": "Running"}
         self.api.put(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod_name}", template)
 
-    def turn(self, *, seconds: float = 10.0) -> None:
+    def reconcile(self, *, seconds: float = 10.0) -> None:
         """Time passes, the view catches up, the operator turns, the controllers follow."""
         self.clock.now += seconds
         self.wall.now += seconds
         self.observe()
-        self.loop.turn()
+        self.wake.begun()
+        self.loop.reconcile()
+        self.wake.ended(0.0, 0.0)
         self.controllers()
 
     def settle(self, turns: int = 6, *, seconds: float = 10.0) -> None:
         for _ in range(turns):
-            self.turn(seconds=seconds)
+            self.reconcile(seconds=seconds)
 
     def placeholders(self) -> dict[str, Json]:
         return {n: p for n, p in self.api.items("pods").items() if p["metadata"].get("namespace") == NAMESPACE}

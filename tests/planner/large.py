@@ -4,8 +4,8 @@ import numpy as np
 
 from slack.cluster.classes import Constraints, NodeClass, Taint, Toleration, admits
 from slack.cluster.snapshot import NodeColumns, Placeholder, PodKinds, Presence, Snapshot, Workload
-from slack.planner.outcome import ExistingShape, Plan
-from slack.planner.policy import Policy
+from slack.planner.model.result import ExistingShape, Plan
+from slack.planner.policy.spec import Policy
 from tests.planner.scenes import GI, MI, ZONE, policy_of
 
 POOLS = ("web", "batch", "gpu", "db", "misc", "ci")
@@ -78,19 +78,24 @@ def large(
         kinds=PodKinds(
             workloads=workloads,
             requests=requests,
+            unoffered=((),) * kinds,
             constraint_id=constraint_id,
             priority=np.zeros(kinds, dtype=np.int64),
             preempts=np.ones(kinds, dtype=bool),
             excluded=np.zeros(kinds, dtype=bool),
             reserve=("",) * kinds,
+            gang=("",) * kinds,
             running=running,
             pending=np.zeros(kinds, dtype=np.int64),
             arrivals=running // 2,
+            together=np.left_shift(1, np.arange(kinds) % 4),
             example=tuple(f"{w.namespace}/{w.name}-x" for w in workloads),
         ),
         presence=Presence(at.astype(np.int32), where.astype(np.int32), share[at]),
         placeholders=placeholders,
         reserved=(),
+        namespaces={},
+        left_out=(),
         node_start_seconds=120.0,
     )
 
@@ -108,15 +113,19 @@ def policies() -> list[Policy]:
     ]
 
 
-def carried_out(result: Plan, nodes: int = 5000) -> tuple[list[ExistingShape], tuple[Placeholder, ...]]:
+def carried_out(result: Plan, snapshot: Snapshot) -> tuple[list[ExistingShape], tuple[Placeholder, ...]]:
     """Return the ReplicaSets and bound placeholders that carrying out a plan leaves."""
     existing, pods = [], []
     for item in result.items:
         for n, s in enumerate(item.shapes):
             existing.append(ExistingShape(item.policy, s.shape, s.role, s.replicas, s.retiring))
+            may = np.array([admits(s.shape.constraints, node_class) for node_class in snapshot.node_classes])
+            hosts = np.flatnonzero(may[snapshot.nodes.class_id]).tolist()
             for i in range(s.replicas):
                 name = f"{s.shape.name}-{i:05d}"
                 pods.append(
-                    Placeholder(name, name, item.policy, s.shape.name, "rs", (n * 997 + i) % nodes, 1.0, 0, False)
+                    Placeholder(
+                        name, name, item.policy, s.shape.name, "rs", hosts[(n * 997 + i) % len(hosts)], 1.0, 0, False
+                    )
                 )
     return existing, tuple(sorted(pods, key=lambda p: (p.policy, p.shape, p.name)))

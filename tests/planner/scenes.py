@@ -3,10 +3,11 @@
 from typing import Any
 
 from slack.cluster.snapshot import Snapshot
-from slack.planner.outcome import AutoscalerWord, ExistingShape, Memory, PolicyPlan
+from slack.planner.model.result import AutoscalerEvent, ExistingShape, PlannerState, PolicyPlan
+from slack.planner.model.shape import Role
+from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
-from slack.planner.policy import Policy, PolicySpec
-from slack.planner.shape import Role
+from slack.planner.policy.spec import Policy, PolicySpec
 from tests.cluster.build import NOW, Json, columns_of, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -26,11 +27,34 @@ def policy_of(name: str = "default", **spec: Any) -> Policy:
     return Policy(name=name, spec=PolicySpec.model_validate(spec))
 
 
+FREELY: Json = {"maxShare": 10, "ceiling": {"cpu": "10000", "memory": "100Ti", "pods": "10000"}}
+"""A `spec.reserve` that bounds nothing which these scenes reserve, but for the need of a pod."""
+
+
+def with_pods(*objects: Json) -> list[Json]:
+    """Return the objects, and for each workload the pods that it asks for: they run on the first node, for nothing."""
+    found, host = list(objects), next(item["metadata"]["name"] for item in objects if item["kind"] == "Node")
+    for item in objects:
+        kind, name = item["kind"], item["metadata"]["name"]
+        if kind in ("Node", "Pod", "Namespace", "PriorityClass"):
+            continue
+        body = item["spec"].get("jobTemplate", item)["spec"]
+        count = body.get("replicas", body.get("parallelism"))
+        owner = {"Deployment": ("ReplicaSet", f"{name}-1"), "CronJob": ("Job", f"{name}-28000000")}.get(
+            kind, (kind, name)
+        )
+        labels = {"pod-template-hash": "1"} if kind == "Deployment" else None
+        for i in range(1 if count is None else count):
+            ns = item["metadata"]["namespace"]
+            found.append(pod(f"of-{name}-{i}", ns, cpu="0", memory="0", node=host, owner=owner, labels=labels))
+    return found
+
+
 def plan_of(
     *objects: Json,
     existing: tuple[ExistingShape, ...] = (),
-    words: tuple[AutoscalerWord, ...] = (),
-    memory: Memory | None = None,
+    events: tuple[AutoscalerEvent, ...] = (),
+    state: PlannerState | None = None,
     now: float = NOW,
     priorities: dict[str, int] | None = None,
     **spec: Any,
@@ -41,9 +65,9 @@ def plan_of(
         [policy_of(**spec)],
         now=now,
         existing=existing,
-        words=words,
-        memory=memory or {},
-        priorities=priorities,
+        events=events,
+        state=state or {},
+        priority_classes=PriorityClasses.of_values(priorities or {}),
     ).items[0]
 
 

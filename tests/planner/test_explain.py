@@ -1,16 +1,18 @@
 """Explain tells which placeholder makes room for a workload and where, or why none does."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
-from slack.planner.outcome import ExistingShape
+from slack.planner.model.result import ExistingShape
+from slack.planner.model.shape import Role
+from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
-from slack.planner.policy import Policy
-from slack.planner.shape import Role
+from slack.planner.policy.spec import Policy
 from tests.cluster.build import NOW, Json, node, placeholder, pod, workload
-from tests.planner.scenes import GI, ZONE, plan_of, policy_of, replicas, snapshot_of
+from tests.planner.scenes import FREELY, GI, ZONE, plan_of, policy_of, replicas, snapshot_of
 
 NODES = [node("n0"), node("n1"), node("n2")]
 WEB = {"pool": "web"}
@@ -29,7 +31,9 @@ def explained(
     """Return the answer for `kind/name` in the namespace shop, of the one policy `default` unless others are given."""
     snapshot = snapshot_of(*objects)
     chosen = policies or (policy_of(**spec),)
-    made = plan(snapshot, chosen, now=NOW, existing=existing, priorities=priorities)
+    made = plan(
+        snapshot, chosen, now=NOW, existing=existing, priority_classes=PriorityClasses.of_values(priorities or {})
+    )
     kind, _, rest = name.partition("/")
     return explain(snapshot, made, chosen, target(kind, rest, "shop"), priorities=priorities or {})
 
@@ -38,6 +42,14 @@ def api(count: int = 4, *, node: str | None = "n0", cpu: str = "500m", **rest: A
     """Return pods of the Deployment api as a ReplicaSet makes them."""
     rest.setdefault("labels", {"pod-template-hash": "5d4f"})
     return replicas(count, "api-5d4f", cpu, "1Gi", node=node, **rest)
+
+
+def test_room_for_each_pod_of_a_gang_that_does_not_fit_whole_is_told_with_the_but() -> None:
+    gang = [*api(8, node=None, schedulingGroup={"podGroupName": "run-1"})]
+    found = explained("deploy/api", *NODES, *gang, extraCapacity={"minRate": 0, "floor": {"cpu": "1", "memory": "2Gi"}})
+    assert found.rooms
+    (warning,) = found.warnings
+    assert "its gang run-1 is 8 pods" in warning
 
 
 def apart(name: str) -> Json:
@@ -138,7 +150,8 @@ def test_in_zones_the_room_of_every_zone_is_named() -> None:
 def test_what_is_being_given_up_is_no_room() -> None:
     rest = [*NODES, *api(cpu="1")]
     (there,) = plan_of(*NODES, *api(cpu="2")).shapes
-    retiring = ExistingShape("default", there.shape, Role.COVER, 1, retiring=True)
+    old = replace(there.shape, priority_class_name="another")
+    retiring = ExistingShape("default", old, Role.COVER, 1, retiring=True)
     rooms = explained("deploy/api", *rest, existing=(retiring,)).rooms
     assert [dict(room.requests)["cpu"] for room in rooms] == [1000]
 
@@ -172,7 +185,7 @@ def test_a_placeholder_that_no_node_admits_any_more_is_nobodys_room() -> None:
 
 def test_a_mirrored_workload_has_placeholders_of_its_own() -> None:
     pods = replicas(4, "pg", "2", "4Gi", node="n0", annotations={"resource-slack.io/reserve": "50%"})
-    found = explained("rs/pg", *NODES, *pods, extraCapacity={"minRate": 0})
+    found = explained("rs/pg", *NODES, *pods, extraCapacity={"minRate": 0}, reserve=FREELY)
     (room,) = found.rooms
     assert (room.role, room.count, room.requests) == ("mirror", 2, (("cpu", 2000), ("memory", 4 * GI)))
 
@@ -183,11 +196,13 @@ def test_another_workloads_mirror_is_not_its_room() -> None:
     assert [room.role for room in found.rooms] == ["cover"]
 
 
-def test_a_mirrored_workload_without_a_pod_is_known_by_its_object() -> None:
+def test_a_reserved_workload_without_a_pod_is_known_by_its_object() -> None:
     pg = workload("StatefulSet", "pg", cpu="3", memory="8Gi", annotations={"resource-slack.io/reserve": "1"})
     found = explained("sts/pg", *NODES, pg)
     assert (found.pods, found.requests) == (0, (("cpu", 3000), ("memory", 8 * GI)))
-    assert [room.role for room in found.rooms] == ["mirror"]
+    assert not found.rooms
+    (reason,) = found.reasons
+    assert "spec.reserve.maxShare (100% of its running pods) allows 0 of the 1 that it reserves" in reason
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 import pytest
 
 from slack.planner.explain import Explanation, Room
-from slack.planner.explain_text import lines, resources_text
-from slack.planner.shape import Role
+from slack.planner.explain_text import lines
+from slack.planner.model.amount_text import resources_text
+from slack.planner.model.shape import Role
 
 REQUESTS = (("cpu", 500), ("memory", 1 << 30))
 
@@ -60,3 +61,9 @@ def test_no_room_has_its_reasons() -> None:
 )
 def test_amounts_read_as_people_write_them(amounts: tuple[tuple[str, int], ...], text: str) -> None:
     assert resources_text(amounts) == text
+
+
+def test_a_policy_with_an_objective_says_why_it_keeps_this_much() -> None:
+    text = lines(explanation(room(bound=2)), {"web": "it is enough", "another": "of no concern"})
+    assert "    why this much: it is enough" in text
+    assert not any("concern" in line for line in text)

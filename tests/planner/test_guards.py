@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from slack.planner.filling import MOST_PLACEHOLDERS
-from slack.planner.mirror import MOST_RESERVED, parse_reserve
-from slack.planner.outcome import ConditionType, ExistingShape, PolicyPlan
+from slack.cluster.labels import API_VERSION
+from slack.planner.model.result import ConditionType, ExistingShape, PolicyPlan
 from slack.planner.plan import plan
-from slack.planner.policy import API_VERSION, KIND, BadPolicy, Policy, parse_policy
+from slack.planner.policy.spec import KIND, BadPolicy, Policy, parse_policy
+from slack.planner.wanted.fill_stable import MOST_PLACEHOLDERS
+from slack.planner.wanted.mirror_template import MOST_RESERVED, parse_reserve
 from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
 
 

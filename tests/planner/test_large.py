@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slack.planner import vectors
+from slack.planner.model import vectors
 from slack.planner.plan import plan
 from tests.planner.large import carried_out, large, policies
 
@@ -12,8 +12,8 @@ def test_five_thousand_nodes_are_planned_and_the_plan_holds_once_carried_out() -
     snapshot, wanted = large(), policies()
     assert int((snapshot.kinds.running).sum()) > 140_000
     first = plan(snapshot, wanted, now=1000.0)
-    existing, pods = carried_out(first)
-    result = plan(large(placeholders=pods), wanted, now=1010.0, existing=existing, memory=first.memory)
+    existing, pods = carried_out(first, snapshot)
+    result = plan(large(placeholders=pods), wanted, now=1010.0, existing=existing, state=first.state)
     assert all(s.change.add == s.change.remove == 0 for item in result.items for s in item.shapes)
     assert all(item.planned[r] >= item.desired[r] for item in result.items for r in range(3))
 

@@ -1,8 +1,9 @@
 """R3: when the last real pod has gone, slack goes to its floor, though arrivals are remembered for hours."""
 
-from slack.planner.outcome import ExistingShape
+from slack.cluster.labels import API_VERSION
+from slack.planner.model.result import ExistingShape
 from slack.planner.plan import plan
-from slack.planner.policy import API_VERSION, KIND, Policy, parse_policy
+from slack.planner.policy.spec import KIND, Policy, parse_policy
 from tests.cluster.build import NOW, Json, apply, columns_of, node, placeholder, pod
 
 
@@ -27,12 +28,12 @@ def test_slack_shrinks_to_nothing_after_the_delay_when_the_last_pod_has_gone() -
     ]
     apply(columns, "ADDED", *placed)
     apply(columns, "DELETED", *pods)
-    memory = first.memory
+    memory = first.state
     seen = []
     for after in (1.0, 300.0, 602.0):
         now = NOW + after
-        current = plan(columns.snapshot(now), policies, now=now, existing=existing, memory=memory)
-        memory = current.memory
+        current = plan(columns.snapshot(now), policies, now=now, existing=existing, state=memory)
+        memory = current.state
         seen.append(current.items[0].shapes[0].replicas)
     assert columns.snapshot(NOW + 602).kinds.arrivals.sum() == 10, "the arrivals are still in the window"
     assert seen == [made.replicas, made.replicas, 0]

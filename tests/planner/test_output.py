@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 
-from slack.planner.outcome import Change, Condition, ConditionType, Plan, PolicyPlan, ShapePlan, Uncovered
+from slack.planner.model.cost import Cost
+from slack.planner.model.result import Binding, Change, ConditionType, Plan, PolicyPlan, ShapePlan, Uncovered
+from slack.planner.model.shape import Role, Shape
 from slack.planner.output import document
-from slack.planner.shape import Role, Shape
+from slack.schema.conditions import Condition
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 
@@ -22,6 +24,8 @@ def the_plan() -> Plan:
                 rate=0.1,
                 base=np.array([38000, 81604378624, 4]),
                 desired=np.array([3800, 8160437863, 0]),
+                asked=np.array([3800, 12160437863, 0]),
+                binding=(Binding("memory", 8160437863, 12160437863),),
                 planned=np.array([4000, 8589934592, 2]),
                 reserved=np.array([1000, 2147483648, 1]),
                 shapes=(
@@ -36,14 +40,16 @@ def the_plan() -> Plan:
                 act=True,
                 burst_chunks=1,
                 sustained_chunks_per_minute=1.0,
+                cost=Cost(1.5, 0.75, "EUR", 0.5),
+                reserved_cost=Cost(0.5),
             ),
         ),
-        memory={},
+        state={},
     )
 
 
 def test_the_document_is_what_the_design_says() -> None:
-    assert document(the_plan()) == {
+    assert document(the_plan(), {"default": {"pods": 3, "seconds": 396, "text": "3 pods"}}) == {
         "apiVersion": "resource-slack.io/v1alpha1",
         "kind": "PlanList",
         "items": [
@@ -52,7 +58,40 @@ def test_the_document_is_what_the_design_says() -> None:
                 "nodes": 12,
                 "base": {"cpu_millis": 38000, "memory_bytes": 81604378624, "nvidia.com/gpu": 4},
                 "desired": {"cpu_millis": 3800, "memory_bytes": 8160437863},
+                "asked": {"cpu_millis": 3800, "memory_bytes": 12160437863},
+                "wanted_by": [],
+                "binding": [
+                    {
+                        "limit": "ceiling",
+                        "at": {"memory_bytes": 8160437863},
+                        "wanted": {"memory_bytes": 12160437863},
+                        "text": "memory ceiling 7.6Gi binds (11.3Gi wanted)",
+                    }
+                ],
                 "planned": {"cpu_millis": 4000, "memory_bytes": 8589934592, "nvidia.com/gpu": 2},
+                "objective": None,
+                "new_nodes": 0,
+                "cost": {
+                    "node_hours_per_hour": 1.5,
+                    "node_hours_per_month": 1095.0,
+                    "currency": "EUR",
+                    "per_hour": 0.75,
+                    "per_month": 547.5,
+                    "node_per_hour": 0.5,
+                    "unpriced_nodes": 0,
+                    "text": "0.75 EUR an hour, 548 EUR a month (1.5 nodes)",
+                },
+                "reserved_cost": {
+                    "node_hours_per_hour": 0.5,
+                    "node_hours_per_month": 365.0,
+                    "currency": "",
+                    "per_hour": None,
+                    "per_month": None,
+                    "node_per_hour": None,
+                    "unpriced_nodes": 0,
+                    "text": "0.5 node hours an hour, 365 a month",
+                },
+                "spared": {"pods": 3, "seconds": 396, "text": "3 pods"},
                 "shapes": [
                     {
                         "name": Shape(requests=(("cpu", 1000), ("memory", 2147483648), ("nvidia.com/gpu", 1))).name,

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from slack.planner.conditions import total_of
-from slack.planner.outcome import ConditionType, ExistingShape
+from slack.planner.model.result import ConditionType, ExistingShape
+from slack.planner.model.shape import Role, Shape
+from slack.planner.objective.amount import Amount, Why
 from slack.planner.plan import plan
-from slack.planner.shape import Role, Shape
 from tests.cluster.build import NOW, node, placeholder, workload
-from tests.planner.scenes import GI, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of
+from tests.planner.scenes import FREELY, GI, as_existing, plan_of, policy_of, replicas, sizes, snapshot_of, with_pods
 from tests.planner.world import Group, World
 
 PODS = replicas(6, "api", "500m", "1Gi", node="n")
@@ -22,6 +23,24 @@ def test_the_default_rate_is_the_operators_and_a_policys_own_wins() -> None:
     items = plan(snapshot, policies, now=NOW, default_rate=0.4).items
     assert (items[0].rate, items[1].rate) == (0.4, 0.0)
     assert items[0].desired[0] == 1200
+
+
+@pytest.mark.parametrize(
+    ("known", "cpu_millis", "desired", "placeholders"),
+    [
+        (True, 3000, [3000, 6 * GI], [(6, 500, GI)]),
+        (True, 9000, [4000, 6 * GI], [(8, 500, GI)]),  # extraCapacity.ceiling
+        (False, 9000, [300, -(-6 * GI // 10)], [(1, 500, GI)]),  # the rate holds
+    ],
+)
+def test_an_objectives_amount_is_kept_in_place_of_a_rate(
+    known: bool, cpu_millis: int, desired: list[int], placeholders: list[tuple[int, int, int]]
+) -> None:
+    why = Why(objective=0.9, known=known)
+    amounts = {"web": Amount(cpu_millis, 6 * GI, why, (((500, GI), 1.0),))}
+    policy = policy_of("web", objective={"instantStart": 0.9}, extraCapacity={"ceiling": {"cpu": "4"}})
+    (item,) = plan(snapshot_of(node("n"), *PODS), [policy], now=NOW, objectives=amounts).items
+    assert (item.desired.tolist(), sizes(item), item.why) == (desired, placeholders, why)
 
 
 def test_two_policies_with_one_name_are_a_mistake() -> None:
@@ -52,7 +71,8 @@ def test_a_policy_that_may_not_act_leaves_everything_as_it_is() -> None:
     assert [(s.shape, s.replicas, s.change.add, s.change.remove) for s in down.shapes] == [
         (s.shape, s.replicas, 0, 0) for s in first.shapes
     ]
-    assert {c.status for c in down.conditions[:4]} == {False}
+    assert {c.type for c in down.conditions[:4] if not c.status} == {"SlackSatisfied", "Covered", "Feasible"}
+    assert down.condition(ConditionType.READY).status, "nodes come and go: nobody must mend that"
 
 
 def test_a_dry_run_computes_and_does_not_act() -> None:
@@ -70,10 +90,11 @@ def test_status_says_what_is_there_and_what_is_missing() -> None:
         node("n", "8", "32Gi"), *PODS, placeholder("p", "500m", "1Gi", shape=shape.shape.name), existing=there
     )
     assert waiting.pending == 1
-    assert waiting.condition(ConditionType.READY).reason == "PlaceholdersPending"
-    assert (
-        waiting.condition(ConditionType.SLACK_SATISFIED).message == "reserved so far: cpu 0 of 300m, memory 0 of 615Mi"
-    )
+    assert waiting.condition(ConditionType.READY).status
+    satisfied = waiting.condition(ConditionType.SLACK_SATISFIED)
+    assert (satisfied.status, satisfied.reason) == (False, "Refilling")
+    said = "reserved so far: cpu 0 of 300m, memory 0 of 614Mi; 0 of 1 placeholders are on nodes; "
+    assert satisfied.message == f"{said}a node takes about 60 s here"
     bound = plan_of(
         node("n", "8", "32Gi"), *PODS, placeholder("p", "500m", "1Gi", shape=shape.shape.name, node="n"), existing=there
     )
@@ -84,13 +105,13 @@ def test_status_says_what_is_there_and_what_is_missing() -> None:
     assert (bound.shapes[0].bound, bound.shapes[0].change.keep) == (1, 1)
     mirror = workload("Deployment", "pg", annotations={"resource-slack.io/reserve": "1"})
     more = plan_of(
-        node("n", "8", "32Gi"),
-        *PODS,
-        mirror,
+        *with_pods(node("n", "8", "32Gi"), *PODS, mirror),
         placeholder("p", "500m", "1Gi", shape=shape.shape.name, node="n"),
         existing=there,
+        reserve=FREELY,
     )
-    assert "1 of 2 placeholders are on nodes" in more.condition(ConditionType.READY).message
+    assert more.condition(ConditionType.SLACK_SATISFIED).reason == "Refilling"
+    assert "1 of 2 placeholders are on nodes" in more.condition(ConditionType.SLACK_SATISFIED).message
 
 
 def test_other_policies_placeholders_are_not_counted() -> None:
@@ -111,7 +132,7 @@ def test_what_real_pods_leave_no_room_for_is_named() -> None:
     assert item.pushed_out == ("p",)
 
 
-def test_yielded_nodes_are_told_once_all_is_well() -> None:
+def test_yielded_nodes_are_told() -> None:
     nodes = [node("a", labels={"pool": "web"}), node("b")]
     every, web = plan(
         snapshot_of(*nodes), [policy_of("all"), policy_of("web", nodeSelector={"pool": "web"})], now=NOW
@@ -137,8 +158,8 @@ def test_a_shape_that_only_a_vanished_class_had_ends() -> None:
 
 def test_huge_clusters_in_numbers_do_not_run_over() -> None:
     nodes = [node(f"n{i}", "10000", "900Ti") for i in range(3)]
-    pods = replicas(3, "x", "9000", "800Ti", node="n0")
-    item = plan_of(*nodes, *pods, extraCapacity={"minRate": 10})
+    pods = [big for i in range(3) for big in replicas(1, f"x{i}", "9000", "800Ti", node=f"n{i}")]
+    item = plan_of(*nodes, *pods, extraCapacity={"minRate": 10, "ceiling": {"cpu": "1000k", "memory": "1Ei"}})
     assert (item.planned >= item.desired).all()
     assert item.desired.tolist()[0] == 270_000_000
 

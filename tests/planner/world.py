@@ -6,7 +6,7 @@ changes, and `steps` records every state in between, for what must hold at every
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from slack.cluster.classes import NodeClass, Taint, admits
 from slack.cluster.snapshot import Snapshot
-from slack.planner.manifests import replica_set_name
-from slack.planner.outcome import AutoscalerWord, ExistingShape, Memory, Plan
+from slack.planner.model.result import AutoscalerEvent, ExistingShape, Plan, PlannerState, PolicyPlan
+from slack.planner.model.shape import Role, Shape
+from slack.planner.objects.manifests import replica_set_name
 from slack.planner.plan import plan
-from slack.planner.policy import Policy
-from slack.planner.shape import Role, Shape
+from slack.planner.policy.spec import Policy
 from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -73,6 +73,14 @@ class Holder:
     policy: str
     created: float
     node: str | None = None
+    added: Amounts = (0, 0)
+    """What admission has added to its requests."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it requests."""
+        cpu, memory = amounts_of(self.shape)
+        return cpu + self.added[0], memory + self.added[1]
 
 
 @dataclass
@@ -103,15 +111,21 @@ class World:
     pods: dict[str, Real] = field(default_factory=dict)
     holders: dict[str, Holder] = field(default_factory=dict)
     sets: dict[tuple[str, str], Set] = field(default_factory=dict)
-    memory: Memory = field(default_factory=dict)
-    words: list[AutoscalerWord] = field(default_factory=list)
+    planner_state: PlannerState = field(default_factory=dict)
+    events: list[AutoscalerEvent] = field(default_factory=list)
     autoscaler: bool = True
     removes_nodes: bool = True
     writes: int = 0
     born: int = 0
     shuffle: int | None = None
+    admission: Callable[[int], Amounts] | None = None
+    """What admission adds to the placeholder that is born as the so many-th."""
     history: list[tuple[int, int]] = field(default_factory=list)
     """(cpu, memory) of all placeholders after every action."""
+    churn: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("made", "displaced", "drained", "grown"), 0))
+    """Placeholders that were made, and what for: see `_write`."""
+    needless: list[str] = field(default_factory=list)
+    """What the planner has done to placeholders without one of the reasons that there are."""
 
     # -- what the planner sees -----------------------------------------------------------------------------------
 
@@ -140,7 +154,7 @@ class World:
             for p in self.pods.values()
         ]
         for h in self.holders.values():
-            cpu, memory = amounts_of(h.shape)
+            cpu, memory = h.amounts
             refused = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
             items.append(
                 placeholder(
@@ -174,8 +188,8 @@ class World:
             self.policies,
             now=self.now,
             existing=self.existing(),
-            words=self.words,
-            memory=self.memory,
+            events=self.events,
+            state=self.planner_state,
         )
 
     # -- what the operator does ----------------------------------------------------------------------------------
@@ -183,13 +197,45 @@ class World:
     def operate(self) -> Plan:
         """Plan once and write the difference, victims first, as the operator does."""
         result = self.plan()
-        self.memory = result.memory
+        self.planner_state = result.state
         for item in result.items:
             if not item.act:
                 continue
-            for shape in item.shapes:
-                self._write(item.policy, shape.shape, shape.role, shape.replicas, shape.retiring, shape.victims)
+            for shape in sorted(item.shapes, key=lambda shape: shape.change.remove == 0):  # lowered first
+                replicas = shape.replicas if shape.at_first is None else shape.at_first
+                self._judge(item, shape.shape, shape.role, replicas)
+                self._write(item.policy, shape.shape, shape.role, replicas, shape.retiring, shape.victims)
         return result
+
+    def _judge(self, item: PolicyPlan, shape: Shape, role: Role, replicas: int) -> None:
+        """Count what grows: what is wanted is not there, or no placeholder that is as large and goes as far.
+
+        A bound placeholder that leaves must be one too many, or above a ceiling.
+        """
+        sets = [s for s in self.sets.values() if s.policy == item.policy and s.role is not Role.MIRROR]
+        there = self.sets.get((item.policy, shape.name))
+        before = there.replicas if there else 0
+        room = np.array([sum(s.replicas * amounts_of(s.shape)[r] for s in sets) for r in (0, 1)])
+        size, desired = np.array(amounts_of(shape)), item.desired[:2]
+        for number in range(before, replicas):
+            alike = [s for s in sets if s.replicas and s.shape.constraints == shape.constraints]
+            covers = any((np.array(amounts_of(s.shape)) >= size).all() for s in alike)
+            if ((room < desired) & (size > 0)).any() or (role is Role.COVER and not (covers or number > before)):
+                self.churn["grown"] += 1
+            elif role is not Role.MIRROR:
+                self.needless.append(f"made {shape.requests} {role}: {room} of {desired}")
+            room = room + size
+        ceiling = next(p.spec.extra_capacity.ceiling for p in self.policies if p.name == item.policy)
+        most = np.array([ceiling.get(name, 1 << 62) for name in ("cpu", "memory")])
+        # Pending ones go first: what was displaced is not made again in a size that nothing should ask a node for.
+        bound = sum(h.node is not None for h in self._of((item.policy, shape.name)))
+        room = room - max(before - max(bound, replicas), 0) * size
+        for _ in range(replicas, min(bound, before) if role is not Role.MIRROR else replicas):
+            # S6: what is larger than every pod is not made again when it is displaced.
+            asked_for = any(p.cpu >= size[0] and p.memory >= size[1] for p in self.pods.values())
+            if asked_for and ((room - size < desired) & (size > 0)).any() and (room <= most).all():
+                self.needless.append(f"removed {shape.requests} {role}: {room} of {desired}")
+            room = room - size
 
     def _write(
         self, policy: str, shape: Shape, role: Role, replicas: int, retiring: bool, victims: Sequence[str]
@@ -219,7 +265,7 @@ class World:
         return [h for h in self.holders.values() if (h.policy, h.shape.name) == key]
 
     def _note(self) -> None:
-        rows = [amounts_of(h.shape) for h in self.holders.values()]
+        rows = [h.amounts for h in self.holders.values()]
         self.history.append((sum(r[0] for r in rows), sum(r[1] for r in rows)))
 
     # -- what Kubernetes does ------------------------------------------------------------------------------------
@@ -229,8 +275,10 @@ class World:
         for key, rs in sorted(self.sets.items()):
             for _ in range(rs.replicas - len(self._of(key))):
                 self.born += 1
+                self.churn["made"] += 1
                 uid = f"{replica_set_name(rs.policy, rs.shape)}-{self.born:05d}"
-                self.holders[uid] = Holder(uid, rs.shape, rs.policy, self.now)
+                added = self.admission(self.born) if self.admission else (0, 0)
+                self.holders[uid] = Holder(uid, rs.shape, rs.policy, self.now, added=added)
         self._note()
 
     def free(self) -> dict[str, list[int]]:
@@ -242,7 +290,7 @@ class World:
                 left[p.node][1] -= p.memory
         for h in self.holders.values():
             if h.node:
-                cpu, memory = amounts_of(h.shape)
+                cpu, memory = h.amounts
                 left[h.node][0] -= cpu
                 left[h.node][1] -= memory
         return left
@@ -255,7 +303,7 @@ class World:
         for h in sorted(self.holders.values(), key=lambda h: h.uid):
             if h.node is None:
                 left = self.free()
-                cpu, memory = amounts_of(h.shape)
+                cpu, memory = h.amounts
                 for n in sorted(self.nodes.values(), key=lambda n: n.name):
                     room = left[n.name]
                     if admits(h.shape.constraints, n.group.node_class) and room[0] >= cpu and room[1] >= memory:
@@ -276,10 +324,11 @@ class World:
                 if cpu >= p.cpu and memory >= p.memory:
                     break
                 gone.append(h.uid)
-                cpu, memory = cpu + amounts_of(h.shape)[0], memory + amounts_of(h.shape)[1]
+                cpu, memory = cpu + h.amounts[0], memory + h.amounts[1]
             if cpu >= p.cpu and memory >= p.memory and (best is None or len(gone) < best[0]):
                 best = len(gone), n.name, gone
         if best:
+            self.churn["displaced"] += len(best[2])
             for uid in best[2]:
                 del self.holders[uid]
             p.node = best[1]
@@ -295,7 +344,7 @@ class World:
             return
         waiting: list[tuple[int, int, Labels, Shape | None]]
         waiting = [(p.cpu, p.memory, p.selector, None) for p in self.pods.values() if p.node is None]
-        waiting += [(*amounts_of(h.shape), (), h.shape) for h in self.holders.values() if h.node is None]
+        waiting += [(*h.amounts, (), h.shape) for h in self.holders.values() if h.node is None]
         for cpu, memory, selector, shape in waiting:
             for group in self.groups:
                 labels = dict(group.labels)
@@ -333,7 +382,7 @@ class World:
     def round(self, seconds: float = 10.0, *, restart: bool = False) -> Plan:
         """Let everybody act once."""
         if restart:
-            self.memory = {}
+            self.planner_state = {}
         result = self.operate()
         self.control()
         self.schedule()
@@ -400,6 +449,7 @@ def copy(world: World, **changes: object) -> World:
     twin.holders = {k: replace(h) for k, h in world.holders.items()}
     twin.sets = {k: replace(s) for k, s in world.sets.items()}
     twin.history = []
+    twin.churn, twin.needless = dict(world.churn), list(world.needless)
     return twin
 
 

@@ -108,7 +108,7 @@ def test_an_api_server_that_is_away_is_told_once_and_then_twice_a_minute() -> No
     assert shown("/pods", refused)
     assert not any(shown(path, refused) for path in ("/pods", "/nodes", "/jobs"))
     assert shown("/pods", "403 Forbidden"), "another cause is another line"
-    assert shown("/pods", refused, name="slack_operator.loop"), "decisions are never left out"
+    assert shown("/pods", refused, name="slack_operator.placeholders.loop"), "decisions are never left out"
     assert shown("/pods", refused, level=logging.INFO)
     now[0] += 31
     assert shown("/nodes", refused)

@@ -7,27 +7,49 @@ from pathlib import Path
 
 import pytest
 
-from slack.planner.outcome import ConditionType
-from slack.process.reasons import REASONS, Level, reason
-from slack_operator.audit.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
-from slack_operator.status import GOOD_WHEN_TRUE, PREEMPTION_STUCK, VIEW_STALE
+from slack.planner.model.result import ConditionType
+from slack.planner.rollout import backoff
+from slack.process.reasons import REASONS, REFILL_LASTS, Level, reason
+from slack.schema.conditions import GOOD_WHEN_TRUE
+from slack_operator.auditor.controller.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
+from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.placeholders.status import (
+    OWNERSHIP_CONTESTED,
+    PLACEHOLDERS_CHANGED,
+    PREEMPTION_STUCK,
+    STALLED,
+    VIEW_STALE,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
-CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Reserved|Answered")
+CAMEL = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)+|Rescued|Fresh|Uncontested|Reserved|Answered|Accepted|Followed|Refilling")
 SPEAKING = (
-    "slack/planner/blocked.py",
     "slack/planner/conditions.py",
-    "slack/planner/patience.py",
-    "operator/slack_operator/loop.py",
-    "operator/slack_operator/reporting.py",
-    "operator/slack_operator/rescue.py",
-    "operator/slack_operator/subjects.py",
-    "operator/slack_operator/audit/enforcing.py",
-    "operator/slack_operator/audit/policy_status.py",
-    "operator/slack_operator/audit/telling.py",
+    "slack/planner/conditions.py",
+    "slack/planner/rollout/backoff.py",
+    "operator/slack_operator/making_way/telling.py",
+    "operator/slack_operator/placeholders/loop.py",
+    "operator/slack_operator/placeholders/ownership.py",
+    "operator/slack_operator/placeholders/reporter.py",
+    "operator/slack_operator/placeholders/rescue.py",
+    "operator/slack_operator/placeholders/subjects.py",
+    "operator/slack_operator/scaling/policy_scaler.py",
+    "operator/slack_operator/learning/keeper.py",
+    "operator/slack_operator/auditor/controller/enforcer.py",
+    "operator/slack_operator/auditor/controller/policy_status.py",
+    "operator/slack_operator/auditor/controller/event_reporter.py",
+    "operator/slack_operator/throttler/agent/telling.py",
 )
 """The modules that give reasons."""
-NO_REASONS = {"PriorityClass", "SlackPolicy", "ReplicaSet", NODES_SILENT, ENFORCEMENT_BLOCKED}
+NO_REASONS = {
+    "PriorityClass",
+    "SlackPolicy",
+    "ReplicaSet",
+    "SlackScale",
+    HISTORY_LOST,
+    NODES_SILENT,
+    ENFORCEMENT_BLOCKED,
+}
 """Other words of that form in them."""
 
 
@@ -39,8 +61,8 @@ def _words() -> Iterator[str]:
 
 
 def test_the_catalogue_has_what_the_code_says_and_nothing_else() -> None:
-    said = set(_words()) - NO_REASONS
-    assert said == {one.name for one in REASONS if one.on}
+    said = (set(_words()) | {REFILL_LASTS}) - NO_REASONS  # by its name in the module of statuses
+    assert said == {reason.name for reason in REASONS if reason.on}
     assert reason("SomethingElse") is None
 
 
@@ -51,21 +73,35 @@ def test_only_these_modules_make_conditions_and_events() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if re.search(r"\b(Condition|not_ready|[.]record)\(", path.read_text())
     }
-    # status and outcome define them, and rebuild those that stand in a status already.
-    defining = {"operator/slack_operator/status.py", "slack/planner/outcome.py"}
+    # These define them, and rebuild those that stand in a status already.
+    operator = "operator/slack_operator"
+    defining = {
+        f"{operator}/placeholders/status.py",
+        f"{operator}/runtime/conditions.py",
+    }
     assert makers - defining <= set(SPEAKING)
 
 
-@pytest.mark.parametrize("one", REASONS, ids=lambda one: str(one.name))
-def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(one: object) -> None:
-    found = next(known for known in REASONS if known is one)
+@pytest.mark.parametrize("name", sorted(backoff.REASONS.values()))
+def test_what_holds_placeholders_back_is_said_by_both_conditions_and_in_both_runbooks(name: str) -> None:
+    found = reason(name)
+    assert found is not None
+    assert found.on == ("LimitReached=True", "SlackSatisfied=False")
+    for alert in ("LimitReached", "NotSatisfied"):
+        assert name in (ROOT / "docs" / "runbooks" / f"ResourceSlack{alert}.md").read_text(), alert
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: str(reason.name))
+def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object) -> None:
+    found = next(known for known in REASONS if known is reason)
     assert found.meaning.endswith(".")
     assert (found.level is Level.GOOD) == (not found.advice)
-    types = {str(kind) for kind in ConditionType} | {VIEW_STALE, PREEMPTION_STUCK}
+    types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
+    types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}
     for condition in found.on:
         kind, _, status = condition.partition("=")
         assert kind in types
         assert status in ("True", "False")
-        good = (status == "True") == (kind in {str(one) for one in GOOD_WHEN_TRUE})
-        assert good == (found.level is Level.GOOD)
+        good = (status == "True") == (kind in GOOD_WHEN_TRUE)
+        assert good == (found.level is Level.GOOD) or found.level is Level.NOTE  # a ceiling may leave nothing to want

@@ -1,24 +1,28 @@
 """Settings: precedence, and complaints that name the flag."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from slack.process.settings import BadSettings, OperatorSettings, load
+from slack.cluster.rates import NEEDS_CEILING
+from slack.planner.policy.spec import DEFAULT_RATE
+from slack.process.audit_settings import AgentSettings, ControllerSettings
+from slack.process.operator_settings import OperatorSettings
+from slack.process.settings import BadSettings, declared, load
 
 NOWHERE = Path("/nonexistent/namespace")
+KINDS = (OperatorSettings, AgentSettings, ControllerSettings)
 
 
 def settings(
     flags: dict[str, object] | None = None, environ: dict[str, str] | None = None, file: Path | None = None
 ) -> OperatorSettings:
-    return load(flags or {}, environ or {}, file=file, namespace_file=NOWHERE)
+    return load(OperatorSettings, flags or {}, environ or {}, file=file, files={"namespace": NOWHERE})
 
 
 def test_no_setting_is_needed() -> None:
     found = settings()
-    assert (found.extra_capacity_min_rate, found.namespace, found.interval_seconds) == (0.1, "resource-slack", 10.0)
+    assert (found.extra_capacity_min_rate, found.namespace, found.interval) == (DEFAULT_RATE, "resource-slack", 10.0)
     assert found.listen_host_port == ("127.0.0.1", 8080)
 
 
@@ -39,14 +43,18 @@ def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
 def test_the_namespace_is_the_pods_own(tmp_path: Path) -> None:
     file = tmp_path / "namespace"
     file.write_text("from-file\n")
-    assert load({}, {}, namespace_file=file).namespace == "from-file"
-    assert load({}, {"POD_NAMESPACE": "from-env"}, namespace_file=file).namespace == "from-env"
-    assert load({"namespace": "from-flag"}, {"POD_NAMESPACE": "x"}, namespace_file=file).namespace == "from-flag"
+
+    def namespace(flags: dict[str, object], environ: dict[str, str]) -> str:
+        return load(OperatorSettings, flags, environ, files={"namespace": file}).namespace
+
+    assert namespace({}, {}) == "from-file"
+    assert namespace({}, {"POD_NAMESPACE": "from-env"}) == "from-env"
+    assert namespace({"namespace": "from-flag"}, {"POD_NAMESPACE": "x"}) == "from-flag"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("1m30s", 90), (5, 5)])
 def test_an_interval_is_a_duration(text: object, seconds: int) -> None:
-    assert settings({"interval": text}).interval == timedelta(seconds=seconds)
+    assert settings({"interval": text}).interval == seconds
 
 
 @pytest.mark.parametrize(
@@ -54,10 +62,13 @@ def test_an_interval_is_a_duration(text: object, seconds: int) -> None:
     [
         ({"extra_capacity_min_rate": "10%"}, "--extra-capacity-min-rate: '10%' is a percentage; write 0.1"),
         ({"extra_capacity_min_rate": "much"}, "--extra-capacity-min-rate: 'much' is no number"),
-        ({"extra_capacity_min_rate": -1}, "--extra-capacity-min-rate: input should be greater than or equal to 0"),
+        ({"extra_capacity_min_rate": -1}, "--extra-capacity-min-rate: should be a number from 0 to 10, not -1"),
+        ({"extra_capacity_min_rate": "1.5"}, f"--extra-capacity-min-rate: '1.5': {NEEDS_CEILING}; a flag has no"),
         ({"extra_capacity_min_rate": True}, "--extra-capacity-min-rate: is no number"),
         ({"interval": "soon"}, "--interval: 'soon' is not a duration such as 30s"),
-        ({"interval": "0s"}, "--interval: must be at least 1s"),
+        ({"interval": "0s"}, "--interval: must be at least 1s and at most 168h, not '0s'"),
+        ({"interval": "9999999h"}, "--interval: must be at least 1s and at most 168h, not '9999999h'"),
+        ({"interval": float("nan")}, "--interval: must be at least 1s and at most 168h, not nan"),
         ({"listen": "8080"}, "--listen: '8080' is no address such as 127.0.0.1:8080"),
         ({"listen": "127.0.0.1:99999"}, "--listen: "),
         ({"listen": "::1:8080"}, "--listen: '::1:8080' is no address such as"),
@@ -67,7 +78,7 @@ def test_an_interval_is_a_duration(text: object, seconds: int) -> None:
         ({"image": ""}, "--image: must not be empty"),
         ({"kubeconfig": 5}, "--kubeconfig: should be a path, not 5"),
         ({"namespace": "My_Namespace"}, "--namespace: 'My_Namespace' is no Kubernetes name"),
-        ({"log_format": "xml"}, "--log-format: input should be 'console' or 'json', not 'xml'"),
+        ({"log_format": "xml"}, "--log-format: should be 'console' or 'json', not 'xml'"),
         ({"leader_elect": "perhaps"}, "--leader-elect: should be true or false, not 'perhaps'"),
     ],
 )
@@ -75,6 +86,14 @@ def test_a_bad_flag_is_named(flags: dict[str, object], words: str) -> None:
     with pytest.raises(BadSettings) as caught:
         settings(flags)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "value"), [("true t YES y on 1", True), ("false f No n off 0", False)], ids=["true", "false"]
+)
+def test_the_words_for_true_and_false(words: str, value: bool) -> None:
+    for word in words.split():
+        assert settings(environ={"RESOURCE_SLACK_LEADER_ELECT": word}).leader_elect is value
 
 
 def test_a_bad_variable_is_named_with_its_flag() -> None:
@@ -88,6 +107,15 @@ def test_a_bad_variable_is_named_with_its_flag() -> None:
         ("interwal: 10s", "interwal in .*: unknown setting; known are .*interval"),
         ("- 1", "expected keys such as lease-name, found list"),
         ("a: [", "is no YAML"),
+        ("image: 2026-99-99", "is no YAML"),
+        ("interval: 1.0e+30", r"--interval \(from interval in .*\): must be at least 1s and at most 168h, not 1e\+30$"),
+        (
+            f"interval: 1{'0' * 60}",
+            r"^--interval \(from interval in .*\): must be at least 1s and at most 168h, not 10",
+        ),
+        (f"extra-capacity-min-rate: 1{'0' * 60}", "should be a number from 0 to 10, not 10"),
+        (f"interval: 1{'0' * 400}", r"settings.yaml: line 1: interval: a number of 401 characters"),
+        ("nothing:", "nothing in .*: unknown setting"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
@@ -95,6 +123,37 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     file.write_text(text)
     with pytest.raises(BadSettings, match=words):
         settings(file=file)
+
+
+def test_a_key_without_a_value_is_as_if_it_were_absent(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("".join(f"{found.key}:\n" for found in declared(OperatorSettings)))
+    found = settings(environ={"RESOURCE_SLACK_IMAGE": "mirror/pause"}, file=file)
+    assert (found.kubeconfig, found.interval, found.image) == (None, 10, "mirror/pause")
+    assert found.given == {"image"}
+
+
+@pytest.mark.parametrize(("text", "user"), [("1000680000", 1_000_680_000), (65535, 65535), ("image", None)])
+def test_the_user_of_placeholders_is_a_number_or_the_images(text: object, user: int | None) -> None:
+    assert settings({"placeholder_user": text}).placeholder_user == user
+
+
+@pytest.mark.parametrize("text", ["root", "0", "-1", "", True, 2**31])
+def test_placeholders_never_run_as_root_nor_by_a_name(text: object) -> None:
+    with pytest.raises(BadSettings, match=r"number of a user that is not root, such as 65535, or `image`"):
+        settings({"placeholder_user": text})
+
+
+def test_a_week_is_the_longest_interval() -> None:
+    assert settings({"interval": "168h"}).interval == 604_800
+
+
+def test_every_duration_of_every_process_has_a_bound_that_a_thread_can_wait() -> None:
+    found = [found for kind in KINDS for found in declared(kind) if found.metavar == "DURATION"]
+    assert len(found) == 4
+    for duration in found:
+        with pytest.raises(ValueError, match=r"must be at least [15]s and at most (24|168)h, not 1e\+30"):
+            duration.parse(1e30)
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:

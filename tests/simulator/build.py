@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from slack.simulator.engine import Simulation
-from slack.simulator.scenario import Scenario, parse_scenario
+from slack.simulator.runs.engine import Simulation
+from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
 Json = dict[str, Any]
 

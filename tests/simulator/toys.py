@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from slack.simulator.result import GroupResult, Result, TimelineRow, WorkloadResult
-from slack.simulator.scenario import Scenario, parse_scenario
+from slack.simulator.model.result import Churn, GroupResult, Result, TimelineRow, WorkloadResult
+from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
 
 def scenario(**fields: Any) -> Scenario:
@@ -58,6 +58,10 @@ def result(*, ratio: float = 0.5, cost: float = 10.0, slack: str = "none") -> Re
         placeholders_created=2,
         placeholders_displaced=1,
         placeholders_drained=0,
+        placeholders_made_way=0,
+        placeholders_grown=1,
+        placeholders_other=0,
+        churn_by_hour=(Churn(2, 1, 0, 1, 0),),
         pods_preempted=0,
         pods_drained=0,
         plans=3,

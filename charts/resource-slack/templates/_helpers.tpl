@@ -31,10 +31,20 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
-{{/* All labels of an object. "more" in the dict are the user's, which win: nothing selects such objects by ours. */}}
+{{/*
+All labels of an object: "more" in the dict, the user's for this object, win over commonLabels and ours, for nothing
+selects such objects by ours. Of those for all objects none may be ours: pods are selected by these.
+*/}}
 {{- define "resource-slack.labels" -}}
-{{- if .more -}}
-{{- toYaml (merge (deepCopy .more) (include "resource-slack.ownLabels" . | fromYaml)) -}}
+{{- $own := include "resource-slack.ownLabels" . | fromYaml -}}
+{{- $common := default dict .root.Values.commonLabels -}}
+{{- range $label, $_ := $own -}}
+{{- if hasKey $common $label -}}
+{{- fail (printf "commonLabels: %s is the chart's own; leave it out (nameOverride and the release's name change it)" $label) -}}
+{{- end -}}
+{{- end -}}
+{{- if or .more $common -}}
+{{- toYaml (merge (deepCopy (default dict .more)) $common $own) -}}
 {{- else -}}
 {{- include "resource-slack.ownLabels" . -}}
 {{- end -}}
@@ -69,6 +79,17 @@ true
 {{ regexFind "[0-9]+$" .Values.operator.web.listen }}
 {{- end -}}
 
+{{/* The load watcher whose figures the web page shows: the one that is named, else this release's; "" for none. */}}
+{{- define "resource-slack.webLoadWatcher" -}}
+{{- if .Values.operator.web.enabled -}}
+{{- if .Values.operator.web.loadWatcher -}}
+{{ .Values.operator.web.loadWatcher }}
+{{- else if .Values.loadWatcher.enabled -}}
+http://{{ include "resource-slack.loadWatcher" . }}:2020
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "resource-slack.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
@@ -79,19 +100,60 @@ true
 {{- end -}}
 {{- end -}}
 
-{{/* Pod Security "restricted"; the image's user is 65532. */}}
-{{- define "resource-slack.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{/*
+Name of a pod's service account. Call with (dict "account" .Values.operator.serviceAccount "path" "operator" "own" NAME).
+The account `default` is no answer: its rights would be those of every pod of the namespace that names none.
+*/}}
+{{- define "resource-slack.serviceAccount" -}}
+{{- if and (not .account.create) (not .account.name) -}}
+{{- fail (printf "%s.serviceAccount.name is needed: %s.serviceAccount.create is false, so name the account that is there" .path .path) -}}
+{{- end -}}
+{{- default .own .account.name -}}
 {{- end -}}
 
-{{- define "resource-slack.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- define "resource-slack.operatorAccount" -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.operator.serviceAccount "path" "operator" "own" (include "resource-slack.fullname" .)) -}}
+{{- end -}}
+
+{{- define "resource-slack.agentAccount" -}}
+{{- $own := printf "%s-agent" (include "resource-slack.audit" .) -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.audit.agent.serviceAccount "path" "audit.agent" "own" $own) -}}
+{{- end -}}
+
+{{- define "resource-slack.controllerAccount" -}}
+{{- $own := include "resource-slack.audit" . -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.audit.controller.serviceAccount "path" "audit.controller" "own" $own) -}}
+{{- end -}}
+
+{{/* A ServiceAccount, where the chart makes it. Call with (dict "root" $ "component" C "account" VALUES "name" NAME). */}}
+{{- define "resource-slack.serviceAccountManifest" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  labels:
+    {{- include "resource-slack.labels" (dict "root" .root "component" .component) | nindent 4 }}
+  {{- with .account.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false # its pods ask for the token themselves
+{{- end -}}
+
+{{/*
+Variables of the user's, below the chart's own. Of one name there may be one: server-side apply refuses two. Call with
+(dict "extra" .Values.operator.extraEnv "path" "operator" "own" (list "POD_NAME")).
+*/}}
+{{- define "resource-slack.extraEnv" -}}
+{{- range .extra -}}
+{{- if has .name $.own -}}
+{{- fail (printf "%s.extraEnv: %s is the chart's own; leave it out" $.path .name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .extra -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Name of all that is the auditor's; its agents and its controller are told apart by a word more. */}}
@@ -114,4 +176,72 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- end -}}
 {{- include "resource-slack.labels" (merge (dict "more" $more) $own) -}}
+{{- end -}}
+
+{{/* Name of all that is the scorer's, and its scheduler's; and of the load watcher's. */}}
+{{- define "resource-slack.scorer" -}}
+{{ include "resource-slack.fullname" . }}-scorer
+{{- end -}}
+
+{{- define "resource-slack.loadWatcher" -}}
+{{ include "resource-slack.fullname" . }}-load
+{{- end -}}
+
+{{- define "resource-slack.scorerAccount" -}}
+{{- $own := include "resource-slack.scorer" . -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.scorer.serviceAccount "path" "scorer" "own" $own) -}}
+{{- end -}}
+
+{{- define "resource-slack.loadWatcherAccount" -}}
+{{- $own := include "resource-slack.loadWatcher" . -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.loadWatcher.serviceAccount "path" "loadWatcher" "own" $own) -}}
+{{- end -}}
+
+{{/* Labels of a companion's pods. Call with (dict "root" $ "component" C "path" PATH "more" .Values.PATH.podLabels). */}}
+{{- define "resource-slack.componentPodLabels" -}}
+{{- $own := dict "root" .root "component" .component -}}
+{{- range $label, $_ := include "resource-slack.ownLabels" $own | fromYaml -}}
+{{- if hasKey (default dict $.more) $label -}}
+{{- fail (printf "%s.podLabels: %s is the chart's own; leave it out" $.path $label) -}}
+{{- end -}}
+{{- end -}}
+{{- include "resource-slack.labels" (merge (dict "more" .more) $own) -}}
+{{- end -}}
+
+{{/* The stock scheduler, of the cluster's own version where no tag is given. */}}
+{{- define "resource-slack.schedulerImage" -}}
+{{- with .Values.scorer.scheduler.image -}}
+{{ .repository }}:{{ default (regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" $.Capabilities.KubeVersion.Version) .tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* What `resource-slack scorer scheduler-config` prints for this scheduler; a test holds the two equal. */}}
+{{- define "resource-slack.schedulerConfiguration" -}}
+{{- $k := .Values.scorer.scheduler -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceName: {{ include "resource-slack.scorer" . | quote }}
+  resourceNamespace: {{ .Release.Namespace | quote }}
+{{- if $k.percentageOfNodesToScore }}
+percentageOfNodesToScore: {{ $k.percentageOfNodesToScore }}
+{{- end }}
+profiles:
+- schedulerName: {{ $k.name | quote }}
+  plugins:
+    score:
+      disabled:
+      - name: NodeResourcesFit
+      - name: NodeResourcesBalancedAllocation
+extenders:
+- urlPrefix: http://127.0.0.1:8888
+  prioritizeVerb: prioritize
+  {{- if .Values.scorer.filterAbove }}
+  filterVerb: filter
+  {{- end }}
+  weight: 1
+  nodeCacheCapable: true
+  ignorable: true
+  httpTimeout: {{ $k.httpTimeout }}
 {{- end -}}

@@ -1,4 +1,4 @@
-"""`explain` for the page: the same answer as the command's, made of the turn that the page shows."""
+"""`explain` for the page: the same answer as the command's, made of the reconciliation that the page shows."""
 
 import re
 from types import MappingProxyType
@@ -7,8 +7,10 @@ import msgspec
 
 from slack.planner.explain import NotFoundError, explain, target
 from slack.planner.explain_text import lines
-from slack.planner.outcome import Plan
-from slack_operator.turn import Turn
+from slack.planner.model.result import Plan
+from slack.planner.objects.priority_classes import PriorityClasses
+from slack_operator.placeholders.reconciliation import Reconciliation
+from slack_operator.placeholders.status import why_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z][-.A-Za-z0-9]{0,62}")
@@ -43,19 +45,19 @@ def question(namespace: str, workload: str) -> tuple[str, str, str]:
     return kind, name, namespace
 
 
-def answer(turn: Turn, kind: str, name: str, namespace: str) -> Answer:
-    """Explain one workload by the plan of a turn."""
-    if turn.look is None or not turn.leading:
+def answer(reconciliation: Reconciliation, kind: str, name: str, namespace: str) -> Answer:
+    """Explain one workload by the plan of a reconciliation."""
+    if reconciliation.observation is None or not reconciliation.leading:
         return Answer(found=False, ready=False, text="there is no plan here: ask the leader")
-    classes = turn.look.priority_classes
     try:
         found = explain(
-            turn.look.snapshot,
-            Plan(turn.items, MappingProxyType({})),
-            [subject.policy for subject in turn.subjects],
+            reconciliation.observation.snapshot,
+            Plan(reconciliation.items, MappingProxyType({})),
+            [subject.policy for subject in reconciliation.subjects],
             target(kind, name, namespace),
-            priorities={name: one.value for name, one in classes.items()},
+            priorities=PriorityClasses(reconciliation.observation.priority_classes).values,
         )
     except NotFoundError as error:
         return Answer(found=False, ready=False, text=str(error))
-    return Answer(found=True, ready=found.ready, text="\n".join(lines(found)))
+    whys = {item.policy: why for item in reconciliation.items if (why := why_of(item)) is not None}
+    return Answer(found=True, ready=found.ready, text="\n".join(lines(found, whys)))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import hdrs, web
 
-from slack.process.settings import is_loopback
+from slack.process.values import is_loopback
 
 COOKIE = "resource-slack"
 SESSION_SECONDS = 12 * 3600.0

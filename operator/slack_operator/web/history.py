@@ -1,4 +1,4 @@
-"""The timeline of the page: the last samples of desired, reserved and pending, in a ring that does not grow.
+"""The timeline of the page: the last samples of desired, reserved and pending, in rings that do not grow.
 
 A step holds the worst of its seconds, so that slack which was short for a moment only is seen: the least that was
 reserved and the most that was pending. Written by the planning loop's thread, read by the web server's.
@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 STEP_SECONDS = 5.0
+DAY_STEP_SECONDS = 120.0
 MAX_STEPS = 720
-"""An hour of changes without a pause, longer otherwise."""
+"""An hour of changes without a pause, longer otherwise; or a day."""
 MAX_POLICIES = 20
 """Each has a line of its own; more are not told apart by eye."""
 
@@ -50,7 +51,8 @@ class Timeline(msgspec.Struct, frozen=True, rename="camel"):
 class History:
     """A ring of steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_seconds: float = STEP_SECONDS) -> None:
+        self._step_seconds = step_seconds
         self._lock = threading.Lock()
         self._steps: deque[tuple[float, dict[str, Figures]]] = deque(maxlen=MAX_STEPS)
 
@@ -58,9 +60,9 @@ class History:
         """Take one sample; `at` is Unix time."""
         kept = {name: figures[name] for name in sorted(figures)[:MAX_POLICIES]}
         with self._lock:
-            if self._steps and 0 <= at - self._steps[-1][0] < STEP_SECONDS:
+            if self._steps and 0 <= at - self._steps[-1][0] < self._step_seconds:
                 last = self._steps[-1][1]
-                merged = {name: last[name].worst(one) if name in last else one for name, one in kept.items()}
+                merged = {name: last[name].worst(step) if name in last else step for name, step in kept.items()}
                 self._steps[-1] = (self._steps[-1][0], merged)
             else:
                 self._steps.append((at, kept))

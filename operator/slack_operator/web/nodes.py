@@ -1,7 +1,7 @@
 """The nodes as columns of one compact document: what each offers, and what pods and placeholders request of it.
 
-Made from the snapshot's columns by numpy; nothing is done pod by pod. A new look at nodes that are as they were makes
-no new document, so that a page which shows 10,000 of them has nothing to do either.
+Made from the snapshot's columns by numpy; nothing is done pod by pod. An observation of nodes that are as they
+were makes no new document, so that a page which shows 10,000 of them has nothing to do either.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from slack.cluster.labels import ZONE
 from slack.cluster.snapshot import IntArray, NodeColumns, Snapshot
 
-ZONE = "topology.kubernetes.io/zone"
-READY, SCHEDULABLE, CANDIDATE = 1, 2, 4
+READY, SCHEDULABLE, CANDIDATE, EMPTY = 1, 2, 4, 8
 """Bits of `NodesView.flags`."""
 
 
@@ -55,11 +55,15 @@ def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int
     count = len(nodes.names)
     policies = sorted(set(policy_of_node.values()))
     index = {name: row for row, name in enumerate(policies)}
-    zone_of_class = [dict(one.labels).get(ZONE, "") for one in snapshot.node_classes]
+    zone_of_class = [dict(node_class.labels).get(ZONE, "") for node_class in snapshot.node_classes]
     zones = sorted(set(zone_of_class))
     zone_row = np.array([zones.index(name) for name in zone_of_class] or [0], dtype=np.int64)
-    standing = np.array([one.node for one in snapshot.placeholders if one.node >= 0], dtype=np.int64)
-    flags = READY * nodes.ready + SCHEDULABLE * nodes.schedulable + CANDIDATE * nodes.deletion_candidate
+    standing = np.array(
+        [placeholder.node for placeholder in snapshot.placeholders if placeholder.node >= 0], dtype=np.int64
+    )
+    held = np.bincount(standing, minlength=count)[:count]
+    empty = nodes.pod_count <= nodes.daemon_count + held
+    flags = READY * nodes.ready + SCHEDULABLE * nodes.schedulable + CANDIDATE * nodes.deletion_candidate + EMPTY * empty
     return NodesView(
         version=version,
         names=list(nodes.names),
@@ -70,7 +74,7 @@ def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int
         zone=zone_row[nodes.class_id].tolist(),
         flags=flags.tolist(),
         pods=nodes.pod_count.tolist(),
-        placeholders=np.bincount(standing, minlength=count)[:count].tolist(),
+        placeholders=held.tolist(),
         slots=nodes.max_pods.tolist(),
         resources=[
             ResourceColumns(
@@ -90,18 +94,18 @@ def _occurs(column: int, *matrices: IntArray) -> bool:
     return any(bool(matrix[:, column].any()) for matrix in matrices)
 
 
-def same_nodes(one: Snapshot, other: Snapshot) -> bool:
+def same_nodes(first: Snapshot, other: Snapshot) -> bool:
     """Whether two snapshots show the same nodes; which policies they belong to is another question."""
-    return one.resources == other.resources and _columns_equal(one.nodes, other.nodes)
+    return first.resources == other.resources and _columns_equal(first.nodes, other.nodes)
 
 
-def _columns_equal(one: NodeColumns, other: NodeColumns) -> bool:
-    if one.names is not other.names and one.names != other.names:
+def _columns_equal(first: NodeColumns, other: NodeColumns) -> bool:
+    if first.names is not other.names and first.names != other.names:
         return False
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name))
+        np.array_equal(getattr(first, name), getattr(other, name))
         for name in (
             "allocatable", "real", "daemon", "placeholders", "ready", "schedulable", "deletion_candidate", "max_pods",
-            "pod_count", "class_id",
+            "pod_count", "daemon_count", "class_id",
         )
     )  # fmt: skip

@@ -17,14 +17,18 @@ import msgspec
 from aiohttp import hdrs, web
 
 from slack.process.logs import fields
-from slack_operator.serving import ServingThread
-from slack_operator.turn import Turn
+from slack_operator.placeholders.reconciliation import Reconciliation
+from slack_operator.runtime.serving import ServingThread
 from slack_operator.web import explaining
+from slack_operator.web.board import Board
+from slack_operator.web.documents import State
 from slack_operator.web.failures import Failures
 from slack_operator.web.guard import COOKIE, HEADERS, SESSION_SECONDS, Guard
 from slack_operator.web.history import Timeline
+from slack_operator.web.load import LoadBoard, columns_of
 from slack_operator.web.nodes import nodes_of, same_nodes
-from slack_operator.web.state import Board, State, state_of
+from slack_operator.web.state import state_of
+from slack_operator.web.words import help_page
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +57,8 @@ class First(msgspec.Struct, frozen=True):
 
     state: State
     timeline: Timeline
+    """An hour."""
+    day: Timeline
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -62,16 +68,28 @@ class _Problem(msgspec.Struct, frozen=True):
 class WebServer(ServingThread):
     """Serves until `stop`; `port` is the real one when 0 was asked for."""
 
-    def __init__(self, host: str, port: int, *, board: Board, token: str | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        board: Board,
+        token: str | None = None,
+        load: LoadBoard | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(host, port, name="web")
         self._board = board
+        self._load = load
+        self._clock = clock
         self._guard = Guard(host, token)
         self._failures = Failures()
         self._files = {file.name: file.read_bytes() for file in sorted(STATIC.iterdir()) if file.suffix in _TYPES}
         self._streams = 0
         self._explains = 0
-        self._nodes: tuple[Turn | None, int, bytes] = (None, 0, b"")
-        board.listen(self._on_turn)
+        self._nodes: tuple[Reconciliation | None, int, bytes] = (None, 0, b"")
+        self._loads: tuple[int, bytes] = (0, b"")
+        board.listen(self._on_reconciled)
 
     @property
     def streams(self) -> int:
@@ -84,11 +102,13 @@ class WebServer(ServingThread):
         app = web.Application(middlewares=[self._check], client_max_size=8192)
         app.on_response_prepare.append(_with_headers)
         app.router.add_get("/", self._page("index.html"))
+        app.router.add_get("/help", self._get_help)
         app.router.add_get("/login", self._page("login.html"))
         app.router.add_post("/login", self._log_in)
         app.router.add_get("/static/{name}", self._static)
         app.router.add_get("/api/state", self._get_state)
         app.router.add_get("/api/nodes", self._get_nodes)
+        app.router.add_get("/api/load", self._get_load)
         app.router.add_get("/api/events", self._get_events)
         app.router.add_get("/api/explain", self._get_explain)
         app.on_shutdown.append(self._let_go)
@@ -98,7 +118,7 @@ class WebServer(ServingThread):
         """Wake the streams: they see that this is the end."""
         self._news.set()
 
-    def _on_turn(self) -> None:
+    def _on_reconciled(self) -> None:
         """On the planning loop's thread."""
         loop = self._loop
         if loop is not None and self._started.is_set():
@@ -139,6 +159,9 @@ class WebServer(ServingThread):
             return _problem(404, "there is no such file")
         return _file(name, body)
 
+    async def _get_help(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(text=help_page(self._board.about.namespace), content_type="text/html", charset="utf-8")
+
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
         if not self._guard.asks:
             return _problem(404, "this page asks for no token")
@@ -156,7 +179,7 @@ class WebServer(ServingThread):
         return answer
 
     async def _get_state(self, request: web.Request) -> web.StreamResponse:
-        body = msgspec.json.encode(First(self._state(), self._board.timeline()))
+        body = msgspec.json.encode(First(self._state(), self._board.timeline(), self._board.day.timeline()))
         return await _json(request, body)
 
     async def _get_nodes(self, request: web.Request) -> web.StreamResponse:
@@ -164,10 +187,10 @@ class WebServer(ServingThread):
             _, _, figures = self._board.last()
             number = self._nodes_version(figures)
             made, version, body = self._nodes
-            if not body and made is not None and made.look is not None:
-                look, owners, leads = made.look, made.policy_of_node, made.leading
+            if not body and made is not None and made.observation is not None:
+                observation, owners, leads = made.observation, made.policy_of_node, made.leading
                 body = await asyncio.to_thread(
-                    lambda: msgspec.json.encode(nodes_of(look.snapshot, owners, version, divided=leads))
+                    lambda: msgspec.json.encode(nodes_of(observation.snapshot, owners, version, divided=leads))
                 )
                 if self._nodes[1] == version:
                     self._nodes = (made, version, body)
@@ -175,14 +198,30 @@ class WebServer(ServingThread):
             return _problem(503, "the first look at the cluster is not through yet")
         return await _json(request, body)
 
-    def _nodes_version(self, figures: Turn | None) -> int:
+    async def _get_load(self, request: web.Request) -> web.StreamResponse:
+        if self._load is None:
+            return _problem(404, "no load watcher is named: --web-load-watcher")
+        _, _, figures = self._board.last()
+        observation = figures.observation if figures is not None else None
+        version, report = self._load.report()
+        if report is None or observation is None:
+            return _problem(503, "the load watcher has told nothing yet")
+        async with self._making:
+            if self._loads[0] != version:
+                names = observation.snapshot.nodes.names
+                body = await asyncio.to_thread(lambda: msgspec.json.encode(columns_of(report, version, names)))
+                self._loads = (version, body)
+            body = self._loads[1]
+        return await _json(request, body)
+
+    def _nodes_version(self, figures: Reconciliation | None) -> int:
         """Return the version of the nodes; another one only when they look otherwise."""
         made, version, _ = self._nodes
-        if figures is not made and figures is not None and figures.look is not None:
+        if figures is not made and figures is not None and figures.observation is not None:
             same = (
                 made is not None
-                and made.look is not None
-                and same_nodes(made.look.snapshot, figures.look.snapshot)
+                and made.observation is not None
+                and same_nodes(made.observation.snapshot, figures.observation.snapshot)
                 and made.policy_of_node == figures.policy_of_node
                 and made.leading == figures.leading
             )
@@ -190,10 +229,18 @@ class WebServer(ServingThread):
         return self._nodes[1]
 
     def _state(self) -> State:
-        version, turn, figures = self._board.last()
+        version, reconciliation, figures = self._board.last()
         nodes_version = self._nodes_version(figures)
-        about = self._board.about
-        return state_of(version, turn, figures, about, now=time.time(), nodes_version=nodes_version, port=self.port)
+        return state_of(
+            version,
+            reconciliation,
+            figures,
+            self._board.about,
+            now=self._clock(),
+            nodes_version=nodes_version,
+            port=self.port,
+            load=None if self._load is None else self._load.view(),
+        )
 
     async def _get_events(self, request: web.Request) -> web.StreamResponse:
         if self._streams >= MAX_STREAMS:

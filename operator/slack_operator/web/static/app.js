@@ -3,15 +3,14 @@
 import { showDisplaced } from "./displaced.js";
 import { setUpExplain } from "./explain.js";
 import { connect, get } from "./live.js";
+import { loadOf, loadText } from "./load.js";
 import { NodeMap, sharesOf } from "./map.js";
 import { showAnswer, showFigures, showPolicies } from "./policies.js";
 import { Since } from "./since.js";
 import { NodeTable } from "./table.js";
 import { TimelineChart } from "./timeline.js";
 
-const NODES_PAUSE = 2000;
-const MANY_NODES_PAUSE = 5000;
-const MANY_NODES = 2000;
+const NODES_PAUSE = 1500; // from one asking to the next
 
 const map = new NodeMap();
 const table = new NodeTable();
@@ -24,6 +23,10 @@ let linkKind = "waiting";
 let nodesVersion = 0;
 let fetching = false;
 let nextFetch = 0;
+let nodes = null;
+let told = null; // the document of what nodes use
+let load = null; // the same by row of `nodes`
+let fetchingLoad = false;
 
 function answer() {
   if (state === null) return;
@@ -45,6 +48,44 @@ function show(next) {
     about.replaceChildren(version, command, " tells the same.");
   }
   showNodes();
+  fetchLoad();
+}
+
+/** What nodes use, with the time by which it is judged; null where nothing tells, or nothing yet. */
+function useNow() {
+  if (state.load === null || load === null) return null;
+  return { load, now: state.now + received.seconds, maxAge: state.load.maxAgeSeconds };
+}
+
+/** Shows what nodes use as it is now: figures grow old while nobody sends any. */
+function showLoad() {
+  if (state === null || nodes === null) return;
+  const stands = state.load;
+  const place = document.getElementById("node-load");
+  place.hidden = document.getElementById("load-legend").hidden = stands === null;
+  const use = useNow();
+  if (map.showUse(use)) table.showUse(use);
+  if (stands === null) return;
+  const { text, grey } = loadText(nodes, use?.load ?? null, stands, state.now + received.seconds);
+  if (place.textContent !== text) place.textContent = text;
+  place.classList.toggle("muted", grey);
+}
+
+async function fetchLoad() {
+  const version = state.load?.version ?? 0;
+  if (version === 0) told = load = null;
+  else if (version !== told?.version && !fetchingLoad && !document.hidden) {
+    fetchingLoad = true;
+    try {
+      told = await get("/api/load");
+      load = nodes === null ? null : loadOf(nodes, told);
+    } catch (problem) {
+      link.title = problem.message; // asked again with the next state
+    } finally {
+      fetchingLoad = false;
+    }
+  }
+  showLoad();
 }
 
 async function showNodes() {
@@ -56,17 +97,22 @@ async function showNodes() {
     return;
   }
   fetching = true;
+  nextFetch = Date.now() + NODES_PAUSE;
   try {
     const view = await get("/api/nodes");
     nodesVersion = view.version;
     const shares = sharesOf(view);
-    map.show(view, shares);
+    nodes = view;
+    load = told === null ? null : loadOf(view, told);
+    const use = useNow();
+    map.show(view, shares, state.policies, use);
+    table.showUse(use);
     table.show(view, shares);
+    showLoad();
   } catch (problem) {
     link.title = problem.message; // the stream tells that the connection is lost, and tries again
   } finally {
     fetching = false;
-    nextFetch = Date.now() + (state.nodes > MANY_NODES ? MANY_NODES_PAUSE : NODES_PAUSE);
     if (state.nodesVersion !== nodesVersion) setTimeout(showNodes, NODES_PAUSE);
   }
 }
@@ -75,7 +121,8 @@ setUpExplain();
 const silentSeconds = connect({
   onFirst(first) {
     nodesVersion = 0; // another process may have other versions
-    timeline.start(first.timeline, first.state);
+    told = load = null;
+    timeline.start(first.timeline, first.day, first.state);
     show(first.state);
   },
   onState(next) {
@@ -90,7 +137,11 @@ const silentSeconds = connect({
   },
 });
 setInterval(answer, 1000);
+setInterval(showLoad, 5000);
 document.addEventListener("visibilitychange", () => {
   answer();
-  if (state !== null) showNodes();
+  if (state !== null) {
+    showNodes();
+    fetchLoad();
+  }
 });

@@ -1,4 +1,4 @@
-// Amounts and times as people read them, and elements made without ever parsing text as HTML.
+// Shares, counts and times as people read them, and elements made without ever parsing text as HTML.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -11,41 +11,13 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const UNITS = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 2 ** 10]];
-
-export function isBytes(resource) {
-  return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
-}
-
-/** An amount with its unit: cpu comes in millicores, all else in base units. */
-export function amount(resource, value) {
-  if (resource === "cpu") {
-    if (value !== 0 && Math.abs(value) < 1000) return `${value}m`;
-    return value === 1000 ? "1 core" : `${trimmed(value / 1000)} cores`;
-  }
-  if (isBytes(resource)) {
-    for (const [unit, size] of UNITS) if (Math.abs(value) >= size) return `${trimmed(value / size)} ${unit}`;
-  }
-  return String(value);
-}
-
-export function requests(amounts) {
-  const texts = Object.entries(amounts).map(([name, value]) => `${amount(name, value)}${name === "cpu" && value >= 1000 ? "" : ` ${name}`}`);
-  return texts.join(", ") || "nothing";
-}
-
-function trimmed(value) {
-  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
-  return Number(value.toFixed(digits)).toLocaleString("en");
-}
-
-/** A share, rounded down, so that 100 % means all. */
+/** A share, rounded down, so that 100% means all. */
 export function percent(share) {
-  return `${Math.floor(share * 100 + 1e-9)} %`;
+  return `${Math.floor(share * 100 + 1e-9)}%`;
 }
 
 export function rounded(share) {
-  return `${Math.round(share * 100)} %`;
+  return `${Math.round(share * 100)}%`;
 }
 
 export function count(number, one, many = `${one}s`) {

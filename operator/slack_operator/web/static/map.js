@@ -1,9 +1,15 @@
 // The map: one tile a node, drawn on one canvas a policy, so that ten thousand nodes cost one short drawing.
 
-import { amount, count, make, percent } from "./format.js";
+import { count, make, percent } from "./format.js";
+import { barsOf, describeLoad } from "./load.js";
+import { nodesCost } from "./money.js";
+import { amount } from "./quantities.js";
+import { drawTiles, layoutOf, pixel } from "./tiles.js";
 
 export const READY = 1;
 export const SCHEDULABLE = 2;
+const CANDIDATE = 4;
+export const EMPTY = 8;
 
 /** Shares of the scarcest resource on every node, in columns; `view` is the document of /api/nodes. */
 export function sharesOf(view) {
@@ -33,7 +39,8 @@ export function stateOf(view, node) {
   const words = [];
   if (!(view.flags[node] & READY)) words.push("not ready");
   if (!(view.flags[node] & SCHEDULABLE)) words.push("cordoned");
-  if (view.flags[node] & 4) words.push("about to be removed by the autoscaler");
+  if (view.flags[node] & CANDIDATE) words.push("about to be removed by the autoscaler");
+  if (view.flags[node] & EMPTY) words.push(view.placeholders[node] ? "holds placeholders only" : "empty");
   return words.join(", ") || "ready";
 }
 
@@ -51,6 +58,23 @@ export function describe(view, shares, node) {
     `Scarcest is ${scarcest?.resource ?? "nothing"}, ${percent(free)} free. ${parts.join("; ")}.`;
 }
 
+/** What is worth a remark about nodes without a pod of anybody's: who keeps them, and what they cost. */
+export function remarkOf(view, policies) {
+  const counts = new Map();
+  let empty = 0, held = 0;
+  view.flags.forEach((flags, node) => {
+    if (!(flags & EMPTY)) return;
+    empty += 1;
+    if (view.placeholders[node]) held += 1;
+    const name = view.policies[view.policy[node]] ?? "";
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  });
+  if (empty === 0) return "";
+  const idle = empty - held;
+  const parts = [held ? `${held.toLocaleString("en")} ${held === 1 ? "holds" : "hold"} placeholders` : "", idle ? `${idle.toLocaleString("en")} ${idle === 1 ? "holds" : "hold"} nothing, and an autoscaler may take ${idle === 1 ? "it" : "them"} away` : ""];
+  return `${count(empty, "node")} of ${view.names.length.toLocaleString("en")} ${empty === 1 ? "runs" : "run"} no pod but those of DaemonSets: ${parts.filter(Boolean).join("; ")}. ${empty === 1 ? "It costs" : "They cost"} ${nodesCost(counts, policies)}.`;
+}
+
 function tileSize(total) {
   if (total <= 60) return 44;
   if (total <= 400) return 24;
@@ -60,24 +84,7 @@ function tileSize(total) {
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(["pods", "slack", "slack-deep", "free", "away"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-}
-
-function stripes(context, paint, scale) {
-  const size = Math.round(6 * scale);
-  const tile = new OffscreenCanvas(size, size);
-  const brush = tile.getContext("2d");
-  brush.fillStyle = paint.slack;
-  brush.fillRect(0, 0, size, size);
-  brush.strokeStyle = paint["slack-deep"];
-  brush.lineWidth = Math.max(1, 1.4 * scale);
-  for (const shift of [-size, 0, size]) {
-    brush.beginPath();
-    brush.moveTo(shift, size);
-    brush.lineTo(shift + size, 0);
-    brush.stroke();
-  }
-  return context.createPattern(tile, "repeat");
+  return Object.fromEntries(["pods", "slack", "slack-deep", "free", "away", "load"].map((name) => [name, pixel(style.getPropertyValue(`--${name}`))]));
 }
 
 /** The nodes of one policy. */
@@ -103,54 +110,26 @@ class Group {
   draw(nodes, tile) {
     this.nodes = nodes;
     this.tile = tile;
-    const { view, shares } = this.map;
-    const gap = tile > 20 ? 4 : tile > 10 ? 2 : 1;
-    this.pitch = tile + gap;
-    const width = Math.max(this.pitch, this.map.width);
-    this.columns = Math.max(1, Math.floor((width + gap) / this.pitch));
-    const rows = Math.ceil(nodes.length / this.columns);
+    const { view, shares, paint } = this.map;
+    const layout = layoutOf(nodes.length, this.map.width, tile);
+    this.pitch = layout.pitch;
+    this.columns = layout.columns;
     const scale = devicePixelRatio || 1;
-    const height = rows * this.pitch;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * scale);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${height}px`;
+    const width = Math.max(layout.pitch, this.map.width);
+    const height = layout.rows * layout.pitch;
+    const canvas = this.canvas;
+    canvas.width = Math.round(width * scale);
+    canvas.height = Math.round(height * scale);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
     const outside = view.divided ? "outside every policy" : "of the cluster";
     this.title.textContent = this.name || view.divided ? `${this.name || outside} · ${count(nodes.length, "node")}` : `${count(nodes.length, "node")}; their policies are the leader's to tell`;
     this.tiles.setAttribute("aria-label", `${count(nodes.length, "node")} ${this.name ? `of ${this.name}` : outside}; the arrow keys move between them`);
-    const paint = this.map.paint;
-    const context = this.canvas.getContext("2d");
-    const striped = tile > 10 ? stripes(context, paint, scale) : paint.slack;
-    // One path a colour: a fill for each tile and part would be thirty thousand calls into the rasteriser.
-    const free = new Path2D();
-    const pods = new Path2D();
-    const slack = new Path2D();
-    const away = new Path2D();
-    nodes.forEach((node, index) => {
-      const x = (index % this.columns) * this.pitch * scale;
-      const y = Math.floor(index / this.columns) * this.pitch * scale;
-      const size = tile * scale;
-      const podsHeight = Math.round(shares.pods[node] * size);
-      const slackHeight = shares.slack[node] > 0 ? Math.max(1, Math.round(shares.slack[node] * size)) : 0;
-      free.rect(x, y, size, size - podsHeight - slackHeight);
-      pods.rect(x, y + size - podsHeight, size, podsHeight);
-      slack.rect(x, y + size - podsHeight - slackHeight, size, slackHeight);
-      if ((view.flags[node] & (READY | SCHEDULABLE)) !== (READY | SCHEDULABLE)) {
-        away.moveTo(x, y);
-        away.lineTo(x + size, y + size);
-        away.moveTo(x + size, y);
-        away.lineTo(x, y + size);
-      }
-    });
-    context.fillStyle = paint.free;
-    context.fill(free);
-    context.fillStyle = paint.pods;
-    context.fill(pods);
-    context.fillStyle = striped;
-    context.fill(slack);
-    context.strokeStyle = paint.away;
-    context.lineWidth = Math.max(1, (tile / 16) * scale);
-    context.stroke(away);
+    const context = canvas.getContext("2d", { willReadFrequently: true }); // keeps it in memory, where it is written
+    const image = context.createImageData(canvas.width, canvas.height);
+    const crossed = (node) => (view.flags[node] & (READY | SCHEDULABLE)) !== (READY | SCHEDULABLE);
+    drawTiles(new Uint32Array(image.data.buffer), canvas.width, nodes, layout, shares, crossed, paint, scale, this.map.bars);
+    context.putImageData(image, 0, 0);
     this.at = Math.min(this.at, nodes.length - 1);
     if (document.activeElement === this.tiles) this.point(this.at);
   }
@@ -192,8 +171,11 @@ export class NodeMap {
   constructor() {
     this.place = document.getElementById("map");
     this.detail = document.getElementById("node-detail");
+    this.remark = document.getElementById("node-remark");
     this.groups = new Map();
     this.view = null;
+    this.use = null; // { load, now, maxAge }, or null where nothing tells what nodes really use
+    this.bars = null;
     this.shown = -1;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => {
@@ -201,10 +183,30 @@ export class NodeMap {
     }).observe(this.place);
   }
 
-  show(view, shares) {
+  show(view, shares, policies, use) {
     this.view = view;
     this.shares = shares;
+    this.use = use;
+    this.bars = this.barsNow();
+    const text = remarkOf(view, policies);
+    if (this.remark.textContent !== text) this.remark.textContent = text;
+    this.place.dataset.version = view.version;
     this.draw();
+  }
+
+  barsNow() {
+    const { view, shares, use } = this;
+    return use === null || view === null ? null : barsOf(view, shares, use.load, use.now, use.maxAge);
+  }
+
+  /** Takes what nodes use now; says whether that looks otherwise than before. */
+  showUse(use) {
+    const before = this.bars;
+    this.use = use;
+    this.bars = this.barsNow();
+    const same = before === this.bars || (before !== null && this.bars !== null && ["height", "fresh"].every((part) => before[part].toString() === this.bars[part].toString()));
+    if (!same) this.draw();
+    return !same;
   }
 
   draw() {
@@ -237,7 +239,8 @@ export class NodeMap {
 
   tell(node) {
     this.shown = node;
-    const text = describe(this.view, this.shares, node);
+    const used = this.use === null ? "" : ` ${describeLoad(this.use.load, node, this.use.now, this.use.maxAge)}`;
+    const text = describe(this.view, this.shares, node) + used;
     if (this.detail.textContent !== text) this.detail.textContent = text;
   }
 }

@@ -1,7 +1,9 @@
 // The headline, the key figures, and the policies with their conditions.
 
-import { answerOf, lateAfter } from "./answer.js";
-import { ago, amount, count, lasting, make, percent, requests, time } from "./format.js";
+import { answerOf, calmWords, lateAfter, vacant } from "./answer.js";
+import { ago, count, lasting, make, percent, time } from "./format.js";
+import { totalCost } from "./money.js";
+import { amount, requests, share } from "./quantities.js";
 
 const opened = new Set();
 
@@ -10,7 +12,7 @@ const SIGNS = { "✓": "good", "!": "bad" };
 export function showAnswer(state, nowSeconds, link) {
   const age = state.at === null ? 0 : nowSeconds - state.at;
   const [sign, text] = answerOf(state, age, link);
-  document.querySelector("main").dataset.known = String(sign !== "?");
+  document.querySelector("main").dataset.known = sign !== "?" ? "all" : link.kind !== "lost" && state.at !== null && !state.leading && !state.stale && age <= lateAfter(state) ? "nodes" : "nothing";
   const title = `${sign} ${text} · resource-slack`.trim();
   if (document.title !== title) {
     document.title = title;
@@ -24,7 +26,9 @@ export function showAnswer(state, nowSeconds, link) {
 
 function showNotices(state, age) {
   const notices = [];
-  if (state.at !== null && !state.leading) {
+  if (state.at !== null && vacant(state)) {
+    notices.push(make("p", { class: "notice", role: "status" }, "Nobody keeps the slack up since ", time(state.vacantSince), ". ", ...remedy(state.vacantRemedy, "OperatorAbsent")));
+  } else if (state.at !== null && !state.leading) {
     const pod = state.leader;
     notices.push(make("p", { class: "notice", role: "status" },
       pod ? `The leader is ${pod}: it has the plans and knows what is reserved. Stop forwarding to this pod, open the leader's page by ` : "Nobody is known to lead just now; plans come when somebody does.",
@@ -32,9 +36,9 @@ function showNotices(state, age) {
       pod ? " and load this page anew." : null));
   }
   if (state.at !== null && state.stale) {
-    notices.push(make("p", { class: "notice", role: "status" }, `Nothing is planned: ${state.stale}. What stands below is older.`));
+    notices.push(make("p", { class: "notice", role: "status" }, `Nothing is planned: ${state.stale}. What stands below is older. `, ...remedy(state.staleRemedy, "NotWhole")));
   } else if (age > lateAfter(state)) {
-    notices.push(make("p", { class: "notice", role: "status" }, `What stands below is of ${lasting(age)} ago; there should be new figures every ${state.intervalSeconds} s.`));
+    notices.push(make("p", { class: "notice", role: "status" }, `What stands below is of ${lasting(age)} ago; there should be new figures every ${state.intervalSeconds} s. `, ...remedy(`see its log (kubectl logs -n ${state.namespace} ${state.identity}) and its /healthz`, "NotWhole")));
   }
   const place = document.getElementById("notices");
   const text = notices.map((one) => one.textContent).join();
@@ -44,29 +48,40 @@ function showNotices(state, age) {
   }
 }
 
+/** What to do, and where it is explained. */
+function remedy(text, reason) {
+  if (!text) return [];
+  return [make("strong", {}, "What to do: "), `${text}. `, make("a", { href: `/help#${reason}` }, `More about ${reason}`)];
+}
+
 function total(policies, resource, field) {
   let sum = 0;
   for (const policy of policies) for (const one of policy.amounts) if (one.resource === resource) sum += one[field];
   return sum;
 }
 
+function reserved(policies, resource) {
+  const [part, whole] = share(resource, total(policies, resource, "reserved"), total(policies, resource, "desired")).split(" of ");
+  return [part, `of ${whole} desired`];
+}
+
 export function showFigures(state) {
   const policies = state.policies;
   const instants = policies.filter((one) => one.instant !== null);
   const worst = instants.reduce((low, one) => (low === null || one.instant < low.instant ? one : low), null);
-  const displaced = policies.reduce((sum, one) => sum + Object.values(one.displaced).reduce((a, b) => a + b, 0), 0);
+  const cost = totalCost(policies);
   const pending = policies.reduce((sum, one) => sum + one.pending, 0);
   const bound = policies.reduce((sum, one) => sum + one.bound, 0);
   const figures = [
-    ["Reserved cpu", amount("cpu", total(policies, "cpu", "reserved")), `of ${amount("cpu", total(policies, "cpu", "desired"))} desired`],
-    ["Reserved memory", amount("memory", total(policies, "memory", "reserved")), `of ${amount("memory", total(policies, "memory", "desired"))} desired`],
+    ["Reserved cpu", ...reserved(policies, "cpu")],
+    ["Reserved memory", ...reserved(policies, "memory")],
     ["Placeholders", `${bound}`, pending ? `${pending} pending` : "none pending"],
     ["Instant starts", worst === null ? "–" : percent(worst.instant), worst === null ? "no pod has started yet" : instants.length > 1 ? `lowest: ${worst.name}` : "of pods, in the last hour"],
-    ["Displaced", `${displaced}`, "since this process began"],
+    ["Cost", ...(cost ?? ["–", "no node to count by"])],
     ["Nodes", state.nodes.toLocaleString("en"), policies.length ? count(policies.length, "policy", "policies") : "no policy"],
   ];
   if (state.at !== null && !state.leading) {
-    for (const one of figures) if (one[0] !== "Nodes") one.splice(1, 2, "–", "the leader knows");
+    for (const one of figures) if (one[0] !== "Nodes") one.splice(1, 2, "–", vacant(state) ? "nobody knows" : "the leader knows");
     figures.at(-1)[2] = "in the cluster";
   }
   document.getElementById("figures").replaceChildren(...figures.map(([name, value, more]) =>
@@ -76,7 +91,7 @@ export function showFigures(state) {
 export function showPolicies(state) {
   const place = document.getElementById("policy-list");
   if (state.policies.length === 0) {
-    const why = state.at === null ? "None yet." : state.leading ? "None can be planned for." : "A standby makes no plans: see the leader's page.";
+    const why = state.at === null ? "None yet." : state.leading ? "None can be planned for." : vacant(state) ? "Nobody plans: no operator leads." : "A standby makes no plans: see the leader's page.";
     place.replaceChildren(make("p", { class: "empty" }, why));
     return;
   }
@@ -89,30 +104,62 @@ export function showPolicies(state) {
   if (focused) place.querySelector(`[data-condition="${CSS.escape(focused)}"]`)?.focus();
 }
 
+const exactPercent = (share) => `${Number((share * 100).toPrecision(4))}%`;
+
+/** Sign, class and word of a policy as a whole. */
+function verdict(policy) {
+  if (policy.idle) return ["–", "muted", "Nothing to do yet"];
+  if (!policy.ready) return ["!", "bad", "Not ready"];
+  if (!policy.slack.calm) return ["!", "bad", policy.satisfied ? "Ready, and something is wrong" : "Room is missing"];
+  if (!policy.satisfied) return ["…", "muted", `Ready, ${calmWords(policy)}`];
+  return ["✓", "good", "Ready, all room is there"];
+}
+
 function policyElement(policy, state, unfolded) {
   const ready = policy.conditions.find((one) => one.type === "Ready");
-  const facts = policy.planned ? `${Number((policy.rate * 100).toPrecision(4))} % · ${count(policy.nodes, "node")} · a burst of ${count(policy.burst, "placeholder")}` : "its spec cannot be used";
-  const [sign, kind, word] = policy.idle ? ["–", "muted", "Nothing to do yet"] : policy.ready ? ["✓", "good", "Ready"] : ["!", "bad", "Not ready"];
+  const room = policy.conditions.find((one) => one.type === "SlackSatisfied");
+  const troubles = policy.idle ? [] : troublesOf(policy);
+  const facts = policy.planned ? `${policy.objective ? `for ${exactPercent(policy.objective)}` : exactPercent(policy.rate)} · ${count(policy.nodes, "node")} · takes a burst of ${count(policy.burst, "placeholder")}` : "its spec cannot be used";
+  const [sign, kind, word] = verdict(policy);
+  const message = policy.idle ? `There is nothing to keep room for yet: ${policy.idle}.` : troubles.length ? "" : (policy.satisfied && !policy.limit ? ready : room)?.message ?? "";
   const element = make("article", { class: "policy", "data-policy": policy.name },
     make("div", { class: "policy-head" },
       make("h3", {}, make("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign), ` ${policy.name}`),
       make("span", { class: kind }, word),
+      make("a", { class: "tag", href: `/help#${policy.slack.name}` }, policy.slack.name),
       policy.builtIn ? make("span", { class: "tag" }, "built in") : null,
       policy.dryRun ? make("span", { class: "tag" }, "dry run: nothing is written") : null,
       make("span", { class: "facts" }, facts)),
-    policy.idle || ready ? make("p", { class: "message muted" }, policy.idle ? `There is nothing to keep room for yet: ${policy.idle}.` : ready.message) : null,
+    ...troubles,
+    message ? make("p", { class: "message muted" }, message) : null,
+    policy.why ? make("p", { class: "message muted" }, `Why this much: ${[policy.why, message.includes(policy.limit) ? "" : policy.limit].filter(Boolean).join("; ")}.`) : null,
+    policy.cost ? make("p", { class: "message muted" }, `It costs ${policy.cost.text}${policy.spared ? `; ${policy.spared}` : ""}.`) : null,
     make("div", { class: "bars" }, ...policy.amounts.map((one) => bar(one))),
     conditions(policy, state));
   if (policy.shapes.length || policy.uncovered.length) element.append(more(policy, unfolded));
   return element;
 }
 
+/** What is wrong, each thing once: where a policy is blocked, several conditions say so in the same words. */
+function troublesOf(policy) {
+  const told = new Map();
+  for (const one of policy.conditions) {
+    if (one.level !== "trouble") continue;
+    const same = `${one.reason} ${one.message}`;
+    if (told.has(same)) told.get(same).also.push(one.said);
+    else told.set(same, { ...one, also: [one.said] });
+  }
+  return [...told.values()].map((one) => make("div", { class: "notice problem" },
+    make("p", {}, make("strong", {}, `${one.also.join(", ")}: `), one.message),
+    make("p", {}, ...(one.remedy ? remedy(one.remedy, one.reason) : [make("a", { href: `/help#${one.reason}` }, `More about ${one.reason}`)]))));
+}
+
 function bar(one) {
-  const share = one.desired > 0 ? Math.min(1, one.reserved / one.desired) : one.reserved > 0 ? 1 : 0;
+  const filled = one.desired > 0 ? Math.min(1, one.reserved / one.desired) : one.reserved > 0 ? 1 : 0;
   const fill = make("i");
-  fill.style.width = `${share * 100}%`;
+  fill.style.width = `${filled * 100}%`;
   return make("div", { class: "bar-row" }, make("span", {}, one.resource), make("div", { class: "meter", "aria-hidden": "true" }, fill),
-    make("span", { class: "num" }, `${amount(one.resource, one.reserved)} of ${amount(one.resource, one.desired)}`));
+    make("span", { class: "num" }, share(one.resource, one.reserved, one.desired)));
 }
 
 function conditions(policy, state) {
@@ -121,9 +168,9 @@ function conditions(policy, state) {
   const texts = [];
   policy.conditions.forEach((one) => {
     const key = `${policy.name}/${one.type}`;
-    const kind = !one.trouble ? "good" : policy.idle ? "idle" : "bad";
+    const kind = one.level === "good" ? "good" : one.level === "note" || policy.idle ? "idle" : "bad";
     const button = make("button", { type: "button", class: kind, "aria-expanded": String(opened.has(key)), "data-condition": key },
-      `${{ good: "✓", idle: "–", bad: "!" }[kind]} ${one.type} ${one.status}`);
+      make("span", { "aria-hidden": "true" }, `${{ good: "✓", idle: "–", bad: "!" }[kind]} `), one.said);
     button.addEventListener("click", () => {
       if (!opened.delete(key)) opened.add(key);
       showPolicies(state);
@@ -131,7 +178,8 @@ function conditions(policy, state) {
     });
     list.append(make("li", {}, button));
     if (opened.has(key)) {
-      texts.push(make("p", { class: "condition-text" }, make("strong", {}, `${one.type}: ${one.reason}`), `, since `, time(Date.parse(one.since) / 1000), ` — ${one.message}`));
+      texts.push(make("p", { class: "condition-text" }, make("strong", {}, `${one.type} is ${one.status}: ${one.reason}`), ", since ", time(Date.parse(one.since) / 1000), ` — ${one.message}. `,
+        ...(one.remedy ? remedy(one.remedy, one.reason) : [])));
     }
   });
   holder.append(list, ...texts);

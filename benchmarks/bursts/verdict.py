@@ -1,0 +1,149 @@
+"""The figures that are wanted of making way, each beside what was found: ok or missed."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.bursts.case import Burst, Case, Kind, Owner
+from benchmarks.report import Row
+
+AT_ONCE_WANTED = {100: 1.0, 200: 1.0, 400: 0.98}
+RATIO_SIZES = (10, 50, 100, 200, 400)
+OWNED_RATIO, BARE_RATIO = 1.7, 5.0
+IN_VAIN_SHARE = 0.05
+CPU_SIZE, CPU_SECONDS = 500, 0.5
+LONE_NOISE = 1.1
+STEADY_NOISE_SHARE = 0.002
+"""Of a core: what two looks at the same idle process differ by."""
+
+Found = Mapping[Case, Sequence[Burst]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One wanted figure."""
+
+    what: str
+    wanted: str
+    found: str
+    ok: bool
+
+    def row(self) -> Row:
+        """Return it as a line of a table."""
+        return {"what": self.what, "wanted": self.wanted, "found": self.found, "": "ok" if self.ok else "missed"}
+
+
+def middle(bursts: Sequence[Burst], of: Callable[[Burst], float]) -> float:
+    """Return the median over the runs of a case."""
+    return median(map(of, bursts))
+
+
+def ratio(found: Found, case: Case) -> float | None:
+    """Return a case's p99 over that of free room with the same pods; None where that was not played."""
+    free = found.get(Case(case.pods, case.owner, Kind.FREE))
+    if not free:
+        return None
+    return middle(found[case], lambda burst: burst.seconds(99)) / middle(free, lambda burst: burst.seconds(99))
+
+
+def judge(found: Found, steady: Mapping[Kind, float]) -> list[Figure]:
+    """Return every wanted figure that was measured; of placeholders of several sizes the worst decides."""
+    ways = [case for case in found if case.kind is Kind.WAY]
+    owned = [case for case in ways if case.owner is Owner.DEPLOYMENT]
+    figures = [*_at_once(found, owned)]
+    for owner, limit in ((Owner.DEPLOYMENT, OWNED_RATIO), (Owner.NONE, BARE_RATIO)):
+        figures += _ratios(found, [case for case in ways if case.owner is owner], owner, limit)
+    figures += _lone(found, owned)
+    for owner in Owner:
+        figures += _vain(found, [case for case in ways if case.owner is owner], owner)
+    figures += _cpu(found, owned)
+    if len(steady) == 2:
+        way, alone = steady[Kind.WAY], steady[Kind.ALONE]
+        ok = way <= alone + STEADY_NOISE_SHARE
+        figures.append(Figure("steady CPU, of a core", f"{alone:.2%}, as without", f"{way:.2%}", ok))
+    return figures
+
+
+def _at_once(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
+    for pods, wanted in AT_ONCE_WANTED.items():
+        shares = [_share(found[case]) for case in ways if case.pods == pods]
+        if shares:
+            share, free = min(shares), found.get(Case(pods, Owner.DEPLOYMENT, Kind.FREE))
+            beside = f" (free room {_share(free):.1%})" if free else ""
+            yield Figure(f"at once, of {pods} pods", f"{wanted:.0%}", f"{share:.1%}{beside}", share >= wanted)
+
+
+def _share(bursts: Sequence[Burst]) -> float:
+    return min(burst.at_once for burst in bursts)
+
+
+def _who(owner: Owner) -> str:
+    return "bare pods" if owner is Owner.NONE else "pods"
+
+
+def _ratios(found: Found, ways: Iterable[Case], owner: Owner, limit: float) -> Iterable[Figure]:
+    for pods in RATIO_SIZES:
+        ratios = [times for case in ways if case.pods == pods and (times := ratio(found, case)) is not None]
+        if ratios:
+            times = max(ratios)
+            yield Figure(f"p99 of {pods} {_who(owner)}, of free room", f"{limit:g}x", f"{times:.1f}x", times <= limit)
+
+
+def _lone(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
+    for case in ways:
+        alone = found.get(Case(case.pods, case.owner, Kind.ALONE, case.chunk))
+        if case.pods == 1 and alone:
+            way, today = (middle(bursts, lambda burst: burst.seconds(50)) for bursts in (found[case], alone))
+            what = f"a lone pod, placeholders as large as {case.chunk}"
+            yield Figure(what, f"{today:.3f} s, as without", f"{way:.3f} s", way <= LONE_NOISE * today)
+
+
+def _vain(found: Found, ways: Iterable[Case], owner: Owner) -> Iterable[Figure]:
+    """Judge each case by itself: those where nothing goes in vain do not make up for those where much does."""
+    shares: dict[int, list[float]] = {}
+    for case in ways:
+        gone, vain = (sum(map(of, found[case])) for of in (lambda burst: burst.gone, lambda burst: burst.in_vain))
+        shares.setdefault(case.pods, []).append(vain / gone if gone else 0.0)
+    for pods, cases in shares.items():
+        worst = max(cases)
+        what = f"gone in vain for {pods} {_who(owner)}"
+        yield Figure(what, f"{IN_VAIN_SHARE:.0%}", f"{worst:.1%}", worst <= IN_VAIN_SHARE)
+
+
+def _cpu(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
+    seconds = [middle(found[case], lambda burst: burst.cpu_seconds) for case in ways if case.pods == CPU_SIZE]
+    if seconds:
+        worst = max(seconds)
+        what = f"operator's CPU for {CPU_SIZE} pods"
+        yield Figure(what, f"{CPU_SECONDS:g} s", f"{worst:.2f} s", worst <= CPU_SECONDS)
+
+
+def table(found: Found) -> list[Row]:
+    """Return a row for each case: medians over its runs, counts of all runs together."""
+    return [_row(found, case, bursts) for case, bursts in found.items()]
+
+
+def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
+    free = case.kind is Kind.FREE
+
+    def total(of: Callable[[Burst], float]) -> float | None:
+        return None if free else sum(map(of, bursts))
+
+    p99 = middle(bursts, lambda burst: burst.seconds(99))
+    return {
+        "pods": case.pods,
+        "owner": str(case.owner),
+        "room": str(case.kind) if free else f"{case.kind}, of {case.chunk}",
+        "p50 s": round(middle(bursts, lambda burst: burst.seconds(50)), 4),
+        "p99 s": round(p99, 4) if math.isfinite(p99) else "never",
+        "x": None if free else ratio(found, case),
+        "at once": f"{_share(bursts):.1%}",
+        "gone": total(lambda burst: burst.gone),
+        "preempted": total(lambda burst: burst.preempted),
+        "by the ReplicaSet": total(lambda burst: burst.lowered),
+        "in vain": total(lambda burst: burst.in_vain),
+        "made anew": total(lambda burst: burst.made_anew),
+        "short": total(lambda burst: burst.short),
+        "CPU s": None if free else middle(bursts, lambda burst: burst.cpu_seconds),
+    }

@@ -1,0 +1,1 @@
+"""How quickly nodes are scored: `python -m benchmarks.scoring`."""

@@ -1,0 +1,3 @@
+module formulas
+
+go 1.21

@@ -1,0 +1,1 @@
+"""The real autoscalers: Karpenter and the Cluster Autoscaler, on nodes that kwok plays."""

@@ -1,0 +1,217 @@
+"""The same cluster on kind, for people who have Docker: stock images, kwok as a process beside it.
+
+What differs from the local backend and is evened out here: kind's own node is a real one (it is tainted, so that tests'
+pods stay off it), and kind's DaemonSets would take room on kwok's nodes (they are kept to the real one). Flags of the
+control plane are changed in its static pods' manifests, which kubelet follows: that works whatever format of
+configuration kind's release has.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import urllib3
+import yaml
+
+from e2e.harness import build
+from e2e.harness.api import Api, ApiError, Json
+from e2e.harness.cluster import audit_log, kwok
+from e2e.harness.cluster.access import Access, Identities
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.errors import HarnessError, UnavailableError
+from e2e.harness.objects import wait_until
+from e2e.harness.processes import Program
+
+IMAGE = "kindest/node:v1.36.3"  # KIND_IMAGE names another, which is best pinned by its digest
+_MANIFESTS = "/etc/kubernetes/manifests"
+_PARKED = "/etc/kubernetes/kube-apiserver.parked.yaml"
+_AUDIT = "/var/log/e2e-audit"
+_GATES: Mapping[str, bool] = {"SchedulerAsyncPreemption": False}  # why: see controlplane.SYNCHRONOUS_PREEMPTION
+
+
+class Kind:
+    """One kind cluster, deleted at `stop()`."""
+
+    name = "kind"
+
+    def __init__(self, run_folder: Path, image: str = "") -> None:
+        self.run_folder = run_folder
+        self._image = image or os.environ.get("KIND_IMAGE") or IMAGE
+        self._cluster = f"resource-slack-{os.getpid()}"
+        self._kind_kubeconfig = run_folder / "kind.kubeconfig"  # kind's own would be the user's ~/.kube/config
+        self._node = f"{self._cluster}-control-plane"
+        self._identities: Identities
+        self._kwok: Program | None = None
+
+    def start(self) -> Self:
+        """Create the cluster, set it up as the suites expect, and start kwok beside it."""
+        _require("docker", ["docker", "info"])
+        _require("kind", ["kind", "version"])
+        binary = build.ensure(["kwok"])["kwok"]
+        self.run_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        command = ["kind", "create", "cluster", f"--name={self._cluster}", f"--image={self._image}", "--wait=120s"]
+        try:
+            _run([*command, f"--kubeconfig={self._kind_kubeconfig}"], seconds=600)
+            self._adopt()
+            self._turn_on_audit()
+            self.restart_scheduler()
+            self._keep_real_node_apart()
+            user = self.user("kwok", ["system:masters"])
+            self._kwok = kwok.program(binary, user.kubeconfig, self.run_folder).start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End kwok and delete the cluster."""
+        if self._kwok is not None:
+            self._kwok.stop()
+        command = ["kind", "delete", "cluster", f"--name={self._cluster}", f"--kubeconfig={self._kind_kubeconfig}"]
+        _run(command, seconds=120)
+
+    @property
+    def api(self) -> Api:
+        """The cluster-admin's door to the API."""
+        return self._identities.admin.api
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The cluster-admin's kubeconfig file."""
+        return self._identities.admin.kubeconfig
+
+    def user(self, name: str, groups: Sequence[str] = ()) -> Access:
+        """Return a user named by a client certificate; it may do nothing until a role is granted to it."""
+        return self._identities.user(name, groups)
+
+    def service_account(self, namespace: str, name: str) -> Access:
+        """Return a service account's identity (made if need be); it may do nothing until a role is granted to it."""
+        return self._identities.service_account(namespace, name)
+
+    def stop_apiserver(self, crash: bool = False) -> None:
+        """Take the API server's manifest away, which kubelet follows in seconds (`crash` makes no difference here)."""
+        self._in_node("mv", f"{_MANIFESTS}/kube-apiserver.yaml", _PARKED)
+        wait_until(lambda: not self._ready(), 90, "the API server to be gone")
+
+    def start_apiserver(self) -> None:
+        """Put the API server's manifest back and wait until it is ready."""
+        self._in_node("mv", _PARKED, f"{_MANIFESTS}/kube-apiserver.yaml")
+        wait_until(self._ready, 120, "the API server to be back")
+
+    def restart_apiserver(self, crash: bool = False, down_seconds: float = 0.0) -> None:
+        """Stop the API server, leave it down for a while, start it."""
+        self.stop_apiserver(crash)
+        time.sleep(down_seconds)
+        self.start_apiserver()
+
+    def restart_scheduler(self, gates: Mapping[str, bool] | None = None, configuration: Json | None = None) -> None:
+        """Start the scheduler with other feature gates; another configuration needs the local backend."""
+        if configuration is not None:
+            raise UnavailableError("a scheduler configuration of its own needs the local backend (BACKEND=local)")
+        chosen = ",".join(f"{name}={str(on).lower()}" for name, on in (_GATES if gates is None else gates).items())
+        flags = {"feature-gates": chosen} if chosen else {}
+        before = self._scheduler_container()
+        self._edit_static_pod("kube-scheduler", lambda pod: _set_flags(pod, {"feature-gates": None, **flags}))
+        wait_until(lambda: self._scheduler_container() not in {before, ""}, 90, "the scheduler's new container to run")
+
+    def restart_missing(self) -> None:
+        """Bring back what a test has stopped and not started again."""
+        if "kube-apiserver.yaml" not in self._in_node("ls", _MANIFESTS):
+            self.start_apiserver()
+
+    def audit_mark(self) -> int:
+        """Return a place in the audit log."""
+        return int(self._in_node("stat", "-c", "%s", f"{_AUDIT}/audit.jsonl"))
+
+    def audit_entries(
+        self, user: str | None = None, verbs: Collection[str] | None = None, since: int = 0
+    ) -> list[audit_log.AuditEntry]:
+        """Return what was asked of the API server since a mark; the log is copied out of the node for it."""
+        copy = self.run_folder / "audit.jsonl"
+        copy.write_text(self._in_node("cat", f"{_AUDIT}/audit.jsonl"), encoding="utf-8")
+        return audit_log.entries(copy, user, verbs, since)
+
+    def _adopt(self) -> None:
+        """Sign with kind's own authority: its signer for requests grants no `system:masters`."""
+        server = yaml.safe_load(self._kind_kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
+        certificate = self._in_node("cat", "/etc/kubernetes/pki/ca.crt").encode()
+        key = self._in_node("cat", "/etc/kubernetes/pki/ca.key").encode()
+        authority = Authority.load(self.run_folder / "certificates", certificate, key)
+        self._identities = Identities(server, authority, self.run_folder / "kubeconfig")
+
+    def _turn_on_audit(self) -> None:
+        self._in_node("mkdir", "-p", _AUDIT)
+        self._into_node(f"{_AUDIT}/policy.yaml", yaml.safe_dump(audit_log.POLICY))
+        self._edit_static_pod("kube-apiserver", _add_audit)
+        wait_until(lambda: self._in_node("ls", _AUDIT).count("audit.jsonl"), 120, "the audit log", every=1.0)
+        wait_until(self._ready, 120, "the API server with its audit log")
+
+    def _keep_real_node_apart(self) -> None:
+        taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+        self.api.patch(f"/api/v1/nodes/{self._node}", {"spec": {"taints": [taint]}})
+        selector = {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": self._node}}}}}
+        for entry in self.api.items("/apis/apps/v1/namespaces/kube-system/daemonsets"):
+            self.api.patch(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{entry['metadata']['name']}", selector)
+
+    def _scheduler_container(self) -> str:
+        return self._in_node("crictl", "ps", "--quiet", "--state=Running", "--name=kube-scheduler").strip()
+
+    def _edit_static_pod(self, name: str, edit: Callable[[Json], None]) -> None:
+        path = f"{_MANIFESTS}/{name}.yaml"
+        manifest = yaml.safe_load(self._in_node("cat", path))
+        edit(manifest)
+        # kubelet starts a pod anew only when its manifest differs, also when the flags are the same as before.
+        manifest["metadata"].setdefault("annotations", {})["e2e.resource-slack/edited"] = str(time.time_ns())
+        # Written beside and moved: kubelet must not see half a file. A dot keeps it from reading that one.
+        self._into_node(f"{_MANIFESTS}/.{name}.new", yaml.safe_dump(manifest, sort_keys=False))
+        self._in_node("mv", f"{_MANIFESTS}/.{name}.new", path)
+
+    def _ready(self) -> bool:
+        try:
+            self.api.get("/readyz")
+        except (ApiError, urllib3.exceptions.HTTPError):
+            return False
+        return True
+
+    def _in_node(self, *command: str) -> str:
+        return _run(["docker", "exec", self._node, *command], seconds=60)
+
+    def _into_node(self, path: str, text: str) -> None:
+        _run(["docker", "exec", "-i", self._node, "sh", "-c", f"cat > {path}"], seconds=60, text=text)
+
+
+def _set_flags(pod: Json, flags: Mapping[str, str | None]) -> None:
+    """Set flags of a static pod's one container; None takes a flag away."""
+    command: list[str] = pod["spec"]["containers"][0]["command"]
+    kept = [word for word in command if word.removeprefix("--").partition("=")[0] not in flags]
+    added = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    pod["spec"]["containers"][0]["command"] = kept + added
+
+
+def _add_audit(pod: Json) -> None:
+    policy, log = f"{_AUDIT}/policy.yaml", f"{_AUDIT}/audit.jsonl"
+    _set_flags(pod, {"audit-policy-file": policy, "audit-log-path": log, "audit-log-maxsize": "4096"})
+    volume: Json = {"name": "e2e-audit", "hostPath": {"path": _AUDIT, "type": "DirectoryOrCreate"}}
+    pod["spec"].setdefault("volumes", []).append(volume)
+    mount = {"name": "e2e-audit", "mountPath": _AUDIT}
+    pod["spec"]["containers"][0].setdefault("volumeMounts", []).append(mount)
+
+
+def _require(program: str, probe: Sequence[str]) -> None:
+    if shutil.which(program) is None:
+        raise UnavailableError(f"BACKEND=kind needs {program}, which is not on the PATH; BACKEND=local needs neither")
+    found = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
+    if found.returncode != 0:
+        raise UnavailableError(f"BACKEND=kind needs a working {program}; {' '.join(probe)}: {found.stderr.strip()}")
+
+
+def _run(command: Sequence[str], seconds: float, text: str | None = None) -> str:
+    options: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "timeout": seconds, "input": text}
+    found = subprocess.run(command, **options)
+    if found.returncode != 0:
+        raise HarnessError(f"{' '.join(command)} failed: {found.stderr.strip()[-2000:]}")
+    return str(found.stdout)

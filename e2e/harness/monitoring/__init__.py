@@ -1,0 +1,1 @@
+"""The real Prometheus and kube-state-metrics, and cases for promtool."""

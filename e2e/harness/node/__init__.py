@@ -1,0 +1,1 @@
+"""A real node on this machine: kubelet, containerd, cgroups, threads."""

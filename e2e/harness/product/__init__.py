@@ -1,0 +1,1 @@
+"""What is tested, as its users run it: operator, auditor, chart, page."""

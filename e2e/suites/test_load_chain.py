@@ -1,0 +1,129 @@
+"""The whole chain with the stock kube-scheduler: exporters, a real Prometheus, the load watcher and the scorer.
+
+Prometheus has a history of twenty minutes, so that windows are as long as they say. Loads are far enough apart that no
+rounding decides.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.api import Json
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.monitoring.influxdb import MISSING, influxdb, write_shares
+from e2e.harness.objects import IMAGE, pod, wait_until
+from e2e.harness.product.load_chain import CPU, MEMORY, NODES, PACKING, LoadChain, explained, load_chain
+from e2e.harness.product.load_watcher import LoadWatcher
+from e2e.harness.product.operator import Operator, placeholders, policy, wait_until_placed
+from e2e.harness.product.scorer import SCHEDULER, Scorer
+
+EXACT: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50, "podUse": "Requests"}}
+POWER: Json = {"nodePowerModel": {name: {"k0": 100, "k1": 1, "k2": 0.05} for name in NODES}}
+
+ROOM: Json = {"minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}}
+
+
+@pytest.fixture(scope="module")
+def chain(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadChain]:
+    if not isinstance(backend, ControlPlane):
+        pytest.skip("exporters, Prometheus and the scheduler's configuration are on this machine")
+    folder = tmp_path_factory.mktemp("chain")
+    with load_chain(backend, folder, "--step=5s", "--interval=2s", history_seconds=1200) as found:
+        yield found
+
+
+def resident(node: str, limit: str) -> Json:
+    """A pod that is there already, and may use up to a limit."""
+    resources = {"requests": {"cpu": "1", "memory": "8Gi"}, "limits": {"cpu": limit, "memory": "8Gi"}}
+    return pod(f"there-{node}", nodeName=node, containers=[{"name": "main", "image": IMAGE, "resources": resources}])
+
+
+RESIDENTS = [resident(name, "8" if name == "idle" else "2") for name in NODES]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "expected", "why"),
+    [
+        (PACKING, "target", "three pods of 150m bring it to 49 %"),
+        ({"name": "LoadVariationRiskBalancing"}, "low", "the memory of `idle` swings by 29 %"),
+        ({"name": "LowRiskOverCommitment"}, "low", "`idle` is overcommitted, others use more than is requested there"),
+        ({"name": "Peaks", "args": POWER}, "idle", "where least is used, one more percent costs least"),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else None,
+)
+def test_each_algorithm_puts_pods_where_its_formula_says_of_what_prometheus_has(
+    chain: LoadChain, algorithm: Json, expected: str, why: str
+) -> None:
+    with chain.scoring(algorithm, RESIDENTS) as scorer:
+        assert [chain.place(f"pod-{number}") for number in range(3)] == [expected] * 3, why
+        told = explained(scorer, "pod-0")
+    assert (told["rule"], told["node"]) == ("Measured", expected)
+    assert told["nodes_with_a_better_score"] == 0
+    assert told["chosen"]["algorithms"].keys() == {algorithm["name"]}
+    if algorithm is PACKING:
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)
+
+
+def test_nodes_converge_to_the_target_and_the_hot_one_gets_nothing(chain: LoadChain) -> None:
+    with chain.scoring(EXACT, settings={"request-multiplier": 1}) as scorer:
+        found = []
+        for number in range(12):
+            found.append(chain.place(f"pod-{number}", uses_cpu=0.25, cpu="250m"))
+            wait_until(partial(predicted, scorer, 0.25 * (number + 1)), 30, f"{number + 1} predicted pods")
+        chain.load.update()
+        used = {name: round(chain.load.share(name), 3) for name in NODES}
+        assert "hot" not in found
+        # What came a minute ago is predicted in whole and already a fifth of the window: the lower bound is wide.
+        assert all(0.30 <= used[name] <= 0.51 for name in ("idle", "low", "target")), (used, found)
+        wait_until(partial(prometheus_agrees, chain, used), 60, f"Prometheus to tell {used}")
+
+
+def predicted(scorer: Scorer, cores: float) -> bool:
+    return scorer.metric("slack_scorer_predicted_cpu_cores") >= cores - 0.01
+
+
+def prometheus_agrees(chain: LoadChain, used: dict[str, float]) -> bool:
+    query = "avg by (instance) (rate(node_cpu_seconds_total{mode='user'}[10s]))"
+    shares = {entry["metric"]["instance"]: float(entry["value"][1]) for entry in chain.prometheus.query(query)}
+    return all(
+        abs(shares.get(f"{chain.exporters.nodes[name].address}:9100", -1.0) - share) < 0.03
+        for name, share in used.items()
+    )
+
+
+def test_placeholders_for_such_pods_are_placed_by_the_same_scheduler_and_are_no_load(chain: LoadChain) -> None:
+    api = chain.cluster.api
+    with chain.scoring(PACKING) as scorer, Operator(chain.cluster) as operator:
+        operator.wait_until_ready()
+        api.create(policy("room", extraCapacity=ROOM, cover={"mode": "None"}, schedulerName=SCHEDULER))
+        wait_until_placed(api, "room", 60)
+        there = placeholders(api)
+        assert {found["spec"]["schedulerName"] for found in there} == {SCHEDULER}
+        assert all(found["spec"].get("nodeName") for found in there)
+        assert scorer.metric("slack_scorer_predicted_cpu_cores") == 0
+        asked = scorer.prioritize(there[0], list(NODES))
+        assert len(set(asked.values())) == 1, "a placeholder scores the same everywhere"
+        assert chain.place("real") == "target", "as if there were none"
+        told = explained(scorer, "real")
+    assert told["rule"] == "Measured"
+    assert told["chosen"]["terms"]["missing_cpu_millis"] == 0
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_an_influxdb_leads_pods_to_the_same_nodes(chain: LoadChain, tmp_path: Path) -> None:
+    with influxdb(tmp_path) as address:
+        now = int(time.time())
+        write_shares(address, {name: (share, MEMORY) for name, share in CPU.items()}, range(now - 900, now + 1, 10))
+        asked = ("--provider=influxdb", f"--address={address}")
+        with (
+            LoadWatcher(tmp_path, *asked, nodes=len(NODES), cluster=chain.cluster) as watcher,
+            replace(chain, watcher=watcher).scoring(PACKING) as scorer,
+        ):
+            assert chain.place("asked") == "target"
+            told = explained(scorer, "asked")
+    assert (told["rule"], told["nodes_with_a_better_score"]) == ("Measured", 0)

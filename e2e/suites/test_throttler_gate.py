@@ -1,0 +1,212 @@
+"""The gate on a real kubelet: what a container that waits is spared, who goes on meanwhile, and what a restart does.
+
+The agent is played by the test, which says when who may start, or is the real one; pods are as the webhook would make
+them. A cluster and a node of this module's own. Root only; the reason says what is missing elsewhere.
+"""
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from e2e.harness import build
+from e2e.harness.api import Json
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.errors import UnavailableError
+from e2e.harness.json_patch import patched
+from e2e.harness.node import gate_image, images, real_node
+from e2e.harness.node.real_node import RealNode
+from e2e.harness.objects import make_namespace, wait_until
+from e2e.harness.product.scripted_agent import SERVER_NAME, ScriptedAgent
+from slack.kube.kubeconfig import connect
+from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
+from slack.throttler.limits import Limits
+from slack_operator.throttler.agent.agent import Agent
+
+NAMESPACE = "shop"
+pytestmark = pytest.mark.timeout(900)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node whose gates ask a test."""
+
+    cluster: ControlPlane
+    node: RealNode
+    agent: ScriptedAgent
+    image: str
+
+    def create(self, manifest: Json, **options: Any) -> str:
+        """Create a pod as the webhook would make it; returns its name."""
+        given: dict[str, Any] = {
+            "image": self.image,
+            "agent_port": self.agent.port,
+            "agent_name": SERVER_NAME,
+            "authority": self.cluster.api.authority.read_text(),
+            "image_pull_policy": "Never",
+        }
+        self.cluster.api.create(patched(manifest, patch(manifest, GateOptions(**(given | options)))))
+        return str(manifest["metadata"]["name"])
+
+    def pod(self, name: str) -> Json:
+        """Read a pod."""
+        return self.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
+
+    def status(self, name: str, container: str) -> Json:
+        """Read a container's status; empty before there is one."""
+        status = self.pod(name).get("status", {})
+        rows = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
+        return next((row for row in rows if row["name"] == container), {})
+
+    def wait(self, name: str, container: str, what: str, seconds: float = 60, **wanted: object) -> Json:
+        """Wait until a container's state has these fields; returns its status."""
+
+        def there() -> Json | None:
+            found = self.status(name, container)
+            state = found.get("state", {}).get(what)
+            fits = state is not None and all(state.get(key) == value for key, value in wanted.items())
+            return found if fits else None
+
+        found = wait_until(there, seconds, f"{name}/{container} {what} {wanted}", lambda: self.pod(name)["status"])
+        return found or {}
+
+    def wait_held(self, name: str, container: str) -> Json:
+        """Wait until the kubelet says that it cannot create a container yet."""
+        return self.wait(name, container, "waiting", reason="CreateContainerConfigError")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("gate")
+    try:
+        real_node.require()
+        build.ensure(["kubelet"])
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster) as node:
+        make_namespace(cluster.api, NAMESPACE)
+        image = gate_image.bring(node.containerd, folder)
+        with ScriptedAgent(cluster, node.name) as agent:
+            yield Place(cluster, node, agent, image)
+
+
+def container(name: str, script: str = "", **fields: object) -> Json:
+    """Return a container that runs a script and then sleeps."""
+    return {
+        "name": name,
+        "image": images.BURNER,
+        "imagePullPolicy": "Never",
+        "command": ["/bin/sh", "-c", f"trap 'exit 0' TERM; {script} sleep 2147483647 & wait"],
+        **fields,
+    }
+
+
+def shop(name: str, *containers: Json, **spec: object) -> Json:
+    """Return a pod of the real node."""
+    base = {"terminationGracePeriodSeconds": 0, "enableServiceLinks": False, "containers": list(containers)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": base | spec,
+    }
+
+
+def started_at(status: Mapping[str, Any]) -> datetime:
+    """When a container began to run, by the cluster's clock."""
+    return datetime.fromisoformat(status["state"]["running"]["startedAt"])
+
+
+def test_a_container_that_waits_holds_up_no_other_and_is_neither_probed_nor_ready(place: Place) -> None:
+    strict = {"startupProbe": {"exec": {"command": ["/bin/cat", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 2}}
+    name = place.create(shop("web", container("slow", "echo > /tmp/up;", **strict), container("quick")))
+    place.agent.wait_for_ask(name, "slow")
+    place.wait_held(name, "slow")
+    place.wait_held(name, "quick")
+    place.agent.say(name, "granted", "quick")
+    quick = place.wait(name, "quick", "running")
+
+    held = place.status(name, "slow")
+    assert held["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+    assert (held["ready"], held["started"], held["restartCount"]) == (False, False, 0)
+
+    def seconds_ago() -> bool:
+        return (datetime.now(quick_at.tzinfo) - quick_at).total_seconds() > 5
+
+    quick_at = started_at(quick)
+    wait_until(seconds_ago, 30, "more time than its startup probe lets it have")
+    place.agent.say(name, "granted", "slow")
+    slow = place.wait(name, "slow", "running")
+    assert slow["restartCount"] == 0, "its probe's clock began with its start"
+    wait_until(lambda: place.status(name, "slow")["ready"], 30, "slow to be ready", lambda: place.pod(name)["status"])
+    assert started_at(slow) > quick_at
+    wait_until(lambda: place.status(name, GATE)["ready"], 30, "the gate to be ready, and so the pod")
+
+
+def test_a_restart_waits_for_a_permit_of_its_own(place: Place) -> None:
+    name = place.create(shop("crash", container("main", "sleep 3; exit 1;"), container("other")))
+    for each in ("main", "other"):
+        place.agent.wait_for_ask(name, each)
+        place.agent.say(name, "granted", each)
+    place.wait(name, "main", "running")
+    place.agent.say(name, "withdraw", "main", start=1)
+    place.agent.say(name, "wait", "main", start=1)
+
+    def held_again() -> bool:
+        found = place.status(name, "main")
+        return bool(found.get("state", {}).get("waiting", {}).get("reason") == "CreateContainerConfigError")
+
+    wait_until(held_again, 90, "the restart to wait", lambda: place.pod(name)["status"])
+    assert place.status(name, "main")["lastState"]["terminated"]["exitCode"] == 1
+    assert "running" in place.status(name, "other")["state"]
+    place.agent.say(name, "granted", "main", start=1)
+    again = place.wait(name, "main", "running", 90)
+    assert again["restartCount"] == 1
+
+
+def test_without_an_agent_all_start_after_the_time_that_the_gate_was_told(place: Place) -> None:
+    name = place.create(shop("alone", container("main")), agent_port=1, fail_open_after_seconds=5)
+    alone = place.wait(name, "main", "running")
+    gate = place.wait(name, GATE, "running")
+    assert (started_at(alone) - started_at(gate)).total_seconds() >= 4
+
+
+def test_the_agent_starts_one_after_another_on_one_slot_in_the_order_of_dependencies(place: Place) -> None:
+    """A <- B <- {C, D} <- E, declared backwards; in the middle another agent takes over the first one's journal."""
+    pair = place.cluster.server_certificate("throttler-agent", [SERVER_NAME])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    journal = place.cluster.run_folder / "journal"
+
+    def an_agent(port: int = 0) -> Agent:
+        connection = connect(place.cluster.kubeconfig, None)
+        agent = Agent(connection, place.node.name, journal, Limits(slots=1, start_timeout_seconds=300.0))
+        agent.start(place.node.name, port, tls)
+        return agent
+
+    def ready(name: str) -> bool:
+        return bool(place.status("graph", name).get("ready"))
+
+    probe = {"readinessProbe": {"exec": {"command": ["/bin/cat", "/tmp/up"]}, "periodSeconds": 1}}
+    manifest = shop("graph", *(container(name, "sleep 1; echo > /tmp/up;", **probe) for name in "edcba"))
+    depends = {"b": ["a"], "c": ["b"], "d": ["b"], "e": ["c", "d"]}
+    manifest["metadata"]["annotations"] = {DEPENDS_ON: json.dumps(depends)}
+    agent = an_agent()
+    port = agent.port
+    try:
+        place.create(manifest, agent_port=port)
+        wait_until(lambda: ready("b"), 90, "a and b to be ready", lambda: place.pod("graph")["status"])
+        agent.stop()
+        agent = an_agent(port)
+        wait_until(lambda: ready("e"), 90, "all to be ready", lambda: place.pod("graph")["status"])
+    finally:
+        agent.stop()
+    began = {name: started_at(place.status("graph", name)) for name in "abcde"}
+    assert sorted(began, key=lambda name: began[name])[:2] == ["a", "b"]
+    assert max(began, key=lambda name: began[name]) == "e"
+    assert len(set(began.values())) == 5, "one after the other, though c and d could have begun together"
+    assert all(place.status("graph", name)["restartCount"] == 0 for name in "abcde")

@@ -1,1 +1,0 @@
-"""The CFS auditor's processes in a cluster: an agent on every node, and the controller that they report to."""

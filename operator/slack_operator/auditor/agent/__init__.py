@@ -1,0 +1,1 @@
+"""The agent: samples every cgroup of its node, and reports."""

@@ -1,0 +1,175 @@
+"""What an agent tells Prometheus: judged when it is asked, from the newest samples; nothing is kept between scrapes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slack.audit.findings.finding import Finding
+from slack.audit.findings.sample import Level, Target, Trouble
+from slack.audit.findings.window import State
+from slack.audit.kernel.quota_bugs import Bug, KernelState, KernelVerdict
+from slack.process.metric_family import BUILD_INFO, Family
+from slack_operator.auditor import families
+from slack_operator.auditor.agent import burst_writer, reporter
+from slack_operator.auditor.agent.names import shown
+
+_FIGURES: tuple[tuple[Family, Callable[[Finding], float | None]], ...] = (
+    (families.THROTTLED_RATIO, lambda finding: finding.throttled_ratio),
+    (families.TIME_LOST, lambda finding: finding.lost_ratio),
+    (families.STOP, lambda finding: finding.stop_seconds),
+    (families.USE, lambda finding: finding.use_cores),
+    (families.LIMIT, lambda finding: finding.limit_cores),
+    (families.LOST, lambda finding: finding.lost_cores),
+)
+
+
+class Counts:
+    """Outcomes counted since the agent began; each is there at 0 so that rates see the first."""
+
+    def __init__(self, outcomes: Iterable[str]) -> None:
+        self._counts = dict.fromkeys(outcomes, 0)
+
+    def add(self, outcome: str, by: int = 1) -> None:
+        """Count; one thread writes each of them."""
+        self._counts[outcome] = self._counts.get(outcome, 0) + by
+
+    def all(self) -> Mapping[str, int]:
+        """Return the counts."""
+        return dict(self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """The agent's figures at one moment."""
+
+    findings: tuple[Finding, ...] = ()
+    """Of the window `families.WINDOW`, the worst first, named."""
+    states: Mapping[State, int] = field(default_factory=dict)
+    cpus: int | None = None
+    use_cores: float | None = None
+    verdict: KernelVerdict | None = None
+    pressure_seconds: float | None = None
+    sample_seconds: float = 0.0
+    sampled_at_unix: float = 0.0
+
+
+class Totals:
+    """What the agent counts."""
+
+    def __init__(self, *, writes_bursts: bool) -> None:
+        self.troubles = Counts(trouble.value for trouble in Trouble if trouble is not Trouble.NO_ANSWER)
+        self.pushes = Counts(reporter.OUTCOMES)
+        self.bursts = Counts(burst_writer.OUTCOMES if writes_bursts else ())
+
+
+class AgentCollector(Collector):
+    """All of the agent's own families."""
+
+    def __init__(self, scrape: Callable[[], Scrape], totals: Totals) -> None:
+        self._scrape = scrape
+        self._totals = totals
+        self._version = metadata.version("resource-slack")
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every family, also those that have no series now."""
+        scrape = self._scrape()
+        yield from _cgroups(scrape.findings)
+        states = _gauge(families.CGROUPS)
+        for state in State:
+            states.add_metric([state.value], scrape.states.get(state, 0))
+        yield states
+        yield _kernel(scrape.verdict)
+        for family, value in (
+            (families.NODE_CPUS, scrape.cpus),
+            (families.NODE_USE, scrape.use_cores),
+            (families.SAMPLE_SECONDS, scrape.sample_seconds),
+            (families.SAMPLE_TIMESTAMP, scrape.sampled_at_unix),
+        ):
+            gauge = _gauge(family)
+            if value is not None:
+                gauge.add_metric([], value)
+            yield gauge
+        pressure = _counter(families.PRESSURE)
+        if scrape.pressure_seconds is not None:
+            pressure.add_metric([], scrape.pressure_seconds)
+        yield pressure
+        for family, counts in (
+            (families.TROUBLES, self._totals.troubles),
+            (families.PUSHES, self._totals.pushes),
+            (families.BURST_WRITES, self._totals.bursts),
+        ):
+            counter = _counter(family)
+            for word, count in counts.all().items():
+                counter.add_metric([word], count)
+            yield counter
+        build = _gauge(BUILD_INFO)
+        build.add_metric([self._version], 1)
+        yield build
+
+
+def registry(scrape: Callable[[], Scrape], totals: Totals) -> CollectorRegistry:
+    """Make the registry of one agent: its own families, and those of the process."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus-client has left its types out
+    made = CollectorRegistry()
+    ProcessCollector(registry=made)
+    made.register(AgentCollector(scrape, totals))
+    return made
+
+
+def labels(target: Target) -> tuple[str, ...]:
+    """Return the values of a cgroup's labels."""
+    namespace, pod, container = shown(target)
+    return target.level.value, namespace, pod, container.encode(errors="replace").decode(), families.WINDOW
+
+
+def _cgroups(findings: Sequence[Finding]) -> Iterator[Metric]:
+    rows: dict[tuple[str, ...], Finding] = {}
+    for finding in findings:
+        if (
+            finding.window.state is State.MEASURED
+            and finding.limit_cores is not None
+            and finding.window.target.level != Level.NODE
+        ):
+            # a restarted container may be there twice: the worse one
+            rows.setdefault(labels(finding.window.target), finding)
+    for family, figure in _FIGURES:
+        gauge = _gauge(family)
+        for row, finding in rows.items():
+            value = figure(finding)
+            if value is not None:
+                gauge.add_metric(row, value)
+        yield gauge
+    yield _neighbours(findings)
+
+
+def _neighbours(findings: Iterable[Finding]) -> Metric:
+    gauge = _gauge(families.NEIGHBOURS)
+    rows: dict[tuple[str, ...], float] = {}
+    for finding in findings:
+        if finding.neighbours_ratio is not None:
+            row = labels(finding.window.target)
+            rows[row] = max(rows.get(row, 0.0), finding.neighbours_ratio)
+    for row, value in rows.items():
+        gauge.add_metric(row, value)
+    return gauge
+
+
+def _kernel(verdict: KernelVerdict | None) -> Metric:
+    gauge = _gauge(families.KERNEL_AFFECTED)
+    if verdict is not None and verdict.state is not KernelState.UNKNOWN:
+        for bug in Bug:
+            if bug is not Bug.EITHER or verdict.bug is bug:
+                gauge.add_metric([bug.value], float(verdict.bug is bug))
+    return gauge
+
+
+def _gauge(family: Family) -> GaugeMetricFamily:
+    return GaugeMetricFamily(family.name, family.help, labels=family.labels)
+
+
+def _counter(family: Family) -> CounterMetricFamily:
+    return CounterMetricFamily(family.name, family.help, labels=family.labels)

@@ -1,0 +1,157 @@
+"""What an agent has sampled, and what is to be told of it: the figures of a scrape, the report of a minute."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from slack.audit.api.messages import MAX_PODS, MAX_ROWS, MAX_TEXT, Answer, BurstOrder, BurstState, NodeReport, text
+from slack.audit.api.window_report import window_report
+from slack.audit.findings.finding import Finding
+from slack.audit.findings.history import WINDOWS, History
+from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target, Trouble
+from slack.audit.findings.throttling import judge
+from slack.audit.findings.window import State, Window, Windows
+from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
+from slack.process.audit_settings import AgentSettings
+from slack_operator.auditor import families
+from slack_operator.auditor.agent.metrics import Scrape, Totals
+from slack_operator.auditor.agent.names import NameBook
+from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
+
+Clock = Callable[[], float]
+
+
+class Watch:
+    """What has been sampled, and what is to be told of it. Any thread may ask."""
+
+    def __init__(self, settings: AgentSettings, totals: Totals, *, clock: Clock, wall: Clock) -> None:
+        self._settings = settings
+        self._totals = totals
+        self._clock = clock
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._history = History()
+        self._names = NameBook(clock)
+        self._examples: dict[Trouble, str] = {}
+        self._verdicts: dict[tuple[str, str], KernelVerdict] = {}
+        self._sample_seconds = 0.0
+        self._sampled_at_unix = 0.0
+        self._asked: tuple[str, ...] = ()
+        self._orders: tuple[BurstOrder, ...] | None = None
+        self.bursts: tuple[BurstState, ...] = ()
+        """What the burst writer says; set by the main thread."""
+
+    def take(self, sampled: Sampled, seconds: float) -> None:
+        """Take in a result of the source, which took so many seconds."""
+        sampled = replace(sampled, nodes={node: with_own(facts) for node, facts in sampled.nodes.items()})
+        with self._lock:
+            self._history.add(sampled)
+            self._names.see(sample.target for sample in sampled.samples)
+            self._sample_seconds, self._sampled_at_unix = seconds, self._wall()
+            for trouble, count in sampled.troubles.items():
+                self._totals.troubles.add(trouble.value, count)
+            self._examples |= sampled.examples
+
+    def scrape(self) -> Scrape:
+        """Judge the newest samples for a scrape."""
+        pressure = cpu_pressure_seconds(self._settings.root)
+        with self._lock:
+            windows = self._history.windows(families.WINDOW)
+            facts = self._facts()
+            # what has no figures, waits for nobody and stops nobody makes no series
+            findings = judge([window for window in windows.windows if _makes_series(window)], windows.nodes)
+            return Scrape(
+                findings=tuple(self._named(finding) for finding in findings),
+                states=_states(windows),
+                cpus=facts.cpus,
+                use_cores=self._use_cores(),
+                verdict=self._verdict(facts),
+                pressure_seconds=pressure,
+                sample_seconds=self._sample_seconds,
+                sampled_at_unix=self._sampled_at_unix,
+            )
+
+    def report(self) -> NodeReport | None:
+        """Make the report of this moment; None before the first sample."""
+        with self._lock:
+            if self._history.newest is None:
+                return None
+            facts = self._facts()
+            self._asked = self._names.unnamed()
+            return NodeReport(
+                node=self._settings.node_name,
+                agent=os.environ.get("POD_NAME", ""),
+                at_unix=self._wall(),
+                interval_seconds=self._settings.interval,
+                push_seconds=self._settings.push_interval,
+                cpus=facts.cpus,
+                kernel_release=text(facts.kernel_release, MAX_TEXT),
+                kernel_version=text(facts.kernel_version, MAX_TEXT),
+                hierarchy=facts.hierarchy,
+                use_cores=self._use_cores(),
+                windows={name: window_report(self._history.windows(name)) for name in WINDOWS},
+                troubles={
+                    trouble: count
+                    for trouble in Trouble
+                    if (count := self._totals.troubles.all().get(trouble.value, 0))
+                },
+                examples={trouble: text(example, MAX_TEXT) for trouble, example in self._examples.items()},
+                unnamed=self._asked[:MAX_PODS],
+                writes_bursts=self._settings.write_burst,
+                bursts=self.bursts[:MAX_ROWS],
+            )
+
+    def answer(self, answer: Answer) -> None:
+        """Take in what the controller says to the last report."""
+        with self._lock:
+            self._names.take(answer.names, self._asked)
+            self._orders = answer.bursts
+
+    def orders(self) -> tuple[BurstOrder, ...] | None:
+        """Give the orders of the last answer once; None when there was none since."""
+        with self._lock:
+            orders, self._orders = self._orders, None
+            return orders
+
+    def _named(self, finding: Finding) -> Finding:
+        window = finding.window
+        return replace(finding, window=replace(window, target=self._names.named(window.target)))
+
+    def _facts(self) -> NodeFacts:
+        newest = self._history.newest
+        return next(iter(newest.nodes.values()), NodeFacts(None)) if newest is not None else NodeFacts(None)
+
+    def _verdict(self, facts: NodeFacts) -> KernelVerdict:
+        key = facts.kernel_release, facts.kernel_version
+        if key not in self._verdicts:
+            self._verdicts = {key: kernel_verdict(*key)}
+        return self._verdicts[key]
+
+    def _use_cores(self) -> float | None:
+        return self._history.use_cores(Target(Level.NODE, "/"), families.WINDOW)
+
+
+def with_own(facts: NodeFacts) -> NodeFacts:
+    """Fill in what --root does not show: where only the node's cgroups are mounted there, this kernel is the node's."""
+    if facts.cpus is not None and facts.kernel_release:
+        return facts
+    own = os.uname()
+    return replace(
+        facts,
+        cpus=facts.cpus or os.cpu_count(),
+        kernel_release=facts.kernel_release or own.release,
+        kernel_version=facts.kernel_version or own.version,
+    )
+
+
+def _makes_series(window: Window) -> bool:
+    """Say whether a window has figures, or counts for those of others: what throttled above may explain a wait."""
+    return window.state is State.MEASURED or window.stalled_ns is not None or window.throttled > 0
+
+
+def _states(windows: Windows) -> Mapping[State, int]:
+    counts: dict[State, int] = {}
+    for window in windows.windows:
+        counts[window.state] = counts.get(window.state, 0) + 1
+    return counts

@@ -1,0 +1,179 @@
+"""The auditor's agent: samples every cgroup of its node, serves metrics, and reports to the controller.
+
+It has no rights at the API server and knows nobody but the controller; without one it serves metrics all the same. It
+runs on every node, so it imports neither the official client nor kopf, aiohttp, numpy or pydantic.
+
+Threads: the main one samples and writes bursts, one pushes, one serves. They meet in `Watch`, under its lock. All is
+timed by the monotonic clock: a wall clock that jumps changes nothing but the time that a report says it was made at.
+"""
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from slack.audit.findings.sample import NodeFacts, Sampled, Source
+from slack.audit.sources.mounts import BadMounts
+from slack.audit.sources.walker import CgroupWalker
+from slack.process import arguments, running
+from slack.process.audit_settings import AgentSettings
+from slack.process.health import HealthServer
+from slack.process.logs import fields
+from slack.process.outages import Outages
+from slack.process.running import listen
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
+from slack_operator.auditor.agent.metrics import Totals, registry
+from slack_operator.auditor.agent.observation import Clock, Watch, with_own
+from slack_operator.auditor.agent.reporter import Controller, Pusher
+
+log = logging.getLogger(__name__)
+
+HEALTHY_SECONDS = 60.0
+"""Beyond an interval, without a turn."""
+RELIST_SECONDS = 60.0
+"""Limits are read anew so often; cgroups that come and go are seen with each sample."""
+
+
+class Agent:
+    """All parts of one agent. `start`, `run` and `stop` belong to the main thread."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        stopping: Stopping,
+        *,
+        source: Source | None = None,
+        clock: Clock = time.monotonic,
+        wall: Clock = time.time,
+    ) -> None:
+        self._settings = settings
+        self._stopping = stopping
+        self._source = source
+        self._clock = clock
+        self._totals = Totals(writes_bursts=settings.write_burst)
+        self._outages = Outages(clock)
+        self._turned_at = clock()
+        self._sees = False
+        self.watch = Watch(settings, self._totals, clock=clock, wall=wall)
+        self.bursts = BurstWriter(
+            BurstFiles(settings.root), settings.state_dir, clock=clock, count=self._totals.bursts.add
+        )
+        self._pusher = (
+            Pusher(
+                Controller(settings.controller, settings.ca_file, settings.token_file).send,
+                self.watch.report,
+                self.watch.answer,
+                interval_seconds=settings.push_interval,
+                count=self._totals.pushes.add,
+            )
+            if settings.controller
+            else None
+        )
+        host, port = settings.listen_host_port
+        self.server = HealthServer(
+            host, port, healthy=self.unhealthy, ready=self.unready, registry=registry(self.watch.scrape, self._totals)
+        )
+
+    def unhealthy(self) -> str | None:
+        """Say which thread is dead or stuck; None when none is."""
+        silent = self._clock() - self._turned_at
+        if silent > HEALTHY_SECONDS + self._settings.interval:
+            return f"no sample has been tried for {silent:.0f} s"
+        return None if self._pusher is None or self._pusher.alive else "the thread that reports has ended"
+
+    def unready(self) -> str | None:
+        """Say why there are no figures; None when the last sample found cgroups."""
+        return None if self._sees else "no cgroup has been read yet, or none can be now; the log says why"
+
+    def start(self) -> None:
+        """Serve and report.
+
+        Raises:
+            CannotStart: when the address cannot be bound.
+        """
+        listen(self.server, flag("listen"), self._settings.listen)
+        log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.server.port))
+        if self.bursts.remembers and not self._settings.write_burst:
+            log.info("bursts are not written any more: putting back those of an earlier agent")
+            self.bursts.revert()
+        if self._pusher is not None:
+            self._pusher.start()
+            log.info("reporting", extra=fields(controller=self._settings.controller, node=self._settings.node_name))
+
+    def run(self) -> None:
+        """Sample every interval until the end is asked for; a sample that takes longer delays the next, no more."""
+        due = self._clock()
+        while not self._stopping.requested:
+            self.tick()
+            now = self._clock()
+            due = max(due + self._settings.interval, now)
+            if self._stopping.wait(due - now):
+                return
+
+    def tick(self) -> None:
+        """Sample once, and see to the bursts; whatever happens in the tree is a trouble, not the end."""
+        self._turned_at = self._clock()
+        sampled = self._sample()
+        self._sees = sampled is not None and bool(sampled.samples)
+        if sampled is None or not self._settings.write_burst:
+            return
+        orders = self.watch.orders()
+        if orders is not None:
+            self.bursts.order(orders)
+        self.bursts.reconcile(sampled.samples)
+        self.watch.bursts = self.bursts.states
+
+    def _sample(self) -> Sampled | None:
+        began = time.perf_counter()
+        try:
+            if self._source is None:
+                self._source = CgroupWalker(self._settings.root, relist_seconds=RELIST_SECONDS, clock=self._clock)
+            sampled = self._source.sample()
+        except (BadMounts, OSError) as error:
+            if self._outages.is_new(str(error)):
+                log.warning("cannot sample: %s", error)
+            self._close_source()  # a tree that comes back may be another
+            return None
+        if not self._sees and sampled.samples:
+            self._outages.end()
+            facts = with_own(next(iter(sampled.nodes.values()), NodeFacts(None)))
+            said = fields(cgroups=len(sampled.samples), hierarchy=facts.hierarchy, kernel=facts.kernel_release)
+            log.info("sampling", extra=said)
+        self.watch.take(sampled, time.perf_counter() - began)
+        return sampled
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def stop(self) -> None:
+        """Close everything; bursts stay as they are ordered, for the agent that comes next."""
+        self._close_source()  # first: open files of cgroups keep whole hierarchies from being unmounted
+        if self._pusher is not None:
+            self._pusher.stop()
+        self.server.stop()
+
+
+def run(settings: AgentSettings) -> int:
+    """Run the agent until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: Agent(settings, stopping))
+
+
+def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:
+    """Turn this process into an agent with these settings, those that are None left out.
+
+    The command line's own libraries bring pydantic with them, 8 MiB that every node would hold for nothing.
+    """
+    words = arguments.words({**flags, "config": config})
+    # -P: what lies in the working directory must not stand in for a module
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "slack_operator.auditor.agent.process", *words])
+
+
+if __name__ == "__main__":
+    sys.exit(arguments.main(AgentSettings, run))

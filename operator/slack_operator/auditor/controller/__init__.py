@@ -1,0 +1,1 @@
+"""The controller: reports in; CpuAuditReports, Events and changes of limits out."""

@@ -1,0 +1,284 @@
+"""What the controller sees of the cluster: names, limits and owners of pods, nodes, namespaces, and standing reports.
+
+Of a pod only `PodFacts` is kept, and for those few whose limits were raised or are being resized, that too: about 900
+bytes a pod of two containers (`python -m benchmarks.audit_view`), so that memory is bounded by the pods that the API
+server has, 129 MiB at the 150,000 that Kubernetes is made for. Finished pods are not asked for.
+
+Fed by one reflector a collection (`cluster_watches`), each in its own thread; all access is under one lock, and what is
+handed out is immutable.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from slack.audit.api.messages import PodName
+from slack.audit.api.report import REPORT_NAME
+from slack.audit.enforcement.raised_limits import RaisedLimit, read_former
+from slack.audit.findings.sample import Target
+from slack.audit.sources.node_objects import Node
+from slack.audit.sources.pod_index import PodNames
+from slack.audit.sources.pod_objects import Pod, Status
+from slack.audit.sources.pods import ContainerFacts, PodFacts
+from slack.cluster.labels import ANNOTATION_FORMER_LIMITS
+from slack.cluster.quantity import QuantityError, cpu_millis
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class NamespaceObject(msgspec.Struct, gc=False):
+    """v1 Namespace, as far as it is read."""
+
+    metadata: _Meta
+
+
+class ReportObject(msgspec.Struct, rename="camel", gc=False):
+    """A CpuAuditReport that stands, as far as it is read."""
+
+    metadata: _Meta
+    measured_at: str = ""
+    policy: str = ""
+
+
+class NodeFacts(NamedTuple):
+    """What is kept of a node."""
+
+    kernel_release: str
+    cpus: int | None
+    seen_at: float
+    """When it was first seen, by the monotonic clock."""
+
+
+class Resize(NamedTuple):
+    """What the kubelet says of a pod's resize."""
+
+    pending: str | None = None
+    """Deferred or Infeasible; None when nothing is pending."""
+    in_progress: bool = False
+    message: str = ""
+    in_force: Mapping[str, int] = MappingProxyType({})
+    """Limits in millicores by container, as the kubelet has them; of pods whose limits were raised."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether it is not over."""
+        return bool(self.pending) or self.in_progress
+
+
+class ClusterView:
+    """The view. Sinks write, the receiver and the turn read, each from its own thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pods = PodNames()
+        self._former: dict[str, str] = {}
+        self._resizes: dict[str, Resize] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._reports: dict[str, ReportObject] = {}
+
+    def pod_names(self, uids: Iterable[str], node: str) -> dict[str, PodName]:
+        """Return the names of those of the pods that are on the node, by uid as asked."""
+        found: dict[str, PodName] = {}
+        with self._lock:
+            for uid in uids:
+                pod = self._pods.by_uid(uid.replace("_", "-"))
+                if pod is not None and pod.node == node:
+                    ids = zip(pod.container_ids, pod.containers, strict=True)
+                    names = {container_id: container.name for container_id, container in ids if container_id}
+                    found[uid] = PodName(namespace=pod.namespace, name=pod.name, containers=names)
+        return found
+
+    def whose(self, target: Target) -> tuple[PodFacts | None, ContainerFacts | None, Target]:
+        """Return pod, container and the target with its names."""
+        with self._lock:
+            pod, container = self._pods.facts_of(target)
+            return pod, container, self._pods.named(target)
+
+    def pod(self, uid: str) -> PodFacts | None:
+        """Return a pod by its uid or the one of its cgroup."""
+        with self._lock:
+            return self._pods.by_uid(uid)
+
+    def node_of(self, namespace: str, name: str, uid: str) -> str | None:
+        """Return the node that a pod is on; None for one that is not known, or is another by now."""
+        with self._lock:
+            pod = self._pods.by_name(namespace, name)
+        return pod.node or None if pod is not None and (not uid or pod.uid == uid) else None
+
+    def raised_limits(self) -> tuple[RaisedLimit, ...]:
+        """Return all containers whose limits were raised, by the pods' annotations."""
+        result = []
+        with self._lock:
+            for uid, text in self._former.items():
+                pod = self._pods.by_uid(uid)
+                for name, former in read_former(text).items() if pod is not None else ():
+                    container = pod.container(name) if pod is not None else None
+                    if pod is not None and container is not None:
+                        result.append(RaisedLimit(pod, container, former))
+        return tuple(result)
+
+    def resize(self, uid: str) -> Resize:
+        """Return what the kubelet says of a pod's resize."""
+        with self._lock:
+            return self._resizes.get(uid, _NO_RESIZE)
+
+    def nodes(self) -> dict[str, NodeFacts]:
+        """Return all nodes."""
+        with self._lock:
+            return dict(self._nodes)
+
+    def namespaces(self) -> dict[str, Mapping[str, str]]:
+        """Return labels by namespace, without those that are being deleted."""
+        with self._lock:
+            return dict(self._namespaces)
+
+    def reports(self) -> dict[str, ReportObject]:
+        """Return our reports by namespace."""
+        with self._lock:
+            return dict(self._reports)
+
+    def pods_on(self, nodes: frozenset[str]) -> dict[str, int]:
+        """Count, by namespace, those of the nodes that its pods are on."""
+        found: dict[str, set[str]] = {}
+        with self._lock:
+            for pod in self._pods.pods():
+                if pod.node in nodes:
+                    found.setdefault(pod.namespace, set()).add(pod.node)
+        return {namespace: len(names) for namespace, names in found.items()}
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods are known."""
+        return len(self._pods)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Take a pod as it is now."""
+        uid = pod.metadata.uid or ""
+        with self._lock:
+            self._pods.put(pod)
+            former = (pod.metadata.annotations or {}).get(ANNOTATION_FORMER_LIMITS)
+            _keep(self._former, uid, former if isinstance(former, str) else None)
+            _keep(self._resizes, uid, _resize(pod.status, with_limits=isinstance(former, str)))
+
+    def drop_pod(self, pod: Pod) -> None:
+        """Forget a pod."""
+        uid = pod.metadata.uid or ""
+        with self._lock:
+            self._pods.drop(uid)
+            self._former.pop(uid, None)
+            self._resizes.pop(uid, None)
+
+    def keep_pods(self, uids: set[str]) -> None:
+        """Forget all other pods."""
+        with self._lock:
+            self._pods.keep_only(uids)
+            for kept in (self._former, self._resizes):
+                for uid in [known for known in kept if known not in uids]:
+                    del kept[uid]
+
+    def put_node(self, node: Node) -> None:
+        """Take a node as it is now."""
+        name = node.metadata.name
+        with self._lock:
+            known = self._nodes.get(name)
+            seen = known.seen_at if known else self._clock()
+            self._nodes[name] = NodeFacts(node.kernel_release, node.cpus, seen)
+
+    def drop_node(self, node: Node) -> None:
+        """Forget a node."""
+        with self._lock:
+            self._nodes.pop(node.metadata.name, None)
+
+    def keep_nodes(self, names: set[str]) -> None:
+        """Forget all other nodes."""
+        with self._lock:
+            self._nodes = {name: node for name, node in self._nodes.items() if name in names}
+
+    def put_namespace(self, namespace: NamespaceObject) -> None:
+        """Take a namespace as it is now; one that is being deleted takes no reports any more."""
+        if namespace.metadata.deletion_timestamp:
+            return self.drop_namespace(namespace)
+        with self._lock:
+            self._namespaces[namespace.metadata.name] = namespace.metadata.labels or {}
+        return None
+
+    def drop_namespace(self, namespace: NamespaceObject) -> None:
+        """Forget a namespace."""
+        with self._lock:
+            self._namespaces.pop(namespace.metadata.name, None)
+
+    def keep_namespaces(self, names: set[str]) -> None:
+        """Forget all other namespaces."""
+        with self._lock:
+            self._namespaces = {name: labels for name, labels in self._namespaces.items() if name in names}
+
+    def put_report(self, report: ReportObject) -> None:
+        """Take one of our reports; others of the kind are somebody else's."""
+        if report.metadata.name == REPORT_NAME:
+            with self._lock:
+                self._reports[report.metadata.namespace] = report
+
+    def drop_report(self, report: ReportObject) -> None:
+        """Forget a report."""
+        if report.metadata.name == REPORT_NAME:
+            with self._lock:
+                self._reports.pop(report.metadata.namespace, None)
+
+    def keep_reports(self, uids: set[str]) -> None:
+        """Forget all other reports."""
+        with self._lock:
+            self._reports = {name: report for name, report in self._reports.items() if report.metadata.uid in uids}
+
+
+V = TypeVar("V")
+
+
+def _keep(kept: dict[str, V], uid: str, value: V | None) -> None:
+    if value is None:
+        kept.pop(uid, None)
+    else:
+        kept[uid] = value
+
+
+def _resize(status: Status | None, *, with_limits: bool) -> Resize | None:
+    found = {
+        condition.type: condition
+        for condition in (status.conditions if status else None) or ()
+        if condition.status == "True"
+    }
+    pending, running = found.get("PodResizePending"), found.get("PodResizeInProgress")
+    limits: dict[str, int] = {}
+    if with_limits and status is not None:
+        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+            limit = container.resources.limits.cpu if container.resources and container.resources.limits else None
+            if limit is not None:
+                limits[sys.intern(container.name)] = _millis(limit)
+    if pending is None and running is None and not limits:
+        return None
+    said = " ".join(
+        condition.message for condition in (pending, running) if condition is not None and condition.message
+    )
+    return Resize((pending.reason or "Deferred") if pending else None, running is not None, said[:512], limits)
+
+
+def _millis(quantity: object) -> int:
+    try:
+        return cpu_millis(str(quantity))
+    except QuantityError:
+        return 0
+
+
+_NO_RESIZE = Resize()

@@ -1,0 +1,73 @@
+"""The watches that feed the view of the cluster: pods, nodes, namespaces and standing reports."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from slack.audit.api.crd import GROUP, REPORT_PLURAL, VERSION
+from slack.audit.sources.node_objects import Node
+from slack.audit.sources.pod_objects import Pod
+from slack.kube.connection import Connection
+from slack.kube.paths import UNFINISHED_PODS, resource_path
+from slack.kube.reflector import Reflector
+from slack.kube.watch import EventType
+from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject
+from slack_operator.runtime import watches
+
+T = TypeVar("T")
+
+
+class _Sink(Generic[T]):
+    """One collection into the view."""
+
+    def __init__(
+        self,
+        put: Callable[[T], None],
+        drop: Callable[[T], None],
+        keep: Callable[[set[str]], None],
+        key: Callable[[T], str],
+    ) -> None:
+        self._put, self._drop, self._keep, self._key = put, drop, keep, key
+        self._seen: set[str] | None = None
+
+    def begin(self) -> None:
+        """A new generation starts."""
+        self._seen = set()
+
+    def apply(self, events: Sequence[tuple[EventType, T]]) -> None:
+        """Some events, in order."""
+        for kind, item in events:
+            if kind is EventType.DELETED:
+                self._drop(item)
+                continue
+            self._put(item)
+            if self._seen is not None:
+                self._seen.add(self._key(item))
+
+    def end(self) -> None:
+        """The generation is complete."""
+        if self._seen is not None:
+            self._keep(self._seen)
+        self._seen = None
+
+
+class Watches(watches.Watches):
+    """The reflectors of one controller, which feed its view."""
+
+    def __init__(
+        self, connection: Connection, view: ClusterView, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        pods = _Sink(view.put_pod, view.drop_pod, view.keep_pods, lambda pod: pod.metadata.uid or "")
+        nodes = _Sink(view.put_node, view.drop_node, view.keep_nodes, lambda node: node.metadata.name)
+        namespaces = _Sink(
+            view.put_namespace, view.drop_namespace, view.keep_namespaces, lambda namespace: namespace.metadata.name
+        )
+        reports = _Sink(view.put_report, view.drop_report, view.keep_reports, lambda report: report.metadata.uid)
+        reports_path = resource_path(f"{GROUP}/{VERSION}", REPORT_PLURAL)
+        required: tuple[Reflector[Any], ...] = (
+            Reflector(connection, resource_path("v1", "pods"), Pod, pods, field_selector=UNFINISHED_PODS, clock=clock),
+            Reflector(connection, resource_path("v1", "nodes"), Node, nodes, clock=clock),
+            Reflector(connection, resource_path("v1", "namespaces"), NamespaceObject, namespaces, clock=clock),
+            Reflector(connection, reports_path, ReportObject, reports, clock=clock),
+        )
+        super().__init__(required, clock=clock)

@@ -1,0 +1,46 @@
+"""What the controller tells Prometheus. Series about the cluster exist while it leads; a standby has none of them."""
+
+from collections import Counter as Counts
+from collections.abc import Iterable
+
+from slack.audit.findings.finding import Finding, Severity
+from slack.audit.findings.sample import Level
+from slack_operator.auditor import families
+from slack_operator.auditor.controller.enforcement_state import OUTCOMES
+from slack_operator.runtime.metrics import ProcessMetrics
+
+_LEVELS = tuple(str(level) for level in Level if level not in (Level.NODE, Level.OTHER))
+_SEVERITIES = tuple(severity.name.lower() for severity in Severity if severity is not Severity.NONE)
+
+
+class ControllerMetrics(ProcessMetrics):
+    """The controller's metrics; any thread may count, the turn's sets the gauges."""
+
+    def __init__(self) -> None:
+        super().__init__(families.AUDIT_BUILD_INFO)
+        self._findings = self._gauge(families.FINDINGS)
+        self._nodes = self._gauge(families.NODES)
+        self._resizes = self._counter(families.RESIZES)
+        self.reports_written = self._counter(families.REPORTS_WRITTEN)
+        self.turns = self._counter(families.TURNS)
+        self._requests = self._counter(families.AUDIT_REQUESTS)
+        self.leader = self._gauge(families.AUDIT_LEADER)
+        for outcome in OUTCOMES:  # so that rates see the first one
+            self._resizes.labels(outcome)
+
+    def on_request(self, verb: str, code: int) -> None:
+        """One request to the API server ended."""
+        self._requests.labels(verb, str(code)).inc()
+
+    def on_resize(self, outcome: str) -> None:
+        """One resize had an outcome."""
+        self._resizes.labels(outcome).inc()
+
+    def show(self, findings: Iterable[Finding], *, reporting: int, silent: int) -> None:
+        """Set what the cluster is like now."""
+        counts = Counts((finding.severity.name.lower(), str(finding.window.target.level)) for finding in findings)
+        for severity in _SEVERITIES:
+            for level in _LEVELS:
+                self._findings.labels(severity, level).set(counts[severity, level])
+        self._nodes.labels("reporting").set(reporting)
+        self._nodes.labels("silent").set(silent)

@@ -1,0 +1,146 @@
+"""The status of a CpuAuditPolicy: counts, what enforcement did and left alone, and conditions with their reasons."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack.audit.api.policy import AuditPolicy
+from slack.audit.api.report import NamespaceFindings, cores_text
+from slack.audit.api.report_schema import MOST_ACTIONS
+from slack.audit.enforcement.decision import LeftAlone
+from slack.audit.findings.finding import Severity
+from slack.audit.findings.throttling import lost_cores_total
+from slack.schema.conditions import Condition
+from slack_operator.runtime.conditions import Status, with_conditions, with_times
+
+READY = "Ready"
+OVERLAPPING = "Overlapping"
+NODES_SILENT = "NodesSilent"
+ENFORCEMENT_BLOCKED = "EnforcementBlocked"
+COUNTERS_SECONDS = 30.0
+_SHOWN = 5
+"""Names in a message; the rest is counted."""
+
+
+@dataclass(slots=True)
+class Enforcement:
+    """What enforcement of one policy comes to."""
+
+    raised: int = 0
+    added_millis: int = 0
+    bursts: int = 0
+    planned: int = 0
+    last_hour: int = 0
+    actions: Sequence[Mapping[str, str]] = ()
+    """The newest first."""
+    left_alone: Sequence[LeftAlone] = ()
+    refused: str | None = None
+    """The last refusal within an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a policy's status is made of."""
+
+    policy: AuditPolicy
+    namespaces: Sequence[NamespaceFindings]
+    reporting: frozenset[str]
+    silent: frozenset[str]
+    lost_to: Mapping[str, str] = field(default_factory=dict)
+    """Namespaces that it selects and an older policy has, with that one's name."""
+    enforcement: Enforcement = field(default_factory=Enforcement)
+
+
+def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+    """Build the whole status.
+
+    Args:
+        observed: what is known.
+        previous: the status that is there; transition times are kept from it.
+        now: RFC 3339.
+    """
+    findings = [row.finding for namespace in observed.namespaces for row in namespace.findings]
+    severities = Counter(finding.severity for finding in findings)
+    troubles: Counter[str] = Counter()
+    for namespace in observed.namespaces:
+        troubles.update(namespace.troubles)
+    done = observed.enforcement
+    lost = cores_text(lost_cores_total(findings))
+    return {
+        "observedGeneration": observed.policy.generation,
+        "mode": str(observed.policy.spec.mode),
+        "nodes": {"reporting": len(observed.reporting), "silent": len(observed.silent)},
+        "summary": {"nodes": f"{len(observed.reporting)}/{len(observed.reporting | observed.silent)}", "lost": lost},
+        "namespaces": len(observed.namespaces),
+        "containers": sum(namespace.containers for namespace in observed.namespaces),
+        "high": severities[Severity.HIGH],
+        "warn": severities[Severity.WARN],
+        "info": severities[Severity.INFO],
+        "lostCores": lost,
+        "enforcement": {
+            "raised": done.raised,
+            "addedCores": cores_text(done.added_millis / 1000),
+            "bursts": done.bursts,
+            "planned": done.planned,
+            "lastHour": done.last_hour,
+            "actions": [dict(action) for action in done.actions[:MOST_ACTIONS]],
+            "leftAlone": [
+                {"container": container.name, "reason": container.reason}
+                for container in done.left_alone[:MOST_ACTIONS]
+            ],
+            "leftAloneCount": len(done.left_alone),
+        },
+        "conditions": with_times(_conditions(observed), previous, now),
+        # an empty map that is applied over one with keys becomes null, which the schema refuses
+        **({"troubles": dict(sorted(troubles.items()))} if troubles else {}),
+    }
+
+
+def invalid(problems: Sequence[str], generation: int, previous: Status, now: str) -> dict[str, Any]:
+    """Return the status of a policy that cannot be read; the rest of it stays, as the last good spec is used."""
+    text = "; ".join(problems)
+    used = "; the last good spec is in force" if previous.get("mode") else "; nothing is audited by it"
+    return with_conditions(previous, [Condition(READY, False, "InvalidSpec", text + used)], generation, now)
+
+
+def _conditions(observed: Observed) -> list[Condition]:
+    ready = Condition(READY, True, "ReportsArrive", f"{_nodes(len(observed.reporting))} report")
+    if not observed.reporting:
+        ready = Condition(READY, False, "NoReports", "no node's agent reports: is the DaemonSet of the agents running?")
+    lost = observed.lost_to
+    overlap = Condition(OVERLAPPING, False, "NoOverlap", "no older policy has namespaces that this one selects")
+    if lost:
+        older = ", ".join(sorted(set(lost.values())))
+        text = f"{_some(sorted(lost))} {'belongs' if len(lost) == 1 else 'belong'} to the older policy {older}"
+        overlap = Condition(OVERLAPPING, True, "OlderPolicyWins", text)
+    silent = Condition(NODES_SILENT, False, "AllNodesReport", "every node's agent reports")
+    if observed.silent:
+        text = f"no report for three intervals from {_some(sorted(observed.silent))}"
+        silent = Condition(NODES_SILENT, True, "AgentsMissing", text)
+    blocked = Condition(
+        ENFORCEMENT_BLOCKED, False, "NothingRefusedLately", "no change of a limit was refused within the last hour"
+    )
+    if observed.enforcement.refused:
+        blocked = Condition(ENFORCEMENT_BLOCKED, True, "ResizeRefused", observed.enforcement.refused)
+    return [ready, overlap, silent, blocked]
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def headline(status: Status) -> object:
+    """Return what is written at once when it changes; mere counters wait."""
+    conditions = sorted(
+        (condition["type"], condition["status"], condition["reason"]) for condition in status.get("conditions", ())
+    )
+    done = status.get("enforcement", {})
+    changed = tuple(done.get(name) for name in ("raised", "bursts", "planned"))
+    last = [(action["container"], action["outcome"]) for action in done.get("actions", ())[:1]]
+    return status.get("observedGeneration"), status.get("mode"), conditions, changed, last

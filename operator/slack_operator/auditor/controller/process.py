@@ -1,0 +1,134 @@
+"""`resource-slack audit controller`: its settings and its parts.
+
+Only the holder of the lease takes reports and writes, and only it is ready: a Service leads agents to it alone, since
+reports spread over several processes would leave each with half of the cluster. After a change of leaders reports come
+anew within a minute. So one replica is enough, or a second that waits unready; a Deployment must then be allowed to
+have one replica unavailable.
+"""
+
+from slack.audit.api.crd import POLICY_PLURAL
+from slack.audit.api.messages import AUDIENCE
+from slack.audit.api.policy import KIND, AuditPolicy, parse_audit_policy
+from slack.cluster.labels import API_VERSION, AUDIT_FIELD_MANAGER
+from slack.process import running
+from slack.process.audit_settings import ControllerSettings
+from slack.process.running import CannotStart
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.cluster_watches import Watches
+from slack_operator.auditor.controller.enforcer import Enforcer
+from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.metrics import ControllerMetrics
+from slack_operator.auditor.controller.node_findings import NodeFindings
+from slack_operator.auditor.controller.receiver import Receiver
+from slack_operator.auditor.controller.reconciler import Reconciler
+from slack_operator.auditor.controller.reports import Reports
+from slack_operator.runtime.callers import Callers
+from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.connecting import connected
+from slack_operator.runtime.desired import Desired
+from slack_operator.runtime.kopf_watch import Kind
+from slack_operator.runtime.policy_source import PolicySource
+from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.reconcile_loop import ReconcileLoop
+
+COMPONENT = AUDIT_FIELD_MANAGER
+EVENTS_QUEUE = 1024
+
+AUDIT_POLICY = Kind(
+    API_VERSION,
+    KIND,
+    POLICY_PLURAL,
+    "there is no CpuAuditPolicy CRD: nothing is reported; resource-slack crd CpuAuditPolicy has it",
+)
+
+
+def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
+    """Connect, and make all parts of one controller.
+
+    Raises:
+        CannotStart: the certificate or the connection is not as it must be.
+    """
+    metrics = ControllerMetrics()
+    certificate = _certificate(settings)
+    connection = connected(settings, metrics.on_request)
+    base = Foundation(
+        settings,
+        connection,
+        stopping,
+        component=COMPONENT,
+        field_manager=COMPONENT,
+        events_queue=EVENTS_QUEUE,
+    )
+    view = ClusterView()
+    watches = Watches(connection, view)
+    desired: Desired[AuditPolicy] = Desired(base.wake.touch, parse_audit_policy, KIND.lower())
+    nodes = NodeFindings(view)
+    reconciler = _reconciler(base, view, watches, desired, nodes, metrics)
+
+    def unready() -> str | None:
+        return watches.stale() or base.leadership.standby()
+
+    def reconcile() -> None:
+        if certificate is not None:
+            certificate.refresh()
+        reconciler.reconcile()
+
+    account = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
+    receiver = Receiver(
+        *settings.reports_host_port,
+        callers=Callers(connection, account, AUDIENCE, view.node_of),
+        inbox=nodes,
+        unready=unready,
+        tls=certificate.context if certificate is not None else None,
+    )
+    parts = Parts(
+        watches=watches,
+        policies=PolicySource(connection, desired, AUDIT_POLICY),
+        loop=ReconcileLoop(reconcile, base.wake),
+        registry=metrics.registry,
+        unready=unready,
+        whole=lambda: {"pods": view.pod_count},
+        servers=(
+            Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
+        ),
+    )
+    return Process(base, parts)
+
+
+def _reconciler(
+    base: Foundation,
+    view: ClusterView,
+    watches: Watches,
+    desired: Desired[AuditPolicy],
+    nodes: NodeFindings,
+    metrics: ControllerMetrics,
+) -> Reconciler:
+    writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
+    return Reconciler(
+        view=view,
+        watches=watches,
+        desired=desired,
+        nodes=nodes,
+        writer=writer,
+        reports=Reports(writer, may_write=may_write, on_written=metrics.reports_written.inc),
+        event_reporter=EventReporter(recorder, may_write=may_write),
+        enforcer=Enforcer(writer, recorder, view, nodes, may_write=may_write, on_outcome=metrics.on_resize),
+        metrics=metrics,
+        may_write=may_write,
+    )
+
+
+def _certificate(settings: ControllerSettings) -> Certificate | None:
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    try:
+        return Certificate(settings.tls_cert_file, settings.tls_key_file)
+    except BadCertificate as error:
+        raise CannotStart(str(error)) from None
+
+
+def run(settings: ControllerSettings) -> int:
+    """Run the controller until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: controller(settings, stopping))

@@ -1,0 +1,147 @@
+"""The objectives of all policies: asked for amounts before a plan, fed after it, and kept now and then.
+
+A policy learns from its first plan on; what is kept of it is taken over as soon as it can be read. Turns in which a
+policy could not be planned are not learnt from, and where nodes change hands what changes with them is no arrival.
+Owned by the planning loop; only the leader has learners.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slack.kube.apply import Json
+from slack.planner.model.result import PolicyPlan
+from slack.planner.objective.amount import Amount
+from slack.planner.objective.turn import Turn
+from slack.planner.policy.spec import Objective, Policy
+from slack.schema.conditions import Condition
+from slack_operator.learning.arrivals import Arrival, arrivals_of
+from slack_operator.learning.histories import Histories
+from slack_operator.learning.keeper import Keeper, Memory
+from slack_operator.learning.lead_feed import LeadFeed
+
+SAVE_SECONDS = 300.0
+"""At the soonest after a change; a quiet hour is worth a write as well."""
+QUIET_SAVE_SECONDS = 3600.0
+_MOST_ASIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """One policy of a turn: its plan, and what happened on its nodes."""
+
+    policy: Policy
+    item: PolicyPlan
+    priority: int
+    """Of its placeholders."""
+    excluded: frozenset[str]
+    """Workloads that the cover leaves out by annotation."""
+    starts: Sequence[Arrival]
+
+
+@dataclass(slots=True)
+class _Known:
+    """One policy's memory, and what the last plan asked of it."""
+
+    memory: Memory
+    objective: Objective
+    keep_seconds: float
+    """What is wanted again within this time is kept."""
+    planned_of: object = None
+
+
+class Objectives:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        histories: Histories,
+        may_write: Callable[[], bool],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self.keeper = Keeper(histories, may_write, clock, wall)
+        self.lead = LeadFeed()
+        self._known: dict[str, _Known] = {}
+        self._aside: dict[str, _Known] = {}
+        """Of policies that have no objective for now, or are not there: the latest few."""
+
+    def amounts(self, policies: Iterable[tuple[Policy, Json | None]], now: float) -> Mapping[str, Amount]:
+        """Return what the policies with an objective ask for now (Unix seconds).
+
+        Args:
+            policies: all that are planned for, with the ownerReference of what belongs to them.
+            now: Unix seconds.
+        """
+        before = {**self._aside, **self._known}
+        self._known = {}
+        for policy, owner in policies:
+            objective, keep_seconds = policy.spec.objective, policy.spec.stabilization.keep_seconds
+            if objective is None or owner is None:
+                continue
+            known = before.get(policy.name)
+            if known is None or known.memory.uid != policy.uid:
+                known = _Known(Memory(policy.uid, owner), objective, keep_seconds)
+            known.memory.owner, known.objective, known.keep_seconds = owner, objective, keep_seconds
+            self._known[policy.name] = known
+        aside = [(name, known) for name, known in before.items() if name not in self._known]
+        self._aside = dict(aside[-_MOST_ASIDE:])
+        self.lead.keep_only(set(self._known))
+        amounts = {}
+        for name, known in self._known.items():
+            self.keeper.read(name, known.memory)
+            amounts[name] = known.memory.learner.amount(now, known.objective, known.keep_seconds)
+        return amounts
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any policy has an objective."""
+        return bool(self._known)
+
+    def learn(self, turns: Iterable[Learning], hands: object, now: float) -> None:
+        """Take one turn of the loop.
+
+        Args:
+            turns: the policies that were planned.
+            hands: anything that differs when nodes change hands between policies: what is a policy's then changes
+                without a pod that has come.
+            now: Unix seconds.
+        """
+        for turn in turns:
+            known = self._known.get(turn.policy.name)
+            if known is None or not (turn.item.act or turn.item.dry_run):
+                continue
+            learner = known.memory.learner
+            if known.planned_of != hands:
+                learner.interrupted()
+                known.planned_of = hands
+            arrived, started, late = arrivals_of(turn.starts, turn.policy, turn.priority, turn.excluded)
+            learner.observe(
+                Turn(
+                    at_seconds=now,
+                    requested=(int(turn.item.base[0]), int(turn.item.base[1])),
+                    pods=turn.item.pods,
+                    window_seconds=self.lead.window_seconds(turn.policy.name),
+                    arrived=arrived,
+                    started=started,
+                    late=late,
+                ),
+                known.objective,
+            )
+            known.memory.news = known.memory.news or bool(started)
+
+    def save(self) -> None:
+        """Write what is due."""
+        self._save(SAVE_SECONDS, QUIET_SAVE_SECONDS)
+
+    def close(self) -> None:
+        """Write what has not been written yet: the process ends."""
+        self._save(0.0, 0.0)
+
+    def condition(self, policy: str) -> Condition | None:
+        """Give the condition HistoryLost; None while nothing is lost."""
+        known = self._known.get(policy)
+        return self.keeper.condition(known.memory) if known is not None else None
+
+    def _save(self, after: float, quiet_after: float) -> None:
+        for name, known in self._known.items():
+            self.keeper.save(name, known.memory, after, quiet_after)

@@ -1,0 +1,262 @@
+"""The thread that makes way: woken by pods without a node and by owners that promise some, it decides at once and acts.
+
+Each turn decides from what is there now, for as many placeholders as a few milliseconds' work deletes, and then looks
+again: a pod that the scheduler has helped meanwhile lacks nothing any more. Nothing waits for a turn but the next one.
+A standby turns as well, and does nothing.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from slack.cluster.room_copy import nodes_of
+from slack.planner.model.result import PolicyPlan
+from slack.planner.way.choice import Choice, choose
+from slack.planner.way.growth import Growing, make_room
+from slack.planner.way.room import Room
+from slack.planner.way.room_builder import RoomBuilder
+from slack.process.logs import fields
+from slack.process.outages import Outages
+from slack_operator.making_way.burst_ledger import BOUND_SECONDS, PROMISED_SECONDS, Cause, Ledger
+from slack_operator.making_way.bursts import Admitting, Wanted, apart, gathered, worth_a_look
+from slack_operator.making_way.hands import NO_CLASS
+from slack_operator.making_way.lender import Lender
+from slack_operator.making_way.sites import Sites, sites_of
+from slack_operator.making_way.telling import Telling
+from slack_operator.placeholders.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.owners import Owners
+from slack_operator.placeholders.subjects import Subject
+
+log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.003
+"""What comes so shortly after the first pod is decided with it."""
+AT_ONCE = 500
+"""Placeholders a turn."""
+REST = 4.0
+"""Between two turns, so many times what the last one computed: at most a fifth of a core."""
+IDLE_SECONDS = 30.0
+"""Between two looks at whether everything is ready for a burst."""
+FAILED_SECONDS = 1.0
+"""After a turn that failed."""
+
+
+class MakingWay:
+    """See the module's docstring. `start` and `stop` belong to the main thread, `look` to the loop's."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        lender: Lender,
+        telling: Telling,
+        *,
+        may_write: Callable[[], bool],
+        stale: Callable[[], str | None],
+        wake: Callable[[], None],
+    ) -> None:
+        """A thread that is not started yet.
+
+        Args:
+            view: is watched from here on for owners, too.
+            lender: carries out.
+            telling: of bursts that are over.
+            may_write: whether this process leads.
+            stale: says what of the view is missing.
+            wake: has the loop plan soon.
+        """
+        self._view = view
+        self._lender = lender
+        self._telling = telling
+        self._may_write = may_write
+        self._stale = stale
+        self._wake = wake
+        self._clock = view.clock
+        self._builder = RoomBuilder()
+        self._before: Choice | None = None
+        self._warm = -1
+        """The nodes' version for which the builder has read them: the first time takes a while."""
+        self._ready_at = float("-inf")
+        """When the connections were looked after."""
+        self._ready_for = 0
+        """For how many placeholders they were."""
+        self._sites: Sites | None = None
+        self._ledger = Ledger()
+        self._outages = Outages(self._clock)
+        self._touched = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="making-way", daemon=True)
+        self._owners = view.owners = Owners()
+        view.on_unplaced = self._touched.set
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is lent is given back by whoever plans next."""
+        self._stopping.set()
+        self._touched.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=2.0)
+        self._lender.close()
+
+    def look(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+        """Take what the last plan knew of policies."""
+        self._sites = sites_of(subjects, plans, observation.priority_classes)
+        if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
+            log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
+        if self._view.columns.nodes.version != self._warm or len(self._view.placeholders) > self._ready_for:
+            self._touched.set()
+
+    def _run(self) -> None:
+        wait: float | None = 0.0
+        while not self._stopping.is_set():
+            if self._touched.wait(IDLE_SECONDS if wait is None else wait) and not self._stopping.wait(GATHER_SECONDS):
+                self._touched.clear()
+            began = time.thread_time()
+            try:
+                wait = self.turn()
+            except Exception as error:
+                # a bug here must not end the process: the scheduler preempts as it does without us
+                if self._outages.is_new(type(error).__name__):
+                    log.exception("making way failed")
+                wait = 0.0
+                self._stopping.wait(FAILED_SECONDS)  # what wakes us may be what we fail at, again and again
+            now = self._clock()
+            standing = len(self._view.placeholders)
+            is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
+            if wait is None and is_due and self._lender.keep_ready():
+                self._ready_at, self._ready_for = now, standing
+            if wait != 0.0:
+                self._stopping.wait(REST * (time.thread_time() - began))
+
+    def turn(self) -> float | None:
+        """Do what is due; return the seconds until something is due again, None when nothing is."""
+        again = False
+        try:
+            self._follow(self._clock())
+            again = self._make_way(self._clock())
+        finally:
+            self._end(self._clock())  # whatever fails above, nothing stays lowered
+        if again:
+            return 0.0
+        due = [when for when in (self._lender.next_due(), self._ledger.next_due()) if when is not None]
+        return max(min(due) - self._clock(), 0.0) if due else None
+
+    def _end(self, now: float) -> None:
+        """Lower what is stopped, and give back what is lent and no burst needs any more."""
+        self._lender.lower(now)
+        for way in self._ledger.ended(now):
+            self._telling.over(way, self._sites.by_policy if self._sites is not None else {})
+        if self._lender.give_back(self._ledger.sets):
+            self._wake()
+        self._view.unplaced.awaited = frozenset(self._ledger.open)
+
+    def _follow(self, now: float) -> None:
+        """See what has come of earlier bursts."""
+        self._lender.forget_gone(now)
+        with self._view.lock:
+            placed = self._view.unplaced.take_placed()
+            growing = self._view.unplaced.growing.keys()
+            grown = [key for key in self._ledger.open if key.startswith(_GROWTH) and key[len(_GROWTH) :] not in growing]
+            waiting: dict[str, float] = {}
+            to_come = {_GROWTH + uid for uid in growing}
+            if self._ledger.open:
+                for own in reversed(self._view.unplaced.pods.values()):
+                    waiting[own.asked.key] = own.since
+                to_come |= {known.promise.key for known in self._owners.outstanding(now)}
+        for pod in placed:
+            if pod.node:
+                self._ledger.comes(pod.key, now - pod.waited)
+                self._ledger.placed(pod.key, now, nominated=pod.nominated)
+        for key in grown:
+            self._ledger.placed(key, now, nominated=False)
+        for key, since in waiting.items():
+            self._ledger.comes(key, since)
+        self._ledger.waits(waiting, to_come, now)
+
+    def _make_way(self, now: float) -> bool:
+        """Let placeholders leave for the pods that lack room; whether there may be more to do."""
+        sites = self._sites
+        if sites is None or not sites.by_policy or not self._may_write() or self._stale() or self._lender.rests(now):
+            return False
+        with self._view.lock:
+            unplaced = self._view.unplaced
+            pods, growing = list(unplaced.pods.values()), list(unplaced.growing.values())
+            promised = self._owners.outstanding(now)
+            namespaces = {known.promise.namespace for known in promised}
+            admitting = Admitting(self._view.quotas.of(namespaces), self._view.limit_ranges.of(namespaces))
+            where = nodes_of(self._view.columns, apart(promised))
+        growing = [own for own in growing if self._ledger.trusts(_GROWTH + own.uid, own.namespace, now)]
+        if len(pods) + sum(known.left for known in promised) < 2 and not growing:
+            if self._view.columns.nodes.version != self._warm:
+                self._room((), sites)
+            return False
+        wanted = gathered(pods, promised, sites, partial(self._ledger.trusts, now=now), admitting, where)
+        for own in wanted:
+            self._ledger.comes(own.key, own.since)
+        if not worth_a_look(wanted) and not growing:
+            return False
+        room = self._room(wanted, sites)
+        again = False
+        for one in growing:
+            again |= self._grow(room, one, now)
+        if again or not worth_a_look(wanted):
+            return again
+        return self._serve(room, wanted, now)
+
+    def _room(self, wanted: Sequence[Wanted], sites: Sites) -> Room:
+        with self._view.lock:
+            copy = self._view.columns.room_copy()
+            self._warm = self._view.columns.nodes.version
+        asked = [own.burst.constraints for own in wanted]
+        room = self._builder.room(copy, asked, sites.priorities, self._view.wall())
+        return room.without(self._lender.deleted)
+
+    def _serve(self, room: Room, wanted: Sequence[Wanted], now: float) -> bool:
+        choice = choose(room, [own.burst for own in wanted], before=self._before)
+        self._before = choice
+        rows = choice.leaving
+        if not rows:
+            return False
+        granted = self._ledger.affordable(min(len(rows), AT_ONCE), now)
+        chosen = set(rows[:granted])
+        log.debug("making way", extra=fields(bursts=len(wanted), leaving=len(rows), now=granted))
+        gone = self._lender.let_go(room.standing, rows[:granted])
+        self._ledger.give_back(granted - len(gone))
+        for served, own in zip(choice.served, wanted, strict=True):
+            leaving = [row for row in served.leaving if row in chosen and row in gone]
+            if leaving:
+                cause = Cause.PROMISE if own.promised else Cause.PODS
+                self._note(own, cause, room, leaving, served.let_in * len(leaving) / len(served.leaving))
+        return len(gone) > 0 and len(rows) > len(gone)
+
+    def _grow(self, room: Room, growing: Growing, now: float) -> bool:
+        """Let placeholders leave for a pod's resize, once: what does not help is not tried again soon."""
+        key = _GROWTH + growing.uid
+        rows = make_room(room, growing) if key not in self._ledger.open else ()
+        if not rows or self._ledger.affordable(len(rows), now) < len(rows):
+            return False
+        gone = self._lender.let_go(room.standing, rows)
+        self._ledger.give_back(len(rows) - len(gone))
+        if gone:
+            own = self._ledger.made(key, growing.namespace, self._clock(), PROMISED_SECONDS)
+            own.cause, own.first_pod, own.called = Cause.GROWTH, now, _GROWTH + growing.key
+            own.add(room.standing, sorted(gone), 1.0, self._clock())
+        return bool(gone)
+
+    def _note(self, wanted: Wanted, cause: Cause, room: Room, leaving: Sequence[int], pods: float) -> None:
+        now = self._clock()
+        seconds = PROMISED_SECONDS if cause is Cause.PROMISE else BOUND_SECONDS
+        way = self._ledger.made(wanted.key, wanted.namespace, now, seconds)
+        if cause is Cause.PROMISE:
+            way.cause = cause
+        if way.first_pod is None:
+            way.first_pod = wanted.since
+        way.add(room.standing, leaving, pods, now)
+
+
+_GROWTH = "resize of "
+"""Before the uid of a pod that grows."""

@@ -1,0 +1,58 @@
+"""ResourceQuotas and LimitRanges as their watches show them: what admission will make of pods that are promised.
+
+No plan depends on them, and they change with every pod of their namespace: nobody is woken. Sink of its own watch; the
+lock is the view's.
+"""
+
+from collections.abc import Iterable, Sequence
+from threading import RLock
+from typing import Generic, TypeVar
+
+from slack.cluster import wire
+from slack.kube.watch import EventType
+
+A = TypeVar("A", wire.ResourceQuota, wire.LimitRange)
+
+
+class Admission(Generic[A]):
+    """All objects of one kind."""
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._known: dict[str, dict[str, A]] = {}
+        """By namespace, then by name."""
+        self._listed: set[tuple[str, str]] = set()
+
+    def of(self, namespaces: Iterable[str]) -> list[A]:
+        """Return those of some namespaces; under the lock."""
+        return [item for namespace in namespaces for item in self._known.get(namespace, {}).values()]
+
+    def begin(self) -> None:
+        """A new list begins."""
+        self._listed = set()
+
+    def apply(self, events: Sequence[tuple[EventType, A]]) -> None:
+        """Some events, in order."""
+        with self._lock:
+            for event, item in events:
+                namespace, name = item.metadata.namespace or "", item.metadata.name
+                if event is EventType.DELETED:
+                    self._forget(namespace, name)
+                else:
+                    self._known.setdefault(namespace, {})[name] = item
+                    self._listed.add((namespace, name))
+
+    def end(self) -> None:
+        """The list is whole."""
+        with self._lock:
+            known = [(namespace, name) for namespace, items in self._known.items() for name in items]
+            for namespace, name in known:
+                if (namespace, name) not in self._listed:
+                    self._forget(namespace, name)
+        self._listed = set()
+
+    def _forget(self, namespace: str, name: str) -> None:
+        items = self._known.get(namespace, {})
+        items.pop(name, None)
+        if not items:
+            self._known.pop(namespace, None)

@@ -1,0 +1,182 @@
+"""What the operator sees: one state under one lock, fed by the sinks, and `observe` copies it for the loop.
+
+The columns are the cluster; beside them stand the few objects that are ours, the events of autoscalers, and what is
+measured on pods as they pass. Reflector threads write, each through its own sink (`sinks`); the planning loop reads.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+
+from slack.cluster import wire
+from slack.cluster.columns import ClusterColumns
+from slack.cluster.snapshot import Snapshot
+from slack.planner.model.result import AutoscalerEvent
+from slack.planner.objects.actions import Present
+from slack.planner.objects.autoscaler_events import AutoscalerEvents
+from slack_operator.placeholders.admission import Admission
+from slack_operator.placeholders.displaced import Displaced, Displacement
+from slack_operator.placeholders.failures import Corpse, Failures
+from slack_operator.placeholders.hangs import Hang
+from slack_operator.placeholders.instant_starts import InstantStarts, Start
+from slack_operator.placeholders.owners import Owners
+from slack_operator.placeholders.preemptions import Preemptions
+from slack_operator.placeholders.unplaced import UnplacedPods
+
+_FORGOTTEN_AT_ONCE = 100
+"""Kinds of pods; each may take its request vector and constraints with it, which is some 5 us."""
+BREATH_SECONDS = 0.0005
+"""A lock that is taken again at once would leave who waits for it out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observation:
+    """The state at one instant, for one reconciliation."""
+
+    snapshot: Snapshot
+    present: Present
+    autoscaler_events: tuple[AutoscalerEvent, ...]
+    priority_classes: Mapping[str, wire.PriorityClass]
+    starts: list[Start]
+    displaced: Mapping[tuple[str, str], int]
+    displacements: tuple[Displacement, ...] = ()
+    """The latest of them, the oldest first."""
+    corpses: tuple[Corpse, ...] = ()
+    """Placeholders that have failed or completed and are still there."""
+    failed: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    """How many of them so far, by (policy, cause)."""
+
+
+class ClusterView:
+    """All state that comes from watches."""
+
+    def __init__(
+        self,
+        namespace: str,
+        on_change: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.namespace = namespace
+        self.lock = threading.RLock()
+        self.columns = ClusterColumns(namespace)
+        self.sets: dict[str, wire.OwnReplicaSet] = {}
+        self.placeholders: dict[str, wire.Pod] = {}
+        self.priority_classes: dict[str, wire.PriorityClass] = {}
+        self.autoscaler_events = AutoscalerEvents()
+        self.displaced = Displaced()
+        self.failures = Failures()
+        self.instant = InstantStarts()
+        self.preemptions = Preemptions()
+        self.unplaced = UnplacedPods()
+        self.owners: Owners | None = None
+        """What owners are about to make; None while nobody asks."""
+        self.quotas: Admission[wire.ResourceQuota] = Admission(self.lock)
+        self.limit_ranges: Admission[wire.LimitRange] = Admission(self.lock)
+        self.lent: dict[str, wire.OwnReplicaSet] = {}
+        """ReplicaSets that have fewer placeholders for a moment, by our doing: as they were before."""
+        self._node_starts: tuple[int, Mapping[str, tuple[float, float]]] = (-1, {})
+        """Version of the nodes, and what `node_starts` says of them."""
+        self.clock = clock
+        self.wall = wall
+        self.on_change = on_change
+        """To be called when something that a plan depends on is new."""
+        self.on_unplaced: Callable[[], None] = lambda: None
+        """To be called when a real pod without a node is new."""
+
+    def observe(self, now: float) -> Observation:
+        """Copy the state; `now` is Unix time. For one thread.
+
+        Sinks wait for copies only: a snapshot is made of them afterwards, and old arrivals are forgotten bit by bit.
+        """
+        while not self._forget_arrivals(now):
+            time.sleep(BREATH_SECONDS)
+        with self.lock:
+            self.displaced.decide(self.clock(), self.preemptions.promised_since)
+            copy = self.columns.copy()
+            observation = partial(
+                Observation,
+                present=Present({**self.sets, **self._lent()}, dict(self.placeholders)),
+                autoscaler_events=(
+                    *self.autoscaler_events.about(self.sets, now),
+                    *self.failures.loops(self.sets, now),
+                ),
+                priority_classes=dict(self.priority_classes),
+                starts=self.instant.take(),
+                displaced=self.displaced.counts,
+                displacements=self.displaced.recent,
+                corpses=self.failures.corpses,
+                failed=self.failures.counts,
+            )
+        return observation(snapshot=self.columns.build(copy, now, self.lock))
+
+    def _lent(self) -> dict[str, wire.OwnReplicaSet]:
+        """Return what is lent and still there, as it was before."""
+        there = {name: self.sets.get(name) for name in self.lent}
+        return {
+            name: self.lent[name]
+            for name, found in there.items()
+            if found is not None and found.metadata.uid == self.lent[name].metadata.uid
+        }
+
+    def is_lent(self, replica_set: str) -> bool:
+        """Whether a ReplicaSet is not to be written by anybody but who makes way; any thread may ask."""
+        return replica_set in self.lent
+
+    def _forget_arrivals(self, now: float) -> bool:
+        """Forget some arrivals that the window has passed; return whether that is all."""
+        with self.lock:
+            return self.columns.arrivals.forget_before(now, _FORGOTTEN_AT_ONCE)
+
+    def followed(self) -> set[str]:
+        """Return the uids of all pods that are kept one by one."""
+        placeholders = {pod.metadata.uid or "" for pod in self.placeholders.values()}
+        waiting = self.instant.waiting.keys() | self.unplaced.pods.keys() | self.unplaced.growing.keys()
+        return placeholders.union(self.displaced.bound, waiting, self.preemptions.followed())
+
+    def vanished(self, uids: set[str], now: float) -> None:
+        """Pods that a new list does not have went unseen; `now` is monotonic."""
+        for uid in uids:
+            self.displaced.vanished(uid, now)
+            self.instant.gone(uid)
+            self.unplaced.gone(uid, now)
+            self.preemptions.vanished(uid, now)
+        for name in [name for name, pod in self.placeholders.items() if (pod.metadata.uid or "") in uids]:
+            del self.placeholders[name]
+
+    def hangs(self, now: float, scheduler_of: Callable[[str], str | None]) -> list[Hang]:
+        """Return pods that hang after a preemption, see `Preemptions.hangs`; `now` is monotonic."""
+        with self.lock:
+            found = self.preemptions.hangs(now, scheduler_of)
+            for hang in found:
+                self.instant.held_up(hang.uid)
+            return found
+
+    def node_starts(self) -> Mapping[str, tuple[float, float]]:
+        """Return of each node that is ready when it was made (Unix time), and the seconds from there to ready."""
+        with self.lock:
+            nodes = self.columns.nodes
+            if self._node_starts[0] != nodes.version:
+                facts = ((name, nodes.facts[row]) for name, row in nodes.rows.items())
+                found = {name: (fact.created, fact.start_seconds) for name, fact in facts if fact and fact.ready}
+                self._node_starts = (nodes.version, found)
+            return self._node_starts[1]
+
+    def expect(self, replica_set: str, count: int, now: float) -> None:
+        """See `Displaced.expect`; for the actuator."""
+        with self.lock:
+            self.displaced.expect(replica_set, count, now)
+
+    def push_out(self, uid: str) -> None:
+        """See `Displaced.push_out`; for the actuator."""
+        with self.lock:
+            self.displaced.push_out(uid)
+
+    def let_go(self, uid: str) -> None:
+        """See `Displaced.let_go`; for the actuator."""
+        with self.lock:
+            self.displaced.let_go(uid)

@@ -1,0 +1,196 @@
+"""Counts placeholders that left their node without our doing, by cause.
+
+A placeholder is displaced when it was bound and goes: the cause is in its `DisruptionTarget` condition, and without one
+it was deleted from outside. Deletions that follow from our own lowering of `replicas` are expected beforehand and
+do not count. Each pod counts once. Owned by the view, under its lock.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from slack.cluster.labels import LABEL_POLICY
+from slack.cluster.wire import Pod
+
+PREEMPTED = "PreemptionByScheduler"
+RESIZED = "PreemptionByResize"
+"""Preempted for a pod on the node that grows (KEP-5836, 1.37, alpha). The condition says no more than PREEMPTED."""
+DELETED = "Deleted"
+"""From outside: kubectl delete, another controller."""
+OVERCOMMITTED = "NodeOvercommitted"
+"""Deleted by us, because real pods left it no room on its node (a static pod, an in-place resize)."""
+MADE_WAY = "MadeWay"
+"""Deleted by us for a burst of real pods, before the scheduler had to preempt it."""
+UNSEEN = "Unseen"
+"""Gone while the watch was interrupted."""
+EXPECTED_SECONDS = 60.0
+"""How long deletions that we caused may take; a controller that is slower shows in other ways."""
+UNDECIDED_SECONDS = 2.0
+"""How long after a preemption its preemptor's nomination may show; a pod that grows gets none."""
+REMEMBERED = 100
+"""How many displaced placeholders are known by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Displacement:
+    """One placeholder that was displaced."""
+
+    number: int
+    """Counted from 1 since the process began."""
+    at: float
+    """Monotonic."""
+    policy: str
+    cause: str
+    pod: str
+    node: str
+    """'' where it is not known."""
+
+
+def cause_of(pod: Pod) -> str:
+    """Say why a placeholder goes: the reason of its DisruptionTarget condition, or `Deleted`."""
+    for condition in (pod.status.conditions if pod.status else None) or ():
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason or DELETED
+    return DELETED
+
+
+class Displaced:
+    """The counts, and which deletions are our own."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Pod] = {}
+        """Placeholders on a node, by uid."""
+        self._expected: dict[str, tuple[int, float]] = {}
+        """By ReplicaSet: how many deletions we caused that have not been seen yet, and until when they count."""
+        self._ours: dict[str, str] = {}
+        """The cause of those that we delete one by one, by uid."""
+        self._counts: dict[tuple[str, str], int] = {}
+        self._recent: deque[Displacement] = deque(maxlen=REMEMBERED)
+        self._number = 0
+        self._undecided: deque[tuple[float, str, Pod]] = deque()
+        """Preempted from a node where a pod was waiting to grow: when, of which policy, and which placeholder."""
+        self._unexplained: deque[tuple[float, Pod]] = deque()
+        """Gone without a cause. One that fails leaves the watch of all pods like one that is deleted, and what it came
+        to is shown by another watch, a moment sooner or later."""
+        self._failed: dict[str, tuple[str, float]] = {}
+        """By uid: the cause of a placeholder that has failed and that the watch of all pods has not let go yet."""
+
+    @property
+    def recent(self) -> tuple[Displacement, ...]:
+        """The latest ones, the oldest first."""
+        return tuple(self._recent)
+
+    @property
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many so far, by (policy, cause)."""
+        return MappingProxyType(dict(self._counts))
+
+    def expect(self, replica_set: str, count: int, now: float) -> None:
+        """We are about to make `count` pods of a ReplicaSet go."""
+        known, until = self._expected.get(replica_set, (0, now))
+        self._expected[replica_set] = ((known if until > now else 0) + count, now + EXPECTED_SECONDS)
+
+    def push_out(self, uid: str) -> None:
+        """We are about to delete this pod, because its node is overcommitted."""
+        self._ours[uid] = OVERCOMMITTED
+
+    def make_way(self, uid: str) -> None:
+        """We are about to delete this pod for a burst."""
+        self._ours[uid] = MADE_WAY
+
+    def makes_way(self, uid: str) -> bool:
+        """Whether it goes, or is about to, because we have deleted it for a burst."""
+        return self._ours.get(uid) == MADE_WAY
+
+    def stays(self, uid: str) -> None:
+        """This pod was not deleted by us after all."""
+        self._ours.pop(uid, None)
+
+    def is_bound(self, uid: str) -> bool:
+        """Whether a placeholder is seen on its node."""
+        return uid in self._bound
+
+    def seen(self, pod: Pod, now: float, *, resizing: bool = False) -> str | None:
+        """A placeholder as an event has it; returns the node it is displaced from, when it is.
+
+        Args:
+            pod: the placeholder.
+            now: monotonic seconds.
+            resizing: a pod on its node was waiting for a resize to fit.
+        """
+        uid = pod.metadata.uid or ""
+        if pod.metadata.deletion_timestamp is not None:
+            return self.gone(pod, now, resizing=resizing)
+        if pod.spec is not None and pod.spec.node_name:
+            self._bound[uid] = pod
+        return None
+
+    def gone(self, pod: Pod, now: float, *, resizing: bool = False) -> str | None:
+        """A placeholder that is deleted or being deleted, see `seen`."""
+        known = self._bound.pop(pod.metadata.uid or "", None)
+        return None if known is None else self._count(pod, cause_of(pod), now, resizing=resizing)
+
+    def decide(self, now: float, promised_since: Callable[[str, float], bool]) -> None:
+        """Count preemptions whose cause was open: for a pod that was promised the node, or for one that grew there.
+
+        Args:
+            now: monotonic seconds.
+            promised_since: whether a pod was promised a node at or after a time.
+        """
+        while self._undecided and self._undecided[0][0] <= now - UNDECIDED_SECONDS:
+            at, policy, pod = self._undecided.popleft()
+            node = (pod.spec.node_name if pod.spec else None) or ""
+            promised = promised_since(node, at - UNDECIDED_SECONDS)
+            self._add(policy, PREEMPTED if promised else RESIZED, pod, at)
+        while self._unexplained and self._unexplained[0][0] <= now - UNDECIDED_SECONDS:
+            at, pod = self._unexplained.popleft()
+            cause, _ = self._failed.pop(pod.metadata.uid or "", (DELETED, at))
+            self._add(pod.metadata.label(LABEL_POLICY), cause, pod, at)
+        self._failed = {uid: found for uid, found in self._failed.items() if now - found[1] < EXPECTED_SECONDS}
+
+    def failed(self, pod: Pod, cause: str, now: float) -> None:
+        """A placeholder has failed: that is why it went, or is about to be let go by the watch of all pods."""
+        if pod.spec is not None and pod.spec.node_name:
+            self._failed[pod.metadata.uid or ""] = (cause, now)
+
+    def let_go(self, uid: str) -> None:
+        """A placeholder whose ReplicaSet is gone, or that is none of the plan: it goes, and is not displaced."""
+        self._bound.pop(uid, None)
+
+    @property
+    def bound(self) -> Iterable[str]:
+        """The uids of the placeholders that are on a node."""
+        return self._bound.keys()
+
+    def vanished(self, uid: str, now: float) -> None:
+        """A pod went unseen: a new list does not have it."""
+        known = self._bound.pop(uid, None)
+        if known is not None:
+            self._count(known, self._failed.pop(uid, (UNSEEN, now))[0], now)
+
+    def _count(self, pod: Pod, cause: str, now: float, *, resizing: bool = False) -> str | None:
+        uid = pod.metadata.uid or ""
+        owner = pod.metadata.controller()
+        ours = self._ours.pop(uid, None)
+        if ours is not None and cause in (DELETED, UNSEEN):
+            cause = ours
+        elif cause in (DELETED, UNSEEN) and owner is not None:
+            left, until = self._expected.get(owner.name, (0, 0.0))
+            if left > 0 and until > now:
+                self._expected[owner.name] = (left - 1, until)
+                return None
+        policy = pod.metadata.label(LABEL_POLICY)
+        if cause == DELETED and pod.metadata.deletion_timestamp is None:
+            self._unexplained.append((now, pod.detach()))
+        elif cause == PREEMPTED and resizing:
+            self._undecided.append((now, policy, pod.detach()))
+        else:
+            self._add(policy, cause, pod, now)
+        return (pod.spec.node_name if pod.spec else None) or ""
+
+    def _add(self, policy: str, cause: str, pod: Pod, at: float) -> None:
+        self._counts[policy, cause] = self._counts.get((policy, cause), 0) + 1
+        self._number += 1
+        node = (pod.spec.node_name if pod.spec else None) or ""
+        self._recent.append(Displacement(self._number, at, policy, cause, pod.metadata.name, node))

@@ -1,0 +1,304 @@
+"""What the operator tells Prometheus, as data: every metric's name, type, labels, unit and help.
+
+`metrics` makes them, the reference page and the tests of rules and dashboard read them; no running operator is needed.
+Every label has few values: `policy` comes and goes with its SlackPolicy, the others are finite.
+"""
+
+from slack.process.metric_family import BUILD_INFO, Family
+
+_LEADER_ONLY = "Only from the operator that leads; gone with the policy."
+
+
+DESIRED_CPU = Family(
+    "slack_desired_cpu_cores", "gauge", ("policy",), "cores", f"CPU of the extra capacity wanted. {_LEADER_ONLY}"
+)
+DESIRED_MEMORY = Family(
+    "slack_desired_memory_bytes", "gauge", ("policy",), "bytes", f"Memory of the extra capacity wanted. {_LEADER_ONLY}"
+)
+DESIRED_EXTENDED = Family(
+    "slack_desired_extended_resources",
+    "gauge",
+    ("policy", "resource"),
+    "",
+    f"Extra capacity wanted of resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
+)
+RESERVED_CPU = Family(
+    "slack_reserved_cpu_cores", "gauge", ("policy",), "cores", f"CPU requests of bound placeholders. {_LEADER_ONLY}"
+)
+RESERVED_MEMORY = Family(
+    "slack_reserved_memory_bytes",
+    "gauge",
+    ("policy",),
+    "bytes",
+    f"Memory requests of bound placeholders. {_LEADER_ONLY}",
+)
+RESERVED_EXTENDED = Family(
+    "slack_reserved_extended_resources",
+    "gauge",
+    ("policy", "resource"),
+    "",
+    f"Requests of bound placeholders for resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
+)
+PENDING = Family(
+    "slack_pending_placeholders", "gauge", ("policy",), "", f"Placeholders that are on no node. {_LEADER_ONLY}"
+)
+BOUND = Family("slack_bound_placeholders", "gauge", ("policy",), "", f"Placeholders that are on a node. {_LEADER_ONLY}")
+COVERAGE = Family(
+    "slack_coverage_ratio",
+    "gauge",
+    ("policy",),
+    "",
+    "Share of arrivals, among pods that could take a placeholder's place and have none of their own "
+    "(resource-slack.io/reserve), that fit the room of one planned placeholder; 1 when there are no such pods. "
+    f"{_LEADER_ONLY}",
+)
+OBJECTIVE = Family(
+    "slack_objective_ratio",
+    "gauge",
+    ("policy",),
+    "",
+    f"Share of pods that are to start at once, where the policy has an objective. {_LEADER_ONLY}",
+)
+OBJECTIVE_REACHED = Family(
+    "slack_objective_reached_ratio",
+    "gauge",
+    ("policy",),
+    "",
+    "Share of the pods of the last 24 hours that started at once, among those that slack could help; absent while "
+    f"there were none. {_LEADER_ONLY}",
+)
+OBJECTIVE_LATE = Family(
+    "slack_objective_late_pods",
+    "gauge",
+    ("policy",),
+    "",
+    f"Pods of the last 24 hours that slack could help and that did not start at once. {_LEADER_ONLY}",
+)
+OBJECTIVE_WINDOW = Family(
+    "slack_objective_window_seconds",
+    "gauge",
+    ("policy",),
+    "seconds",
+    f"From the need for a node until pods run there, as an objective counts with. {_LEADER_ONLY}",
+)
+OBJECTIVE_PRICE = Family(
+    "slack_objective_price_per_hour",
+    "gauge",
+    ("policy",),
+    "",
+    f"What the amount of an objective costs an hour, in the currency of its prices; absent without. {_LEADER_ONLY}",
+)
+COST_PER_HOUR = Family(
+    "slack_cost_per_hour",
+    "gauge",
+    ("policy", "currency"),
+    "",
+    f"What the placeholders that are on nodes cost an hour, by --prices; absent without. {_LEADER_ONLY}",
+)
+COST_NODES = Family(
+    "slack_cost_nodes",
+    "gauge",
+    ("policy",),
+    "",
+    "How many of the policy's nodes the placeholders amount to that are on nodes, by cpu or memory, whichever is more: "
+    f"node hours an hour. {_LEADER_ONLY}",
+)
+SPARED_SECONDS = Family(
+    "slack_spared_wait_seconds",
+    "gauge",
+    ("policy",),
+    "seconds",
+    "What the pods that took a placeholder's place would have waited for a node, those of the day before the last of "
+    f"them together. {_LEADER_ONLY}",
+)
+CONDITION = Family(
+    "slack_policy_condition",
+    "gauge",
+    ("policy", "type", "status"),
+    "",
+    "1 for the status (true or false) that a condition of the policy has, 0 for the other; types are those of the "
+    f"SlackPolicy's status. {_LEADER_ONLY}",
+)
+DRY_RUN = Family(
+    "slack_policy_dry_run", "gauge", ("policy",), "", f"1 where spec.dryRun is true: nothing is kept. {_LEADER_ONLY}"
+)
+CEILING_REACHED = Family(
+    "slack_policy_ceiling_reached",
+    "gauge",
+    ("policy",),
+    "",
+    "1 where spec.extraCapacity.ceiling is all that keeps the policy from the slack that it wants. " + _LEADER_ONLY,
+)
+MORE_THAN_DOUBLES = Family(
+    "slack_policy_more_than_doubles",
+    "gauge",
+    ("policy",),
+    "",
+    "1 where so many nodes must come for the policy's placeholders that the cluster more than doubles. " + _LEADER_ONLY,
+)
+DISPLACED = Family(
+    "slack_displaced_total",
+    "counter",
+    ("policy", "cause"),
+    "",
+    "Bound placeholders that left their nodes for others. PreemptionByScheduler and MadeWay (deleted for a burst of "
+    "pods) are slack at work: real pods took the place. PreemptionByResize: one that grows there did (Kubernetes 1.37, "
+    "alpha; told from a resize "
+    f"that was deferred there while no pod was promised the node). {_LEADER_ONLY}",
+)
+MADE_WAY = Family(
+    "slack_made_way_total",
+    "counter",
+    ("policy", "cause"),
+    "",
+    "Placeholders that the operator deleted for a burst of real pods: cause is pods (they were there without a node), "
+    f"promise (their owner was about to make them) or growth (of a pod on the node). {_LEADER_ONLY}",
+)
+MADE_WAY_IN_VAIN = Family(
+    "slack_made_way_in_vain_total",
+    "counter",
+    ("policy",),
+    "",
+    f"Placeholders of slack_made_way_total whose pods did not come, or were helped by the scheduler. {_LEADER_ONLY}",
+)
+MAKING_WAY = Family(
+    "slack_making_way_seconds",
+    "histogram",
+    ("policy",),
+    "seconds",
+    "From the first pod of a burst, as the operator's watch shows it, to the last placeholder that made way for it; 0 "
+    f"where all had gone before the first pod was there. {_LEADER_ONLY}",
+)
+FAILED = Family(
+    "slack_failed_placeholders_total",
+    "counter",
+    ("policy", "cause"),
+    "",
+    "Placeholders that have failed or completed, by the kubelet's word (Evicted, OutOfcpu, Terminated and so on): the "
+    f"operator deletes what is left of them. {_LEADER_ONLY}",
+)
+INSTANT_START = Family(
+    "slack_instant_start_seconds",
+    "histogram",
+    ("policy", "in_slack"),
+    "seconds",
+    "From a real pod's creation to its binding, both as the operator's watch shows them (its delay cancels out); for "
+    "pods found waiting in a list, from creationTimestamp, whole seconds. Time behind scheduling gates does not count, "
+    "nor do pods that no watch showed without a node. in_slack is true where the pod took a placeholder's place. "
+    f"{_LEADER_ONLY}",
+)
+PLAN_DURATION = Family(
+    "slack_plan_duration_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "Time of one plan, without reading and writing. Standbys make none.",
+)
+PLAN_TIMESTAMP = Family(
+    "slack_plan_timestamp_seconds",
+    "gauge",
+    (),
+    "seconds",
+    "Unix time at which the last plan was made and carried out; 0 before this process's first, so on standbys.",
+)
+PLAN_INTERVAL = Family(
+    "slack_plan_interval_seconds",
+    "gauge",
+    (),
+    "seconds",
+    "--interval: a leader plans at least this often. Standbys have it too.",
+)
+LOOP_LAG = Family(
+    "slack_loop_lag_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "From the first change in the cluster that no plan has seen, or from when the interval was over, to the beginning "
+    "of the plan for it; 0.2 s of it let changes gather. Standbys make no plans.",
+)
+WATCH_RESTARTS = Family(
+    "slack_watch_restarts_total",
+    "counter",
+    ("path",),
+    "",
+    "Watches that were opened anew, by the path of the API. API servers end each after half an hour to an hour, so two "
+    "an hour are usual. Standbys watch too.",
+)
+API_REQUESTS = Family(
+    "slack_api_requests_total",
+    "counter",
+    ("verb", "code"),
+    "",
+    "Requests to the API server by Kubernetes verb and HTTP status; code 0: no answer.",
+)
+LEADER = Family(
+    "slack_leader",
+    "gauge",
+    (),
+    "",
+    "1 while this process holds the lease and acts, 0 on a standby; one process of a release has 1.",
+)
+STUCK = Family(
+    "slack_preemptions_stuck_total",
+    "counter",
+    (),
+    "",
+    "Real pods that the scheduler left pending after it had promised them a node and made room there.",
+)
+RESCUES = Family(
+    "slack_preemption_rescues_total",
+    "counter",
+    (),
+    "",
+    "Real pods hanging after a preemption that were freed by clearing status.nominatedNodeName.",
+)
+TAKEN_BACK = Family(
+    "slack_ownership_taken_back_total",
+    "counter",
+    ("policy", "part"),
+    "",
+    "Writes of others to the operator's own objects that it took back: part is replicas, template, metadata, owner, "
+    "object (it was deleted), pods (made from a changed template), priority (of placeholders), lost (their labels "
+    "or owner) or globalDefault. Empty policy: the PriorityClass.",
+)
+
+FAMILIES = (
+    DESIRED_CPU,
+    DESIRED_MEMORY,
+    DESIRED_EXTENDED,
+    RESERVED_CPU,
+    RESERVED_MEMORY,
+    RESERVED_EXTENDED,
+    BOUND,
+    PENDING,
+    COVERAGE,
+    OBJECTIVE,
+    OBJECTIVE_REACHED,
+    OBJECTIVE_LATE,
+    OBJECTIVE_WINDOW,
+    OBJECTIVE_PRICE,
+    COST_PER_HOUR,
+    COST_NODES,
+    SPARED_SECONDS,
+    CONDITION,
+    DRY_RUN,
+    CEILING_REACHED,
+    MORE_THAN_DOUBLES,
+    DISPLACED,
+    MADE_WAY,
+    MADE_WAY_IN_VAIN,
+    MAKING_WAY,
+    FAILED,
+    INSTANT_START,
+    STUCK,
+    RESCUES,
+    TAKEN_BACK,
+    PLAN_DURATION,
+    PLAN_TIMESTAMP,
+    PLAN_INTERVAL,
+    LOOP_LAG,
+    WATCH_RESTARTS,
+    API_REQUESTS,
+    LEADER,
+    BUILD_INFO,
+)

@@ -1,0 +1,185 @@
+"""Instant start, measured: for each real pod that is seen without a node, how long until it has one.
+
+The monotonic clock counts from when our watch showed the pod; creationTimestamp has whole seconds only and another
+machine's clock, so it serves only for pods that were waiting before we looked. The ratio is taken over the hour that
+ends with the latest start, so that a quiet cluster's figure does not change by itself. Owned by the view, under its
+lock; `InstantRatio` by the loop.
+"""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slack.cluster.identity import is_excluded, workload_of
+from slack.cluster.snapshot import Amounts, Workload
+from slack.cluster.wire import Metadata, Pod, PodSpec
+
+DEFAULT_SCHEDULER = "default-scheduler"
+INSTANT_SECONDS = 2.0
+WINDOW_SECONDS = 3600.0
+MADE_WAY_SECONDS = 10.0
+"""How long before a pod is seen way may have been made for it: its owner asked for it, and it had not come yet."""
+MAX_STARTS = 20_000
+"""A policy; the ratio of more is not better known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One real pod that got its node. What the loop alone asks for it works out itself, off the event's way."""
+
+    node: str
+    waited_seconds: float
+    in_slack: bool
+    """It took a placeholder's place."""
+    at: float
+    """Monotonic."""
+    amounts: Amounts = ()
+    """What the pod requests in effect."""
+    priority: int = 0
+    preempts: bool = True
+    scheduler: str = ""
+    metadata: Metadata = field(default_factory=Metadata)
+    """Of the pod."""
+    hung: bool = False
+    """After a preemption."""
+
+    @property
+    def requests(self) -> tuple[int, int]:
+        """Return its millicores and bytes."""
+        amounts = dict(self.amounts)
+        return amounts.get("cpu", 0), amounts.get("memory", 0)
+
+    @property
+    def workload(self) -> Workload:
+        """Return what it belongs to."""
+        return Workload(*workload_of(self.metadata))
+
+    @property
+    def held_up(self) -> bool:
+        """Whether room was not what it lacked: it hung after a preemption, or asks to be left out."""
+        return self.hung or is_excluded(self.metadata)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    nominated: str = ""
+    held_up: bool = False
+
+
+def _gated(pod: Pod) -> bool:
+    conditions = (pod.status.conditions if pod.status else None) or ()
+    return any(c.type == "PodScheduled" and c.reason == "SchedulingGated" for c in conditions)
+
+
+def _start(pod: Pod, node: str, waiting: _Waiting, now: float, *, in_slack: bool, amounts: Amounts) -> Start:
+    spec = pod.spec or PodSpec()
+    return Start(
+        node,
+        now - waiting.since,
+        in_slack,
+        now,
+        amounts=amounts,
+        priority=spec.priority or 0,
+        preempts=spec.preemption_policy != "Never",
+        scheduler=spec.scheduler_name or DEFAULT_SCHEDULER,
+        metadata=pod.metadata,
+        hung=waiting.held_up,
+    )
+
+
+class InstantStarts:
+    """Pods that wait, and starts that the loop has not taken yet."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, _Waiting] = {}
+        """By uid."""
+        self._starts: list[Start] = []
+        self._vacated: dict[str, float] = {}
+        """Nodes that a placeholder was pushed out of, and when."""
+        self._made_way: dict[str, float] = {}
+        """Nodes where we have made way, and when."""
+
+    def vacated(self, node: str, now: float, *, made_way: bool = False) -> None:
+        """A placeholder was displaced from this node, by us where it made way."""
+        known = self._made_way if made_way else self._vacated
+        known[node] = now
+        if len(known) > MAX_STARTS:
+            for name in [name for name, at in known.items() if now - at >= WINDOW_SECONDS]:
+                del known[name]
+
+    def held_up(self, uid: str) -> None:
+        """A waiting pod hangs after a preemption: what it waits for is the scheduler."""
+        if uid in self.waiting:
+            self.waiting[uid].held_up = True
+
+    def seen(self, pod: Pod, now: float, waited_before: float = 0.0, amounts: Amounts = ()) -> None:
+        """A real pod as an event has it.
+
+        Args:
+            pod: neither a placeholder nor a DaemonSet's nor a static one.
+            now: monotonic seconds.
+            waited_before: how long it was waiting before it was first seen; for pods found in a list.
+            amounts: what it requests in effect.
+        """
+        uid = pod.metadata.uid or ""
+        node = pod.spec.node_name if pod.spec else None
+        waiting = self.waiting.get(uid)
+        if node:
+            if waiting is not None:
+                del self.waiting[uid]
+                # a nomination alone does not tell: since 1.35 pods that preempt nobody can have one too
+                in_slack = waiting.nominated == node and self._vacated.get(node, -1.0) >= waiting.since
+                in_slack = in_slack or self._made_way.get(node, -math.inf) >= waiting.since - MADE_WAY_SECONDS
+                self._starts.append(_start(pod, node, waiting, now, in_slack=in_slack, amounts=amounts))
+            return
+        if pod.metadata.deletion_timestamp is not None:
+            self.waiting.pop(uid, None)
+            return
+        if waiting is None:
+            waiting = self.waiting[uid] = _Waiting(now - waited_before)
+        elif _gated(pod):
+            waiting.since = now  # nobody is to start it yet
+        if pod.status is not None and pod.status.nominated_node_name:
+            waiting.nominated = pod.status.nominated_node_name
+
+    def gone(self, uid: str) -> None:
+        """A pod that was deleted, seen or unseen; one that never started counts nowhere."""
+        self.waiting.pop(uid, None)
+
+    def take(self) -> list[Start]:
+        """Hand over the starts since the last call."""
+        starts, self._starts = self._starts, []
+        return starts
+
+
+class InstantRatio:
+    """Starts per policy over the last hour. Owned by the planning loop."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, deque[tuple[float, bool]]] = {}
+
+    def add(self, starts: list[Start], policy_of_node: Mapping[str, str]) -> list[tuple[str, Start]]:
+        """Take starts; returns them with their policies, without those on nodes that no policy has."""
+        counted = []
+        for start in starts:
+            policy = policy_of_node.get(start.node)
+            if policy is None:
+                continue
+            window = self._starts.setdefault(policy, deque(maxlen=MAX_STARTS))
+            window.append((start.at, start.waited_seconds <= INSTANT_SECONDS))
+            while window[0][0] < start.at - WINDOW_SECONDS:
+                window.popleft()
+            counted.append((policy, start))
+        return counted
+
+    def of(self, policy: str) -> float | None:
+        """The share of instant starts, None before the first."""
+        window = self._starts.get(policy)
+        return sum(instant for _, instant in window) / len(window) if window else None
+
+    def text(self, policy: str) -> str | None:
+        """The share as it stands in status: `98%`, rounded down so that 100% means all."""
+        ratio = self.of(policy)
+        return None if ratio is None else f"{int(ratio * 100 + 1e-9)}%"

@@ -1,0 +1,460 @@
+"""The loop: observe, plan, act, report; every interval, and soon after something relevant has changed.
+
+One thread owns the planner's memory, the actuator, the reporter and the rescuer; everything it reads comes as values.
+It writes only while `may_write` says so: a standby turns too, so that its columns stay warm, and writes nothing.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Protocol
+
+from slack.cluster.labels import LABEL_POLICY, PRIORITY_CLASS
+from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.cluster.snapshot import Placeholder
+from slack.kube.apply import Json
+from slack.planner.domain.membership import divide, node_labels
+from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.result import PlannerState, PolicyPlan, ShapePlan
+from slack.planner.objects.actions import DeletePod, SetCost, Stop
+from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
+from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
+from slack.planner.objects.surplus import held_up
+from slack.schema.conditions import Condition
+from slack_operator.learning.objectives import Learning, Objectives
+from slack_operator.placeholders.actuator import Actuator
+from slack_operator.placeholders.brake import Brake
+from slack_operator.placeholders.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.failures import removals
+from slack_operator.placeholders.instant_starts import InstantRatio, Start
+from slack_operator.placeholders.metrics import Metrics
+from slack_operator.placeholders.own_priority_class import OwnPriorityClass
+from slack_operator.placeholders.ownership import contested
+from slack_operator.placeholders.policies import DesiredPolicies, PolicyEntry
+from slack_operator.placeholders.reconciliation import Reconciliation
+from slack_operator.placeholders.reporter import Reporter, placeholders_changed
+from slack_operator.placeholders.rescue import Rescuer
+from slack_operator.placeholders.spared import SparedWaits
+from slack_operator.placeholders.status import VIEW_STALE, not_ready
+from slack_operator.placeholders.subjects import Subject, invalid, owners_of, plan_for, subjects_of
+from slack_operator.runtime.debounce import Debouncer
+
+log = logging.getLogger(__name__)
+
+PLAN_SOON_SECONDS = 1.0
+"""What a plan that is due so soon says is not written before it: the next write has to wait two seconds."""
+STALE_TOLD_SECONDS = 30.0
+"""A list after a 410 takes seconds and is nobody's business; nothing is planned meanwhile all the same."""
+
+
+class Freshness(Protocol):
+    """Whoever knows whether the view is whole."""
+
+    def stale(self) -> str | None:
+        """Say what is missing; None when nothing is."""
+
+    def forbidden(self) -> bool:
+        """Whether it is missing for lack of rights."""
+
+
+class Loop:
+    """See the module's docstring; `reconcile` is one plan, `rescue` what is done in between."""
+
+    def __init__(
+        self,
+        *,
+        view: ClusterView,
+        watches: Freshness,
+        desired: DesiredPolicies,
+        actuator: Actuator,
+        reporter: Reporter,
+        rescuer: Rescuer,
+        objectives: Objectives,
+        priority_class: OwnPriorityClass,
+        brake: Brake,
+        metrics: Metrics,
+        may_write: Callable[[], bool],
+        wake: Debouncer,
+        namespace: str,
+        image: str,
+        placeholder_user: int | None = PLACEHOLDER_USER,
+        default_rate: float,
+        built_in_policy: bool = False,
+        prices: NodePrices = NO_PRICES,
+        on_reconciled: Callable[[Reconciliation], None] | None = None,
+        on_planned: Callable[[Observation, Sequence[Subject], Sequence[PolicyPlan]], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._view = view
+        self._watches = watches
+        self._desired = desired
+        self._actuator = actuator
+        self._reporter = reporter
+        self._rescuer = rescuer
+        self._objectives = objectives
+        self._priority_class = priority_class
+        self._brake = brake
+        self._metrics = metrics
+        self._may_write = may_write
+        self._wake = wake
+        self._namespace = namespace
+        self._image = image
+        self._placeholder_user = placeholder_user
+        self._default_rate = default_rate
+        self._prices = prices
+        self._built_in_policy = built_in_policy
+        self._on_reconciled = on_reconciled
+        self._on_planned = on_planned
+        self._clock = clock
+        self._wall = wall
+        self._state: PlannerState = MappingProxyType({})
+        self._cache = PlanCache()
+        self._ratio = InstantRatio()
+        self._spared = SparedWaits()
+        self._spared_texts: Mapping[str, str] = MappingProxyType({})
+        """By policy, of the last turn."""
+        self._policy_of_node: Mapping[str, str] = {}
+        self._nodes_moved = 0
+        """How often a node has gone from one policy to another."""
+        self._scheduler_of: Mapping[str, str] = {}
+        """schedulerName by policy."""
+        self._stale_since: float | None = None
+        self._stale_text: str | None = None
+        self._idle = False
+        self._left_out: tuple[str, ...] = ()
+
+    def rescue(self) -> None:
+        """Free hanging preemptors; cheap when nobody waits for a node that was promised."""
+        if not self._may_write() or self._watches.stale():
+            return
+        hangs = self._view.hangs(self._clock(), self._scheduler_of_node)
+        if self._rescuer.free(hangs, self._policy_of_node.get):
+            self._wake.touch()
+
+    def tell(self) -> None:
+        """Write what the last plans have said and what was too soon after the write before."""
+        if self._wake.due_in() > PLAN_SOON_SECONDS:
+            self._reporter.turn()
+
+    def tell_due_in(self) -> float:
+        """Return the seconds until `tell` has something to write; a plan that comes soon has newer figures."""
+        due, plan = self._reporter.due_in(), self._wake.due_in()
+        return due if due >= plan or plan > PLAN_SOON_SECONDS else plan
+
+    def reconcile(self) -> None:
+        """Observe, plan, act, report, once."""
+        leading = self._may_write()
+        stale = self._watches.stale()
+        if leading and not stale and not self._desired.synced:
+            stale = "slackpolicies are not listed yet"
+        self._metrics.leader.set(leading)
+        entries = self._desired.entries()
+        if stale:
+            self._show(Reconciliation(self._wall(), self._clock(), leading, stale))
+            self._tell_stale(entries if leading else (), stale)
+            return
+        if self._stale_text:
+            log.info("the view of the cluster is whole again")
+        self._stale_since = self._stale_text = None
+        self._require_labels(entries)
+        now = self._wall()
+        observation = self._view.observe(now)
+        self._tell_left_out(observation.snapshot.left_out)
+        if not leading:
+            self._metrics.keep_only(())
+            self._show(Reconciliation(now, self._clock(), leading, observation=observation))
+            return
+        self._metrics.loop_lag.observe(self._wake.lag_seconds)
+        subjects = subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy)
+        self._tell_idle(idle=not entries and not subjects)
+        items = self._plan(subjects, observation, now)
+        starts = self._measure(observation, subjects)
+        if self._on_planned is not None:
+            self._on_planned(observation, subjects, items)
+        problems = self._act(subjects, items, observation, entries)
+        self._learn(subjects, items, observation, starts, now)
+        extra = self._report(subjects, items, observation, problems)
+        for entry in entries:
+            if entry.policy is None:
+                self._reporter.only(entry, [invalid(entry)])
+                self._metrics.show_conditions(entry.name, [invalid(entry)])
+        self._reporter.keep_only([*(s.entry for s in subjects), *entries])
+        self._metrics.keep_only([*(s.policy.name for s in subjects), *(e.name for e in entries)])
+        self._metrics.show(items)
+        self._metrics.show_displaced(observation.displaced)
+        self._metrics.show_failed(observation.failed)
+        self._metrics.plan_timestamp.set(now)
+        self._show_planned(
+            Reconciliation(now, self._clock(), leading, None, observation, subjects, items, extra), entries
+        )
+
+    def _tell_idle(self, *, idle: bool) -> None:
+        """Say once that nothing asks for slack: for somebody who has installed the operator and wonders."""
+        if idle and not self._idle:
+            log.info("there is no SlackPolicy and --built-in-policy is off: no slack is kept")
+        self._idle = idle
+
+    def _show_planned(self, reconciliation: Reconciliation, entries: Sequence[PolicyEntry]) -> None:
+        if self._on_reconciled is None:
+            return
+        bad = tuple(entry for entry in entries if entry.policy is None)
+        ratios = {subject.policy.name: self._ratio.of(subject.policy.name) for subject in reconciliation.subjects}
+        self._show(
+            replace(
+                reconciliation,
+                extra={**reconciliation.extra, **{entry.name: (invalid(entry),) for entry in bad}},
+                invalid=bad,
+                policy_of_node=self._policy_of_node,
+                instant={name: ratio for name, ratio in ratios.items() if ratio is not None},
+                spared=self._spared_texts,
+            )
+        )
+
+    def _show(self, reconciliation: Reconciliation) -> None:
+        if self._on_reconciled is not None:
+            self._on_reconciled(reconciliation)
+
+    def _tell_stale(self, entries: Sequence[PolicyEntry], stale: str) -> None:
+        now = self._clock()
+        if self._stale_since is None:
+            self._stale_since = now
+        if now - self._stale_since < STALE_TOLD_SECONDS:
+            return
+        if stale != self._stale_text:
+            log.warning("nothing is planned: %s", stale)
+            self._stale_text = stale
+        self._metrics.show_stale()
+        text = f"nothing is planned: {stale}"
+        conditions = [Condition(VIEW_STALE, True, "NotWhole", text)]
+        if self._watches.forbidden():
+            conditions.insert(0, not_ready("NotPermitted", text))
+        for entry in entries:
+            self._reporter.only(entry, conditions)
+            if len(conditions) > 1:
+                self._metrics.show_conditions(entry.name, conditions)
+
+    def _tell_left_out(self, left_out: tuple[str, ...]) -> None:
+        if left_out and not self._left_out:
+            log.warning(
+                "nodes have %d resources beyond those that are counted, such as %s: who requests them gets no slack",
+                len(left_out),
+                left_out[0],
+            )
+        self._left_out = left_out
+
+    def _require_labels(self, entries: Sequence[PolicyEntry]) -> None:
+        keys = node_labels((entry.policy for entry in entries if entry.policy is not None), self._prices)
+        with self._view.lock:
+            self._view.columns.require_labels(keys)
+
+    def _plan(self, subjects: Sequence[Subject], observation: Observation, now: float) -> tuple[PolicyPlan, ...]:
+        with self._metrics.plan_duration.time():
+            made = plan_for(
+                subjects,
+                observation,
+                now=now,
+                state=self._state,
+                default_rate=self._default_rate,
+                cache=self._cache,
+                objectives=self._objectives.amounts([(s.policy, s.owner) for s in subjects], now),
+                prices=self._prices,
+            )
+        self._state = made.state
+        return tuple(
+            item if subject.hindrance is None else replace(item, act=False)
+            for subject, item in zip(subjects, made.items, strict=True)
+        )
+
+    def _measure(self, observation: Observation, subjects: Sequence[Subject]) -> list[tuple[str, Start]]:
+        """Find whose each node is, and with that whose the starts since the last reconciliation are."""
+        nodes = observation.snapshot.nodes.names
+        before, self._policy_of_node = (
+            self._policy_of_node,
+            {
+                nodes[row]: domain.policy.name
+                for domain in divide(observation.snapshot, [s.policy for s in subjects])
+                for row in domain.members.nonzero()[0]
+            },
+        )
+        self._nodes_moved += any(before.get(node, name) != name for node, name in self._policy_of_node.items())
+        self._scheduler_of = {s.policy.name: s.policy.spec.scheduler_name for s in subjects}
+        starts = self._ratio.add(observation.starts, self._policy_of_node)
+        self._spared.add(starts)
+        for policy, start in starts:
+            self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
+        return starts
+
+    def _learn(
+        self,
+        subjects: Sequence[Subject],
+        items: Sequence[PolicyPlan],
+        observation: Observation,
+        starts: Sequence[tuple[str, Start]],
+        now: float,
+    ) -> None:
+        """Let policies with an objective learn from this turn."""
+        if not self._objectives.wanted:
+            return
+        snapshot, nodes = observation.snapshot, observation.snapshot.nodes.names
+        bound = ((pod, nodes[pod.node]) for pod in snapshot.placeholders if pod.node >= 0)
+        whose = self._policy_of_node
+        self._objectives.lead.turn(self._view.node_starts(), bound, starts, whose, now=now, clock=self._clock())
+        excluded = frozenset(str(snapshot.kinds.workloads[k]) for k in snapshot.kinds.excluded.nonzero()[0])
+        classes = observation.priority_classes
+        self._objectives.learn(
+            [
+                Learning(
+                    policy=subject.policy,
+                    item=item,
+                    priority=found.value
+                    if (found := classes.get(subject.policy.spec.priority_class_name))
+                    else PRIORITY,
+                    excluded=excluded,
+                    starts=[start for name, start in starts if name == subject.policy.name],
+                )
+                for subject, item in zip(subjects, items, strict=True)
+            ],
+            (self._nodes_moved, [(s.policy.name, s.entry.policy_generation) for s in subjects]),
+            now,
+        )
+
+    def _scheduler_of_node(self, node: str) -> str | None:
+        policy = self._policy_of_node.get(node)
+        return None if policy is None else self._scheduler_of.get(policy)
+
+    def _act(
+        self,
+        subjects: Sequence[Subject],
+        items: Sequence[PolicyPlan],
+        observation: Observation,
+        entries: Sequence[PolicyEntry],
+    ) -> dict[str, tuple[str, ...]]:
+        ours = [
+            item
+            for subject, item in zip(subjects, items, strict=True)
+            if subject.policy.spec.priority_class_name == PRIORITY_CLASS and not item.dry_run
+        ]
+        if ours:
+            self._priority_class.ensure(observation.priority_classes, create=any(item.act for item in ours))
+        held = self._actuator.held(observation.present.sets)
+        decided = [
+            decide(
+                item,
+                observation.present,
+                owner_uid=subject.owner["uid"],
+                manifest=self._maker(subject.policy.name, subject.owner),
+                marked_since=self._actuator.marked_since,
+                now=self._clock(),
+                held=held,
+            )
+            if subject.owner is not None
+            else ()
+            for subject, item in zip(subjects, items, strict=True)
+        ]
+        writes = [action for actions in decided for action in actions]
+        # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
+        stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
+        surplus = any(isinstance(action, DeletePod) and action.why == BEYOND_THE_PLAN for action in writes)
+        if self._brake.turn(stopped, surplus=surplus):
+            self._wake.touch()
+        marking = {
+            a.replica_set for actions in decided for a in actions if isinstance(a, SetCost) and a.cost is not None
+        }
+        self._actuator.forget_marks_but(marking)
+        owners = {entry.name: entry.uid for entry in entries}
+        if not entries:
+            owners = owners_of(subjects)
+        if owners or not subjects:  # of no policy at all, everything is left over
+            self._actuator.carry_out("", orphans(observation.present, owners), observation.present.sets)
+        problems = {
+            subject.policy.name: self._actuator.carry_out(subject.policy.name, actions, observation.present.sets)
+            for subject, actions in zip(subjects, decided, strict=True)
+        }
+        dry = {item.policy for item in items if item.dry_run}
+        self._actuator.carry_out("", removals(observation.corpses, dry), observation.present.sets)
+        for taken in (*self._actuator.taken_back(), *self._priority_class.taken_back()):
+            self._metrics.taken_back.labels(taken.policy, taken.part).inc()
+            self._reporter.taken_back(
+                [s.entry for s in subjects if s.policy.name == taken.policy or not taken.policy], taken
+            )
+        return problems
+
+    def _contested(self, subject: Subject, observation: Observation) -> Condition | None:
+        """Say which objects of a policy are left to others, or stay although they are deleted."""
+        mine = subject.policy.name
+        sets = {
+            name: found
+            for name, found in observation.present.sets.items()
+            if found.metadata.label(LABEL_POLICY) == mine
+        }
+        standing = [
+            contest
+            for contest in self._actuator.contests.standing(self._clock())
+            if contest.subject in sets
+            or contest.subject.startswith(f"slack-{mine}-")
+            or contest.subject == PRIORITY_CLASS
+        ]
+        return contested(standing, [(name, names) for name, found in sorted(sets.items()) if (names := held_up(found))])
+
+    def _maker(self, policy: str, owner: Json) -> Callable[[ShapePlan], Json]:
+        def manifest(shape: ShapePlan) -> Json:
+            return replica_set(
+                policy,
+                shape.shape,
+                shape.role,
+                shape.replicas,
+                namespace=self._namespace,
+                owner=owner,
+                image=self._image,
+                user=self._placeholder_user,
+                retiring=shape.retiring,
+            )
+
+        return manifest
+
+    def _report(
+        self,
+        subjects: Sequence[Subject],
+        items: Sequence[PolicyPlan],
+        observation: Observation,
+        problems: Mapping[str, tuple[str, ...]],
+    ) -> Mapping[str, tuple[Condition, ...]]:
+        """Write what is worth it; returns each policy's conditions beside the plan's."""
+        extras: dict[str, tuple[Condition, ...]] = {}
+        spared_texts: dict[str, str] = {}
+        placeholders: dict[str, list[Placeholder]] = {}
+        for pod in observation.snapshot.placeholders:
+            placeholders.setdefault(pod.policy, []).append(pod)
+        for subject, item in zip(subjects, items, strict=True):
+            name = subject.policy.name
+            changed = placeholders_changed(item, placeholders.get(name, ()), observation.present)
+            contest = self._contested(subject, observation)
+            lost = self._objectives.condition(name)
+            found = (subject.hindrance, self._rescuer.condition(name), contest, changed, lost)
+            extra = [condition for condition in found if condition is not None]
+            refused = problems.get(name, ())
+            if refused and subject.hindrance is None:
+                extra.append(not_ready("WriteRefused", "; ".join(refused)))
+            elif contest is not None and subject.hindrance is None:
+                extra.append(not_ready(contest.reason, contest.message))
+            causes = {cause: count for (policy, cause), count in observation.displaced.items() if policy == name}
+            self._reporter.displaced(subject.entry, causes)
+            spared = self._spared.of(name, observation.snapshot.node_start_seconds)
+            self._reporter.plan(
+                subject.entry,
+                item,
+                extra=extra,
+                displaced=sum(causes.values()),
+                instant_start=self._ratio.text(name),
+                spared=spared,
+            )
+            if spared is not None:
+                self._metrics.show_spared(name, spared.total_seconds)
+                spared_texts[name] = str(spared)
+            self._metrics.show_conditions(name, (*item.conditions, *extra))
+            extras[name] = tuple(extra)
+        self._spared_texts = spared_texts
+        return extras

@@ -1,0 +1,294 @@
+"""What Prometheus is told of placeholders. Made by `app`.
+
+Any thread may count; the planning loop sets the gauges. A policy's series begin with its first plan, counters at 0 so
+that rates see the first event, and go with it. A standby has none of them: figures that nobody keeps up would look as
+if it led.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slack.cluster.snapshot import CPU, MEMORY
+from slack.planner.model.cost import Cost
+from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.objective.amount import Why
+from slack.planner.objects.drift import Part
+from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.states import slack_state
+from slack.schema.conditions import Condition, is_trouble
+from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.placeholders import families
+from slack_operator.placeholders.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
+from slack_operator.placeholders.failures import CAUSES
+from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.runtime.metrics import ProcessMetrics
+
+_INSTANT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+_WAY_BUCKETS = (0.0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5)
+_PLAN_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+_LAG_BUCKETS = (0.25, 0.5, 1, 2, 5, 10, 30, 60)
+_WAY_CAUSES = ("pods", "promise", "growth")
+_STATUSES = {True: "true", False: "false"}
+KNOWN_CAUSES = frozenset(
+    {
+        PREEMPTED,
+        RESIZED,
+        DELETED,
+        MADE_WAY,
+        OVERCOMMITTED,
+        UNSEEN,
+        "EvictionByEvictionAPI",
+        "DeletionByTaintManager",
+        "DeletionByPodGC",
+        "TerminationByKubelet",
+        *CAUSES,
+    }
+)
+"""Ours, and the reasons that Kubernetes gives for a disruption; any other counts as `Other`: labels stay finite."""
+OTHER_CAUSE = "Other"
+_PARTS_OF_A_POLICY = tuple(part for part in Part if part is not Part.GLOBAL_DEFAULT)
+_USUAL_FAILURES = ("Evicted", "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods")
+
+
+def described() -> list[Family]:
+    """Return name, type, labels, unit and help of every metric of the operator's own."""
+    return list(families.FAMILIES)
+
+
+class Metrics(ProcessMetrics):
+    """The operator's metrics."""
+
+    def __init__(self) -> None:
+        super().__init__(BUILD_INFO)
+        self._desired = (self._gauge(families.DESIRED_CPU), self._gauge(families.DESIRED_MEMORY))
+        self._reserved = (self._gauge(families.RESERVED_CPU), self._gauge(families.RESERVED_MEMORY))
+        self._extended = (self._gauge(families.DESIRED_EXTENDED), self._gauge(families.RESERVED_EXTENDED))
+        self._bound = self._gauge(families.BOUND)
+        self._pending = self._gauge(families.PENDING)
+        self._coverage = self._gauge(families.COVERAGE)
+        self._condition = self._gauge(families.CONDITION)
+        self._cost = self._gauge(families.COST_PER_HOUR)
+        self._cost_nodes = self._gauge(families.COST_NODES)
+        self._spared = self._gauge(families.SPARED_SECONDS)
+        self._dry_run = self._gauge(families.DRY_RUN)
+        self._ceiling_reached = self._gauge(families.CEILING_REACHED)
+        self._more_than_doubles = self._gauge(families.MORE_THAN_DOUBLES)
+        self._displaced = self._counter(families.DISPLACED)
+        self._made_way = self._counter(families.MADE_WAY)
+        self._in_vain = self._counter(families.MADE_WAY_IN_VAIN)
+        self._making_way = self._histogram(families.MAKING_WAY, _WAY_BUCKETS)
+        self._failed = self._counter(families.FAILED)
+        self._objective = self._gauge(families.OBJECTIVE)
+        self._objective_reached = self._gauge(families.OBJECTIVE_REACHED)
+        self._objective_late = self._gauge(families.OBJECTIVE_LATE)
+        self._objective_window = self._gauge(families.OBJECTIVE_WINDOW)
+        self._objective_price = self._gauge(families.OBJECTIVE_PRICE)
+        self._instant_start = self._histogram(families.INSTANT_START, _INSTANT_BUCKETS)
+        self.stuck = self._counter(families.STUCK)
+        self.rescues = self._counter(families.RESCUES)
+        self.taken_back = self._counter(families.TAKEN_BACK)
+        self.plan_duration = self._histogram(families.PLAN_DURATION, _PLAN_BUCKETS)
+        self.plan_timestamp = self._gauge(families.PLAN_TIMESTAMP)
+        self.plan_interval = self._gauge(families.PLAN_INTERVAL)
+        self.loop_lag = self._histogram(families.LOOP_LAG, _LAG_BUCKETS)
+        self.api_requests = self._counter(families.API_REQUESTS)
+        self.leader = self._gauge(families.LEADER)
+        self._of_objectives = (
+            self._objective,
+            self._objective_reached,
+            self._objective_late,
+            self._objective_window,
+            self._objective_price,
+        )
+        self._by_policy = (
+            *self._desired,
+            *self._reserved,
+            *self._extended,
+            self._bound,
+            self._pending,
+            self._coverage,
+            self._condition,
+            self._cost,
+            self._cost_nodes,
+            self._spared,
+            self._dry_run,
+            self._ceiling_reached,
+            self._more_than_doubles,
+            self._displaced,
+            self._made_way,
+            self._in_vain,
+            self._making_way,
+            self._failed,
+            self.taken_back,
+            self._instant_start,
+            *self._of_objectives,
+        )
+        self._extended_shown: dict[str, set[str]] = {}
+        self._shown: set[str] = set()
+        self._displaced_shown: dict[tuple[str, str], int] = {}
+        self._failed_shown: dict[tuple[str, str], int] = {}
+
+    def on_request(self, verb: str, code: int) -> None:
+        """One request to the API server ended."""
+        self.api_requests.labels(verb, str(code)).inc()
+
+    def started(self, policy: str, seconds: float, *, in_slack: bool) -> None:
+        """A real pod got its node."""
+        self._begin(policy)
+        self._instant_start.labels(policy, _STATUSES[in_slack]).observe(seconds)
+
+    def made_way(self, policy: str, cause: str, count: int, *, in_vain: int, seconds: float) -> None:
+        """A burst is over for which placeholders of a policy made way."""
+        if policy in self._shown:
+            self._made_way.labels(policy, cause).inc(count)
+            self._in_vain.labels(policy).inc(in_vain)
+            self._making_way.labels(policy).observe(seconds)
+
+    def show_displaced(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Bring the counter up to what the view has counted."""
+        for (policy, cause), count in counts.items():
+            more = count - self._displaced_shown.get((policy, cause), 0)
+            if more > 0 and policy in self._shown:
+                self._displaced.labels(policy, cause if cause in KNOWN_CAUSES else OTHER_CAUSE).inc(more)
+                self._displaced_shown[policy, cause] = count
+
+    def show_failed(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Bring the counter of failed placeholders up to what the view has counted."""
+        for (policy, cause), count in counts.items():
+            more = count - self._failed_shown.get((policy, cause), 0)
+            if more > 0 and policy in self._shown:
+                self._failed.labels(policy, cause).inc(more)
+                self._failed_shown[policy, cause] = count
+
+    def show(self, plans: Sequence[PolicyPlan]) -> None:
+        """Set the figures of the policies that were planned."""
+        for plan in plans:
+            name = plan.policy
+            self._begin(name)
+            for (cpu, memory), vector in ((self._desired, plan.desired), (self._reserved, plan.reserved)):
+                cpu.labels(name).set(int(vector[CPU]) / 1000)
+                memory.labels(name).set(int(vector[MEMORY]))
+            self._show_extended(plan)
+            self._show_objective(name, plan.why)
+            self._show_cost(name, plan.reserved_cost)
+            self._bound.labels(name).set(sum(shape.bound for shape in plan.shapes))
+            self._pending.labels(name).set(plan.pending)
+            self._coverage.labels(name).set(plan.covered_share)
+            self._dry_run.labels(name).set(plan.dry_run)
+            said = ((str(c.type), c.reason, is_trouble(str(c.type), str(c.status))) for c in plan.conditions)
+            self._ceiling_reached.labels(name).set(slack_state(said).name == "CeilingReached")
+            self._more_than_doubles.labels(name).set(any(c.reason == "MoreThanDoubles" for c in plan.conditions))
+
+    def show_conditions(self, policy: str, conditions: Iterable[Condition]) -> None:
+        """Set a policy's conditions; of two with one type the later holds.
+
+        Those that stand in status only once they have been true (ViewStale and those of the operator) are
+        false otherwise.
+        """
+        self._shown.add(policy)
+        for kind, status in {
+            VIEW_STALE: False,
+            PREEMPTION_STUCK: False,
+            OWNERSHIP_CONTESTED: False,
+            PLACEHOLDERS_CHANGED: False,
+            HISTORY_LOST: False,
+            str(ConditionType.LARGE_SLACK): False,
+            **{str(condition.type): condition.status for condition in conditions},
+        }.items():
+            self._set_condition(policy, kind, status)
+
+    def show_stale(self) -> None:
+        """The view is not whole: say so of every policy that is shown; its other figures are those of the last plan."""
+        for policy in self._shown:
+            self._set_condition(policy, VIEW_STALE, True)
+
+    def keep_only(self, policies: Iterable[str]) -> None:
+        """Take away what is shown of policies that are no more; of all, on a standby."""
+        for policy in self._shown.difference(policies):
+            for metric in self._by_policy:
+                metric.remove_by_labels({"policy": policy})
+            self._extended_shown.pop(policy, None)
+            for shown in (self._displaced_shown, self._failed_shown):
+                for key in [key for key in shown if key[0] == policy]:
+                    del shown[key]
+            self._shown.discard(policy)
+
+    def _begin(self, policy: str) -> None:
+        """Counters begin at 0: a series whose first sample is 1 has a rate of nothing."""
+        self._shown.add(policy)
+        self._displaced.labels(policy, PREEMPTED)
+        self._displaced.labels(policy, MADE_WAY)
+        for cause in _WAY_CAUSES:
+            self._made_way.labels(policy, cause)
+        self._in_vain.labels(policy)
+        for part in _PARTS_OF_A_POLICY:
+            self.taken_back.labels(policy, part)
+        for cause in _USUAL_FAILURES:
+            self._failed.labels(policy, cause)
+        for in_slack in _STATUSES.values():
+            self._instant_start.labels(policy, in_slack)
+
+    def _show_objective(self, policy: str, why: Why | None) -> None:
+        if why is None:
+            for metric in self._of_objectives:
+                metric.remove_by_labels({"policy": policy})
+            return
+        figures = (why.objective, why.share_today, why.late_today, why.window_seconds, why.price_per_hour)
+        for metric, figure in zip(self._of_objectives, figures, strict=True):
+            if figure is None:
+                metric.remove_by_labels({"policy": policy})
+            else:
+                metric.labels(policy).set(figure)
+
+    def _show_cost(self, name: str, cost: Cost | None) -> None:
+        if cost is None or cost.per_hour is None:
+            self._cost.remove_by_labels({"policy": name})
+        else:
+            self._cost.labels(name, cost.currency).set(cost.per_hour)
+        if cost is None:
+            self._cost_nodes.remove_by_labels({"policy": name})
+        else:
+            self._cost_nodes.labels(name).set(cost.nodes)
+
+    def show_spared(self, policy: str, seconds: float) -> None:
+        """Set what a policy's slack spared on its last day."""
+        self._spared.labels(policy).set(seconds)
+
+    def _show_extended(self, plan: PolicyPlan) -> None:
+        amounts = {
+            resource: (int(desired), int(reserved))
+            for resource, desired, reserved in zip(plan.resources, plan.desired, plan.reserved, strict=True)
+            if resource not in ("cpu", "memory") and (desired or reserved)
+        }
+        for resource, values in amounts.items():
+            for gauge, value in zip(self._extended, values, strict=True):
+                gauge.labels(plan.policy, resource).set(value)
+        for resource in self._extended_shown.get(plan.policy, set()).difference(amounts):
+            for gauge in self._extended:
+                gauge.remove(plan.policy, resource)
+        self._extended_shown[plan.policy] = set(amounts)
+
+    def _set_condition(self, policy: str, kind: str, status: bool) -> None:
+        for value, text in _STATUSES.items():
+            self._condition.labels(policy, kind, text).set(value is status)
+
+    def _histogram(self, family: Family, buckets: Sequence[float]) -> Histogram:
+        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
+
+
+class WatchRestarts(Collector):
+    """slack_watch_restarts_total, read from the reflectors' own counters when somebody asks."""
+
+    def __init__(self, restarts: Callable[[], Mapping[str, int]]) -> None:
+        self._restarts = restarts
+
+    def collect(self) -> Iterable[Metric]:
+        """Give one family."""
+        declared = families.WATCH_RESTARTS
+        family = CounterMetricFamily(declared.name, declared.help, labels=declared.labels)
+        for path, count in sorted(self._restarts().items()):
+            family.add_metric([path], count)
+        yield family

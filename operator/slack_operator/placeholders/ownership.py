@@ -1,0 +1,69 @@
+"""What is told of objects of ours that others write: who it was, and whom they are left to. Values only."""
+
+from collections.abc import Iterable
+
+from slack.planner.objects.drift import Part
+from slack.schema.conditions import Condition
+from slack_operator.placeholders.actuator import TakenBack
+from slack_operator.placeholders.contests import Contest
+from slack_operator.placeholders.status import OWNERSHIP_CONTESTED
+
+_NAMED = 3
+_WHAT = {
+    Part.REPLICAS: "spec.replicas",
+    Part.TEMPLATE: "spec.template",
+    Part.METADATA: "labels, annotations or the owner reference",
+    Part.OWNER: "the controlling ownerReference",
+    Part.OBJECT: "the object itself",
+    Part.PODS: "its placeholders",
+    Part.PRIORITY: "the priority of its placeholders",
+    Part.LOST: "the labels and owners of its placeholders",
+    Part.GLOBAL_DEFAULT: "globalDefault",
+}
+
+
+def told(taken: TakenBack) -> str:
+    """Say whose write was taken back."""
+    if taken.part is Part.OBJECT:
+        return f"{taken.kind} {taken.name} was deleted; the operator has made it again"
+    if taken.part is Part.PODS:
+        return f"placeholders of {taken.kind} {taken.name} were not what its template says; they are replaced"
+    if taken.part is Part.LOST:
+        return f"placeholders of {taken.kind} {taken.name} had lost their labels or their owner; they are deleted"
+    if taken.part is Part.PRIORITY:
+        return f"placeholders of {taken.kind} {taken.name} had a priority that no real pod displaces; they are deleted"
+    what = f"{_WHAT[taken.part]} of {taken.kind} {taken.name}"
+    return f"{what} was written by {taken.writer}; the operator has taken it back"
+
+
+def contested(contests: Iterable[Contest], held_up: Iterable[tuple[str, tuple[str, ...]]]) -> Condition | None:
+    """Give the condition of a policy whose objects are left to others; None when none is.
+
+    No figure of it runs with the clock: what stands as it is makes no write of the status.
+
+    Args:
+        contests: those of its objects that stand.
+        held_up: ReplicaSets that are deleted and stay, with the finalizers that hold them.
+    """
+    texts = [_standing(contest, round(contest.pause_seconds / 60)) for contest in contests]
+    reason = "WrittenBack" if texts else "DeletionHeldUp"
+    texts += [f"ReplicaSet {name} is deleted and stays, for {', '.join(names)}" for name, names in held_up]
+    if not texts:
+        return None
+    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return Condition(OWNERSHIP_CONTESTED, True, reason, "; ".join(texts[:_NAMED]) + more)
+
+
+def _standing(contest: Contest, minutes: int) -> str:
+    if contest.part is Part.PRIORITY:
+        return (
+            f"placeholders of {contest.subject} get a priority that no real pod displaces, whatever their template "
+            f"says (an admission webhook? another PriorityClass?), so none are made for {minutes} min at a time"
+        )
+    if contest.part is Part.LOST:
+        return (
+            f"placeholders of {contest.subject} lose their labels or their owner as soon as they are made (an "
+            f"admission webhook? another controller?), so none are made for {minutes} min at a time"
+        )
+    what = f"{_WHAT[contest.part]} of {contest.subject}"
+    return f"{what}: {contest.writer} writes it back each time, so it is left alone for {minutes} min at a time"

@@ -1,0 +1,37 @@
+"""What one reconciliation saw and decided, as values: for those who only look on, such as the web page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from slack.planner.model.result import PolicyPlan
+from slack.schema.conditions import Condition
+from slack_operator.placeholders.cluster_view import Observation
+from slack_operator.placeholders.policies import PolicyEntry
+from slack_operator.placeholders.subjects import Subject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reconciliation:
+    """One reconciliation. Nothing in it changes afterwards, so any thread may read it."""
+
+    at: float
+    """Unix time."""
+    clock: float
+    """The monotonic clock at the same moment, by which displacements are dated."""
+    leading: bool
+    stale: str | None = None
+    """Why nothing could be planned; there is no observation then."""
+    observation: Observation | None = None
+    subjects: tuple[Subject, ...] = ()
+    items: tuple[PolicyPlan, ...] = ()
+    """The plans of the subjects, in their order; none while another process leads."""
+    extra: Mapping[str, tuple[Condition, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By policy: conditions beside the plan's, or in their place."""
+    invalid: tuple[PolicyEntry, ...] = ()
+    """Policies that never had a spec that can be used."""
+    policy_of_node: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    instant: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By policy: the share of instant starts; absent before the first start."""
+    spared: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By policy: what its slack spared on the last day, in words; absent before the first start."""

@@ -1,0 +1,353 @@
+"""The status of a SlackPolicy: what it says, and when it is worth a write.
+
+Amounts are rounded to three digits, so that a figure moves only when somebody would care. While placeholders move, and
+when a condition turns, a policy is written at most once in two seconds; mere counters at most once a minute, and what
+has not changed never; a restarted operator goes on from the status that is there. Values only, but for `StatusBoard`,
+which the planning loop owns.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from slack.cluster.quantity import format_quantity, format_rounded
+from slack.cluster.snapshot import CPU, MEMORY, IntArray
+from slack.planner.model.cost import Cost, figure
+from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.objective.why_text import why_text
+from slack.planner.policy.scale import selector_of
+from slack.process.reasons import REFILL_LASTS, REFILLING
+from slack.process.states import slack_state
+from slack.schema.conditions import Condition, is_trouble
+from slack_operator.placeholders.spared import Spared
+from slack_operator.runtime.conditions import Status, with_times
+
+COUNTERS_SECONDS = 60.0
+MOVING_SECONDS = 2.0
+"""Between two writes of a policy, whatever happens: 300 in ten minutes."""
+_SECONDS_A_POLICY = 0.05
+"""Of so many policies that all of them cannot be written in two seconds each has its turn later: 20 writes a second."""
+MAX_UNCOVERED = 16
+MAX_CUT = 16
+MAX_SHAPES = 256
+STALLED_SECONDS = 30.0
+"""How long Ready is false before tools are told that waiting is in vain: a PriorityClass of the same
+`kubectl apply` may come a moment after its policy."""
+STALLED_AT_ONCE = frozenset({"InvalidSpec"})
+"""Reasons that no waiting ends."""
+REFILL_SECONDS = 900.0
+"""A refill that has not been through for so long is an alarm, though no single placeholder waits long: more is taken
+than comes back, or nobody makes the pods. As long as the alert ResourceSlackNotSatisfied waits."""
+NOT_OBSERVED = -1
+"""status.observedGeneration before anything was planned; the CRD has it too, for a policy without a status."""
+VIEW_STALE = "ViewStale"
+STALLED = "Stalled"
+"""The word of kstatus, by which tools such as Flux stop waiting; only there while it is true."""
+PREEMPTION_STUCK = "PreemptionStuck"
+OWNERSHIP_CONTESTED = "OwnershipContested"
+PLACEHOLDERS_CHANGED = "PlaceholdersChanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the operator knows of a policy beside its plan."""
+
+    generation: int
+    policy_generation: int
+    """What the plan is of; not `generation` while the present spec cannot be used."""
+    displaced_total: int
+    displaced_since: str
+    instant_start: str | None
+    extra: tuple[Condition, ...] = ()
+    """Conditions of the operator's own; one that replaces a condition of the plan has its type."""
+    spared: Mapping[str, Any] | None = None
+    """What slack spared on the last day, as it stands in the status."""
+
+
+def cost_document(cost: Cost) -> dict[str, Any]:
+    """Return what the plan costs as it stands in the status; figures have three digits, so that few writes say it."""
+    money = {"currency": cost.currency} if cost.per_hour is not None and cost.currency else {}
+    if cost.per_hour is not None and cost.per_month is not None:
+        money |= {"perHour": figure(cost.per_hour), "perMonth": figure(cost.per_month)}
+    return {
+        "nodeHoursPerHour": figure(cost.nodes),
+        "nodeHoursPerMonth": figure(cost.nodes_per_month),
+        **money,
+        **({"unpricedNodes": cost.unpriced_nodes} if cost.unpriced_nodes else {}),
+        "text": str(cost),
+    }
+
+
+def spared_document(spared: Spared | None) -> dict[str, Any] | None:
+    """Return what was spared as it stands in the status; None before the first start."""
+    if spared is None:
+        return None
+    return {"pods": spared.pods, "seconds": round(spared.total_seconds), "text": str(spared)}
+
+
+def quantities(vector: IntArray, resources: Iterable[str]) -> dict[str, str]:
+    """Return the positive amounts of a vector as text; cpu and memory are always there."""
+    return {
+        name: format_rounded(name, int(value))
+        for index, (name, value) in enumerate(zip(resources, vector, strict=True))
+        if value > 0 or index in (CPU, MEMORY)
+    }
+
+
+def pair(vector: IntArray) -> str:
+    """Return cpu and memory as the printed columns show them: `3800m/8Gi`."""
+    return f"{format_rounded('cpu', int(vector[CPU]))}/{format_rounded('memory', int(vector[MEMORY]))}"
+
+
+def status_of(plan: PolicyPlan, observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+    """Build the whole status from a plan.
+
+    Args:
+        plan: of the policy.
+        observed: what else is known.
+        previous: the status that is there; transition times are kept from it.
+        now: RFC 3339, for conditions that turn.
+    """
+    replaced = {str(condition.type) for condition in observed.extra}
+    planned = [condition for condition in plan.conditions if str(condition.type) not in replaced]
+    status: dict[str, Any] = {
+        "observedGeneration": observed.generation,
+        "summary": {
+            "rate": rate_text(plan),
+            "desired": pair(plan.desired),
+            "reserved": pair(plan.reserved),
+        },
+        "nodes": plan.nodes,
+        "rate": f"{plan.rate:g}",
+        "base": quantities(plan.base, plan.resources),
+        "desired": quantities(plan.desired, plan.resources),
+        **({"limit": ", ".join(map(str, plan.binding))} if plan.binding else {}),
+        "planned": quantities(plan.planned, plan.resources),
+        "reserved": quantities(plan.reserved, plan.resources),
+        "pending": plan.pending,
+        "selector": selector_of(plan.policy),
+        "displaced": {"total": observed.displaced_total, "since": observed.displaced_since},
+        "shapes": [
+            {
+                "name": shape.shape.name,
+                "role": str(shape.role),
+                "requests": {name: format_quantity(name, amount) for name, amount in shape.shape.requests},
+                "count": shape.count,
+                "replicas": shape.replicas,
+                "bound": shape.bound,
+                "pending": shape.pending,
+                "for": list(shape.workloads[:20]),
+            }
+            for shape in plan.shapes[:MAX_SHAPES]
+        ],
+        "uncovered": [{"pod": pod.pod, "reason": pod.reason} for pod in plan.uncovered[:MAX_UNCOVERED]],
+        "cut": [
+            {"workload": str(cut), "asked": cut.asked, "granted": cut.granted, "reason": cut.reason}
+            for cut in plan.cut[:MAX_CUT]
+        ],
+        "burst": plan.burst_chunks,
+        "sustained": f"{plan.sustained_chunks_per_minute:.3g}/min",
+        "conditions": [
+            *lasting(with_times(planned, previous, now, observed.policy_generation), now),
+            *with_times(observed.extra, previous, now, observed.generation),
+        ],
+    }
+    if plan.why is not None:
+        status["objective"] = objective_of(plan)
+    if plan.replicas is not None:
+        status["replicas"] = plan.replicas
+    if observed.instant_start is not None:
+        status["instantStart"] = observed.instant_start
+    if plan.cost is not None:
+        status["cost"] = cost_document(plan.cost)
+    if observed.spared is not None:
+        status["spared"] = dict(observed.spared)
+    return status
+
+
+def lasting(conditions: Iterable[dict[str, Any]], stamp: str) -> list[dict[str, Any]]:
+    """Return conditions in which a refill that is never through has a reason of its own.
+
+    Args:
+        conditions: as the API has them.
+        stamp: now, RFC 3339.
+    """
+    now = datetime.fromisoformat(stamp).timestamp()
+    return [
+        {**said, "reason": REFILL_LASTS}
+        if said["reason"] == REFILLING
+        and now - datetime.fromisoformat(said["lastTransitionTime"]).timestamp() >= REFILL_SECONDS
+        else said
+        for said in conditions
+    ]
+
+
+def with_state(status: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Return a status whose summary says how the slack is, by its conditions.
+
+    Args:
+        status: with all its conditions.
+        namespace: of the placeholders, for what to do.
+    """
+    state = slack_state(
+        (
+            (str(said["type"]), str(said["reason"]), is_trouble(str(said["type"]), str(said["status"])))
+            for said in status["conditions"]
+        ),
+        namespace,
+    )
+    rest = {name: text for name, text in status.get("summary", {}).items() if name not in ("state", "remedy")}
+    remedy = {"remedy": state.remedy} if state.remedy else {}
+    return {**status, "summary": {"state": state.name, **remedy, **rest}}
+
+
+def rate_text(plan: PolicyPlan) -> str:
+    """Return the rate in force, or the objective that has taken its place."""
+    if plan.why is not None and plan.why.known:
+        return f"for {plan.why.objective * 100:.4g}%"
+    return f"{plan.rate * 100:.4g}%"
+
+
+def why_of(plan: PolicyPlan) -> str | None:
+    """Return why this much is kept; None without an objective."""
+    return None if plan.why is None else why_text(plan.why, pair(plan.desired))
+
+
+def objective_of(plan: PolicyPlan) -> dict[str, Any]:
+    """Return what an objective's amount follows from; figures are rounded, so that few writes say the same."""
+    why = plan.why
+    assert why is not None
+    reached = why.share_today
+    return {
+        "instantStart": f"{why.objective * 100:.4g}%",
+        **({} if reached is None else {"reached": f"{math.floor(reached * 1000) / 10:g}%"}),
+        "started": why.started_today,
+        "late": why.late_today,
+        **({"quantile": f"{why.quantile * 100:.3g}%"} if why.known else {}),
+        "window": f"{round(why.window_seconds / 5) * 5}s",
+        "pattern": why.pattern,
+        **({} if why.price_per_hour is None else {"pricePerHour": f"{why.price_per_hour:.3g}"}),
+        "why": why_text(why, pair(plan.desired)),
+    }
+
+
+def not_ready(reason: str, message: str) -> Condition:
+    """Give the condition that takes the place of the plan's Ready: for what somebody must mend, and for nothing else.
+
+    Whoever waits for Ready waits while it is false, and after `STALLED_SECONDS` gives up.
+    """
+    return Condition(ConditionType.READY, False, reason, message)
+
+
+@dataclass(slots=True)
+class _Written:
+    status: Status
+    at: float
+    displaced_before: int
+    """What the status had counted before this process did."""
+    since: str
+    trouble: int | None = None
+    """Generation of a Ready that is false."""
+    trouble_since: float = 0.0
+
+
+class StatusBoard:
+    """What stands in each policy's status, and whether the next one is worth a write."""
+
+    def __init__(self) -> None:
+        self._written: dict[str, _Written] = {}
+
+    def open(self, uid: str, seen: Status, now: str) -> Status:
+        """Return what stands in the status; for a policy that is new to this process, what our watch showed."""
+        if uid not in self._written:
+            displaced = seen.get("displaced") or {}
+            before, since = int(displaced.get("total") or 0), str(displaced.get("since") or now)
+            self._written[uid] = _Written(dict(seen), float("-inf"), before, since)
+        return self._written[uid].status
+
+    def displaced(self, uid: str, counted: int) -> tuple[int, str]:
+        """Return the total to show, and since when it is counted."""
+        written = self._written[uid]
+        return written.displaced_before + counted, written.since
+
+    def judged(self, uid: str, status: dict[str, Any], now: float, stamp: str) -> dict[str, Any]:
+        """Return a status with Stalled in it where Ready has been false for a while, and without it elsewhere.
+
+        Args:
+            uid: of the policy.
+            status: without the judgement.
+            now: monotonic seconds.
+            stamp: the same as RFC 3339.
+        """
+        written = self._written[uid]
+        before = condition_of(written.status, STALLED)
+        ready = condition_of(status, ConditionType.READY)
+        conditions = [condition for condition in status["conditions"] if condition["type"] != STALLED]
+        if ready is None or ready["status"] != "False":
+            written.trouble = None
+            return {**status, "conditions": conditions}
+        trouble = int(ready.get("observedGeneration") or 0)
+        if trouble != written.trouble:
+            known = before is not None and before.get("observedGeneration") == trouble
+            written.trouble, written.trouble_since = trouble, float("-inf") if known else now
+        if ready["reason"] in STALLED_AT_ONCE or now - written.trouble_since >= STALLED_SECONDS:
+            since = stamp if before is None else before["lastTransitionTime"]
+            conditions.append({**ready, "type": STALLED, "status": "True", "lastTransitionTime": since})
+        return {**status, "conditions": conditions}
+
+    def due_in(self, uid: str, status: Status, now: float) -> float | None:
+        """Return the seconds until a status is worth a write; None while it says nothing new.
+
+        Args:
+            uid: of the policy.
+            status: what would be written.
+            now: monotonic seconds.
+        """
+        written = self._written[uid]
+        if _plain(status) == _plain(written.status):
+            return None
+        moving = _moves(status) or _moves(written.status) or _moved(status) != _moved(written.status)
+        between = max(MOVING_SECONDS, _SECONDS_A_POLICY * len(self._written)) if moving else COUNTERS_SECONDS
+        return max(written.at + between - now, 0.0)
+
+    def written(self, uid: str, status: Status, now: float) -> None:
+        """It was written."""
+        self._written[uid].status = status
+        self._written[uid].at = now
+
+    def keep_only(self, uids: set[str]) -> None:
+        """Forget policies that are no more."""
+        self._written = {uid: written for uid, written in self._written.items() if uid in uids}
+
+
+def condition_of(status: Status, kind: str) -> Mapping[str, Any] | None:
+    """Return a status's condition of a type."""
+    return next((condition for condition in status.get("conditions", ()) if condition["type"] == kind), None)
+
+
+def _moves(status: Status) -> bool:
+    """Whether a policy's slack is on the move, or its operator not content: then people look at each figure."""
+    if status.get("pending"):
+        return True
+    wanted = (condition_of(status, kind) for kind in (ConditionType.READY, ConditionType.SLACK_SATISFIED))
+    return any(condition is not None and condition["status"] != "True" for condition in wanted)
+
+
+def _moved(status: Status) -> object:
+    """Return what tells people that something has happened, where it differs."""
+    conditions = sorted((c["type"], c["status"], c["reason"]) for c in status.get("conditions", ()))
+    placeholders = sorted((s["name"], s.get("replicas"), s.get("bound")) for s in status.get("shapes", ()))
+    displaced = (status.get("displaced") or {}).get("total", 0)
+    # HPAs wait for the replicas
+    return status.get("observedGeneration"), status.get("replicas"), displaced, placeholders, conditions
+
+
+def _plain(status: Status) -> object:
+    """The status as it compares: the API server keeps no order among what it treats as a map."""
+    return {
+        **status,
+        "conditions": sorted(status.get("conditions", ()), key=lambda condition: str(condition["type"])),
+        "shapes": sorted(status.get("shapes", ()), key=lambda shape: str(shape["name"])),
+    }

@@ -1,0 +1,177 @@
+"""Real pods that have no node, and those that have just got one: for whom way is made.
+
+Fed by the sink of pods, so a pod is known here a moment after the API server has shown it. What it asks for is taken
+from the columns, where it has been read already. Memory is bounded whatever tenants do: beyond `MOST` pods without a
+node the next ones are left to the scheduler. Owned by the view, under its lock.
+"""
+
+from dataclasses import dataclass
+
+from slack.cluster.classes import Constraints
+from slack.cluster.columns import ClusterColumns
+from slack.cluster.labels import LABEL_POD_GROUP
+from slack.cluster.snapshot import Amounts
+from slack.cluster.wire import ABSENT, Pod, PodSpec, PodStatus
+from slack.planner.way.burst import LeftAlone
+from slack.planner.way.growth import Growing, deferred
+from slack_operator.placeholders.preemptions import may_be_held
+
+MOST = 20_000
+_MOST_PLACED = 10_000
+_NOTHING = (ABSENT, b"null", b"[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a pod without a node asks for; pods of equal ones are one burst."""
+
+    key: str
+    """Whose it is: `shop/deploy/api`."""
+    namespace: str
+    requests: Amounts
+    constraints: Constraints
+    priority: int
+    gang: str
+    node: str | None
+    """Where the scheduler has nominated it."""
+    left_alone: LeftAlone | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A pod without a node."""
+
+    uid: str
+    owner: str
+    """uid of its controller; '' for none."""
+    created: float
+    """Unix time, whole seconds."""
+    since: float
+    """When it was first seen, monotonic."""
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A pod that has got its node, or was deleted before."""
+
+    uid: str
+    key: str
+    node: str
+    """'' where it was deleted."""
+    nominated: bool
+    """The scheduler had made room for it by itself."""
+    waited: float
+    """Seconds since it was first seen."""
+
+
+class UnplacedPods:
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Unplaced] = {}
+        """By uid."""
+        self.news = False
+        """A pod has come, or asks for other things; who tells of it sets it back."""
+        self.awaited: frozenset[str] = frozenset()
+        """Workloads that way was made for, by key: that one of their pods is placed is news."""
+        self.growing: dict[str, Growing] = {}
+        """Pods on a node that has no room for their resize, by uid."""
+        self._placed: list[Placed] = []
+
+    def seen(self, pod: Pod, columns: ClusterColumns, now: float) -> str | None:
+        """A real pod as an event has it; returns the uid of its owner when it is new.
+
+        Raises:
+            ValueError: when its volumes have another form than the API's.
+        """
+        uid = pod.metadata.uid or ""
+        known = self.pods.get(uid)
+        node = (pod.spec.node_name if pod.spec else None) or ""
+        if node:
+            if not self._leaves(uid, node, now):  # one that has only just come is not resized yet
+                self._grows(uid, node, pod)
+            return None
+        asked, owner = _asked(pod, columns)
+        if asked is None or pod.metadata.deletion_timestamp is not None:
+            # Whoever holds a deleted pod by a finalizer holds no room by it: the scheduler passes it over.
+            self._leaves(uid, "", now)
+            return None
+        if known is None and len(self.pods) >= MOST:
+            return None
+        if known is None:
+            created = pod.metadata.creation_timestamp
+            self.pods[uid] = Unplaced(uid, owner, created.timestamp() if created else 0.0, now, asked)
+            self.news = True
+            return owner
+        if known.asked != asked:
+            self.pods[uid] = Unplaced(uid, known.owner, known.created, known.since, asked)
+            self.news = True
+        return None
+
+    def gone(self, uid: str, now: float) -> None:
+        """A pod was deleted, seen or unseen."""
+        self.growing.pop(uid, None)
+        self._leaves(uid, "", now)
+
+    def take_placed(self) -> list[Placed]:
+        """Hand over those that got a node, or went, since the last call."""
+        placed, self._placed = self._placed, []
+        return placed
+
+    def _grows(self, uid: str, node: str, pod: Pod) -> None:
+        spec = pod.spec or PodSpec()
+        if deferred(pod) and spec.preemption_policy != "Never" and len(self.growing) < MOST:
+            self.news |= uid not in self.growing
+            priority = spec.priority or 0
+            self.growing[uid] = Growing(uid, f"{pod.metadata.namespace}/{pod.metadata.name}", node, priority)
+        else:
+            self.growing.pop(uid, None)
+
+    def _leaves(self, uid: str, node: str, now: float) -> bool:
+        known = self.pods.pop(uid, None)
+        if known is not None and len(self._placed) < _MOST_PLACED:
+            self.news |= known.asked.key in self.awaited
+            nominated = known.asked.node is not None
+            self._placed.append(Placed(uid, known.asked.key, node, nominated, now - known.since))
+        return known is not None
+
+
+def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
+    """Return what a pod asks for, None where the columns have left it out; and the uid of its owner, '' for none.
+
+    What others know of the pod is asked first, one after the other: the way of an event stays short.
+    """
+    metadata, spec = pod.metadata, pod.spec or PodSpec()
+    held, group, owner = may_be_held(spec), metadata.label(LABEL_POD_GROUP), metadata.controller()
+    row = columns.pods.rows.get(f"{metadata.namespace}/{metadata.name}")
+    kind = -1 if row is None else int(columns.pods.cells.kind[row])
+    if kind < 0:
+        return None, ""
+    own = columns.kinds[kind]
+    requests, constraints = columns.requests[own.requests], columns.constraints[own.constraints]
+    key = f"{own.namespace}/{own.workload_kind}/{own.workload_name}"
+    node = (pod.status or PodStatus()).nominated_node_name or None
+    # Bare pods of one burst would each be another: they are one where they ask for the same.
+    if own.workload_kind == "pod":
+        key = f"{own.namespace}/pod"
+    never = own.preemption_policy == "Never"
+    left_alone = _left_alone(spec, constraints, held=held, never=never, nominated=node is not None)
+    asked = Asked(key, own.namespace, requests, constraints, own.priority, own.gang or group, node, left_alone)
+    return asked, owner.uid if owner else ""
+
+
+def _left_alone(
+    spec: PodSpec, constraints: Constraints, *, held: bool, never: bool, nominated: bool
+) -> LeftAlone | None:
+    if bytes(spec.scheduling_gates) not in (b"", *_NOTHING[1:]):
+        return LeftAlone.GATED
+    if never:
+        return LeftAlone.NEVER_PREEMPTS
+    if held:
+        return LeftAlone.CLAIMS
+    if constraints.anti_affinity or constraints.pod_affinity or constraints.topology_spread:
+        return LeftAlone.AMONG_PODS
+    if spec.takes_host_ports():
+        return LeftAlone.HOST_PORTS
+    return LeftAlone.NOMINATED if nominated else None

@@ -1,0 +1,81 @@
+"""What the operator watches, with which selectors; everything but Events and finished placeholders is required.
+
+Namespaces are not where the operator has no right to them: then who may reserve is judged by their names alone. Nor are
+ResourceQuotas and LimitRanges, which only making way asks for: then pods are waited for that admission refuses.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slack.cluster import wire
+from slack.cluster.labels import LABEL_PLACEHOLDER
+from slack.kube.connection import Connection
+from slack.kube.paths import FINISHED_PODS, UNFINISHED_PODS, resource_path
+from slack.kube.reflector import Reflector
+from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.sinks import (
+    EventSink,
+    FinishedSink,
+    NamespaceSink,
+    NodeSink,
+    OwnSetSink,
+    PodSink,
+    PriorityClassSink,
+    WorkloadSink,
+)
+from slack_operator.runtime import watches
+from slack_operator.runtime.watches import STALE_SECONDS
+
+
+class Watches(watches.Watches):
+    """The reflectors of one operator, which feed its view.
+
+    ReplicaSets of our namespace are watched without a selector: one that has lost a label goes on being ours.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        view: ClusterView,
+        *,
+        helpful: Sequence[Reflector[Any]] = (),
+        make_way: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
+        classes, own_sets = PriorityClassSink(view), OwnSetSink(view)
+        classes_path = resource_path("scheduling.k8s.io/v1", "priorityclasses")
+        own_sets_path = resource_path("apps/v1", "replicasets", namespace=view.namespace)
+        events_path = resource_path("v1", "events", namespace=view.namespace)
+        required: list[Reflector[Any]] = [
+            Reflector(connection, resource_path("v1", "pods"), wire.Pod, PodSink(view), field_selector=UNFINISHED_PODS),
+            Reflector(connection, resource_path("v1", "nodes"), wire.Node, NodeSink(view)),
+            Reflector(connection, classes_path, wire.PriorityClass, classes),
+            Reflector(connection, own_sets_path, wire.OwnReplicaSet, own_sets),
+        ]
+        for api_version, plural, kind, item_type in wire.WORKLOADS:
+            path = resource_path(api_version, plural)
+            required.append(Reflector(connection, path, item_type, WorkloadSink(view, kind)))
+        namespaces = Reflector(connection, resource_path("v1", "namespaces"), wire.Namespace, NamespaceSink(view))
+        unless_forbidden: list[Reflector[Any]] = [namespaces]
+        if make_way:
+            quotas, ranges = resource_path("v1", "resourcequotas"), resource_path("v1", "limitranges")
+            unless_forbidden.append(Reflector(connection, quotas, wire.ResourceQuota, view.quotas))
+            unless_forbidden.append(Reflector(connection, ranges, wire.LimitRange, view.limit_ranges))
+        events = Reflector(connection, events_path, wire.Event, EventSink(view))
+        finished = Reflector(
+            connection,
+            resource_path("v1", "pods", namespace=view.namespace),
+            wire.Pod,
+            FinishedSink(view),
+            label_selector=f"{LABEL_PLACEHOLDER}=true",
+            field_selector=FINISHED_PODS,
+        )
+        super().__init__(
+            required,
+            [events, finished, *helpful],
+            unless_forbidden=unless_forbidden,
+            clock=clock,
+            stale_seconds=stale_seconds,
+        )

@@ -1,0 +1,180 @@
+"""Who sends a report, and about which node it may speak: bearer tokens, judged by the API server's TokenReview.
+
+A caller must be the agents' service account, with a token for our audience that is bound to a pod; it may report only
+on the node of that pod. Where the API server does not say the node (before 1.32 it may not), the pods view does.
+Answers are kept by the token's hash until the token ends or ten minutes are over. No token is ever logged or stored.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slack.kube.connection import Connection
+from slack.kube.errors import KubeError
+from slack.kube.paths import resource_path
+
+KEPT_SECONDS = 600.0
+REFUSED_SECONDS = 30.0
+"""A refusal is kept for less: an account may be made, or a pod seen, a moment later."""
+MAX_KEPT = 20_000
+MAX_TOKEN_CHARACTERS = 16_384
+_NODE, _POD, _POD_UID = (f"authentication.kubernetes.io/{name}" for name in ("node-name", "pod-name", "pod-uid"))
+
+
+class Refused(Exception):
+    """A request that is not served; the text is for the caller's log and has no secrets."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An agent that the API server knows."""
+
+    pod: str
+    node: str
+
+
+NodeOf = Callable[[str, str, str], str | None]
+"""Namespace, name and uid of a pod to its node, None when it is not known."""
+
+
+class Callers:
+    """Answers `who`, from any thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        account: str,
+        audience: str,
+        node_of: NodeOf,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Nobody is known yet.
+
+        Args:
+            connection: to the API server.
+            account: the agents' user name, `system:serviceaccount:NAMESPACE:NAME`.
+            audience: whom their tokens are for.
+            node_of: asked where the token does not say the node.
+            clock: monotonic seconds.
+            wall: Unix seconds, for the end of tokens.
+        """
+        self._connection = connection
+        self._account = account
+        self._audience = audience
+        self._node_of = node_of
+        self._clock = clock
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[bytes, tuple[Caller | Refused, float]] = OrderedDict()
+
+    def known(self, token: str) -> Caller | None:
+        """Return who it is if that is known already, without asking anybody.
+
+        Raises:
+            Refused: it is known that the token is no good.
+        """
+        with self._lock:
+            found = self._kept.get(_hash(token))
+        if found is None or self._clock() >= found[1]:
+            return None
+        if isinstance(found[0], Refused):
+            raise Refused(found[0].status, str(found[0]))
+        return found[0]
+
+    def who(self, token: str) -> Caller:
+        """Return who sends this token.
+
+        Raises:
+            Refused: 401 or 403 with the reason, 503 when the API server cannot be asked.
+        """
+        known = self.known(token)
+        if known is not None:
+            return known
+        try:
+            caller = self._review(token)
+        except Refused as refusal:
+            if refusal.status != 503:
+                self._keep(token, refusal, REFUSED_SECONDS)
+            raise
+        left = _expiry(token) - self._wall()
+        self._keep(token, caller, max(0.0, min(KEPT_SECONDS, left)))
+        return caller
+
+    def _review(self, token: str) -> Caller:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        try:
+            body = self._connection.request(
+                "POST", resource_path("authentication.k8s.io/v1", "tokenreviews"), body=review, verb="create"
+            )
+        except KubeError as error:
+            raise Refused(503, f"the API server cannot be asked about the token: {error}") from None
+        status: Mapping[str, Any] = json.loads(body).get("status") or {}
+        if not status.get("authenticated") or self._audience not in (status.get("audiences") or ()):
+            raise Refused(401, f"the token is not valid for the audience {self._audience}")
+        user = status.get("user") or {}
+        name, extra = str(user.get("username", "")), user.get("extra") or {}
+        if name != self._account:
+            raise Refused(403, f"{name} may not report; reports are taken from {self._account}")
+        pod, uid = _first(extra, _POD), _first(extra, _POD_UID)
+        if not pod:
+            raise Refused(403, "the token is not bound to a pod; use a projected service account token")
+        node = _first(extra, _NODE) or self._node_of(self._account.split(":")[2], pod, uid)
+        if not node:
+            raise Refused(403, f"the node of pod {pod} is not known yet")
+        return Caller(pod, node)
+
+    def _keep(self, token: str, found: Caller | Refused, seconds: float) -> None:
+        with self._lock:
+            self._kept[_hash(token)] = found, self._clock() + seconds
+            self._kept.move_to_end(_hash(token))
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+
+
+def bearer(header: str | None) -> str:
+    """Return the token of an Authorization header.
+
+    Raises:
+        Refused: 401, there is none.
+    """
+    scheme, _, token = (header or "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARACTERS or not token.isascii():
+        raise Refused(401, "needs a bearer token: Authorization: Bearer TOKEN")
+    return token
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _first(extra: Mapping[str, Any], key: str) -> str:
+    values = extra.get(key) or ()
+    return str(values[0]) if values else ""
+
+
+def _expiry(token: str) -> float:
+    """Return the end of a token that the API server has accepted; infinite where it does not say."""
+    parts = token.split(".")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims["exp"])
+    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        return float("inf")

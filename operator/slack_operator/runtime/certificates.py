@@ -1,0 +1,54 @@
+"""Certificates that follow their files: what renews them writes the files, and no process is restarted for it."""
+
+import logging
+import ssl
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+
+class BadCertificate(Exception):
+    """Certificate or key cannot be used; the text names the files."""
+
+
+class Certificate:
+    """A TLS context whose certificate follows its files. Owned by the thread that calls `refresh`."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        """Read both files.
+
+        Raises:
+            BadCertificate: naming the file.
+        """
+        self._files = certificate, key
+        self._stamp: tuple[float, ...] = ()
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._load(self._stamps())
+
+    def refresh(self) -> None:
+        """Load the files again if they have changed; a bad pair leaves the old one in use, and is told."""
+        try:
+            stamp = self._stamps()
+            if stamp != self._stamp:
+                self._load(stamp)
+                log.info("the certificate was read anew: %s", self._files[0])
+        except BadCertificate as error:
+            log.warning("the certificate is kept as it was: %s", error)
+
+    def _stamps(self) -> tuple[float, ...]:
+        try:
+            return tuple(part for file in self._files for part in (file.stat().st_mtime, float(file.stat().st_ino)))
+        except OSError as error:
+            raise BadCertificate(f"{error.filename}: cannot be read: {error.strerror}") from None
+
+    def _load(self, stamp: tuple[float, ...]) -> None:
+        certificate, key = self._files
+        # tried apart first: a pair that does not fit would leave half of itself in the context that serves
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+            self.context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            why = error.strerror or str(error) or "no certificate with its key"
+            raise BadCertificate(f"{certificate} and {key}: {why}") from None
+        self._stamp = stamp

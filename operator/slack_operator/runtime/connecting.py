@@ -1,0 +1,59 @@
+"""The first word with an API server: a process that finds none at its start ends, later ones are asked for ever.
+
+Apart from `process`, which knows kopf: who only watches does without.
+"""
+
+import logging
+from pathlib import Path
+from typing import Protocol
+
+from slack.kube.connection import Connection, OnRequest
+from slack.kube.errors import BadAnswer, ConnectionFailed, KubeError
+from slack.kube.kubeconfig import connect
+from slack.kube.patience import Patience
+from slack.process.logs import fields
+from slack.process.running import CannotStart
+
+log = logging.getLogger(__name__)
+
+
+class Reachable(Protocol):
+    """Settings that say where the API server is."""
+
+    @property
+    def kubeconfig(self) -> Path | None:
+        """To connect with."""
+
+    @property
+    def context(self) -> str | None:
+        """In the kubeconfig."""
+
+
+def connected(settings: Reachable, on_request: OnRequest) -> Connection:
+    """Connect to the API server, which must answer once; later it is asked for ever.
+
+    Raises:
+        CannotStart: nobody says where it is, it does not answer, or something else does.
+    """
+    try:
+        connection = connect(settings.kubeconfig, settings.context, on_request=on_request)
+    except ConnectionFailed as error:
+        raise CannotStart(str(error)) from None
+    must_answer(connection)
+    return connection
+
+
+def must_answer(connection: Connection) -> None:
+    """Ask the API server who it is.
+
+    Raises:
+        CannotStart: it does not answer, or something else does.
+    """
+    connection.patience = Patience(f"the API server at {connection.address}", log.warning)
+    try:
+        log.info("connected", extra=fields(server=connection.host, version=connection.server_version()))
+    except BadAnswer as error:
+        raise CannotStart(f"cannot start: {connection.address}: {error}") from None
+    except KubeError as error:
+        raise CannotStart(f"cannot start: {connection.address}: {error}", exit_code=1) from None
+    connection.patience = None

@@ -1,0 +1,60 @@
+"""When the next plan is due: every interval, and soon after something relevant has changed, but not without pause."""
+
+import threading
+from collections.abc import Callable
+
+DEBOUNCE_SECONDS = 0.2
+REST = 4.0
+"""Between two plans that changes ask for, so many times what the last one computed: at most a fifth of a core."""
+
+
+class Debouncer:
+    """When the next plan is due. Any thread may `touch`."""
+
+    def __init__(self, interval_seconds: float, clock: Callable[[], float]) -> None:
+        self.interval_seconds = interval_seconds
+        self.lag_seconds = 0.0
+        """How long the plan that began last was due by then."""
+        self._clock = clock
+        self._event = threading.Event()
+        self._touched: float | None = None
+        self._not_before = float("-inf")
+        self._next = float("-inf")
+
+    def touch(self) -> None:
+        """Something relevant changed."""
+        if self._touched is None:
+            self._touched = self._clock()
+            self._event.set()
+
+    def due_in(self) -> float:
+        """Seconds until the next plan."""
+        due = self._next
+        if self._touched is not None:
+            due = min(due, max(self._touched + DEBOUNCE_SECONDS, self._not_before))
+        return max(0.0, due - self._clock())
+
+    def begun(self) -> None:
+        """A plan begins; what is touched from here on is for the next one."""
+        now = self._clock()
+        since = [now if self._next == float("-inf") else self._next]
+        if self._touched is not None:
+            since.append(self._touched)
+        self._touched = None
+        self._event.clear()
+        self._next = now + self.interval_seconds
+        self.lag_seconds = max(0.0, now - min(since))
+
+    def ended(self, busy_seconds: float, duration: float) -> None:
+        """A plan has ended; the next one is put off by as much as this one cost.
+
+        Args:
+            busy_seconds: of a core; the rest was waiting for the API server.
+            duration: from its beginning to its end.
+        """
+        self._not_before = self._clock() + max(REST * busy_seconds, duration)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, or until somebody touches."""
+        if self._event.wait(seconds):
+            self._event.clear()

@@ -1,0 +1,150 @@
+"""The policies that are wanted now, as far as the API server has told: one entry an object, good or bad.
+
+Fed from kopf's thread (events) and from the policy source's thread (lists), read by the planning loop. Every answer is
+an immutable tuple. A list that events overtook is refused, so nothing deleted comes back.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
+
+from slack.schema.documents import BadDocument
+
+Document = Mapping[str, Any]
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+
+class Parse(Protocol[P_co]):
+    """Reads a document of one kind; raises `BadDocument`."""
+
+    def __call__(self, document: object, *, source: str) -> P_co:
+        """Return the typed policy."""
+
+
+@dataclass(frozen=True)  # with slots, calling the alias of a generic class fails in Python 3.11
+class Entry(Generic[P]):
+    """One policy object."""
+
+    name: str
+    uid: str
+    generation: int
+    policy: P | None
+    """Its spec; the last good one while the present one is bad, None when there never was a good one."""
+    problems: tuple[str, ...]
+    """Why the present spec cannot be used, each with the field's path."""
+    status: Mapping[str, Any]
+    """As last seen, which is what a restarted operator goes on from."""
+    policy_generation: int = 0
+    """The generation that `policy` is of; not `generation` while the present spec cannot be used."""
+
+
+class Desired(Generic[P]):
+    """The map from names to entries, of one kind."""
+
+    def __init__(self, on_change: Callable[[], None], parse: Parse[P], source: str) -> None:
+        """Nothing is known yet.
+
+        Args:
+            on_change: called when something changed that matters to whoever acts on policies.
+            parse: reads one document.
+            source: what to call the kind in complaints: `slackpolicy`.
+        """
+        self._on_change = on_change
+        self._parse = parse
+        self._source = source
+        self._lock = threading.Lock()
+        self._entries: dict[str, Entry[P]] = {}
+        self._events = 0
+        self._synced = False
+        self.changed_by_list = False
+        """Whether the last list had something that no event had told."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been seen: before that, an empty map means nothing."""
+        return self._synced
+
+    @property
+    def events(self) -> int:
+        """How many events have come; taken before a list, it tells whether the list was overtaken."""
+        return self._events
+
+    def entries(self) -> tuple[Entry[P], ...]:
+        """Return all entries, sorted by name."""
+        with self._lock:
+            return tuple(self._entries[name] for name in sorted(self._entries))
+
+    def apply(self, document: Document) -> None:
+        """Take one object as an event has it; one that is being deleted is gone already."""
+        if document.get("metadata", {}).get("deletionTimestamp"):
+            self.drop(document)
+            return
+        with self._lock:
+            self._events += 1
+            changed = self._put(document)
+        if changed:
+            self._on_change()
+
+    def drop(self, document: Document) -> None:
+        """Forget one object, unless another of its name has come since."""
+        metadata = document.get("metadata", {})
+        with self._lock:
+            self._events += 1
+            known = self._entries.get(str(metadata.get("name")))
+            gone = known is not None and known.uid == str(metadata.get("uid") or "")
+            if known is not None and gone:
+                del self._entries[known.name]
+        if gone:
+            self._on_change()
+
+    def replace_all(self, documents: Iterable[Document], *, events_before: int) -> bool:
+        """Take a whole list.
+
+        Args:
+            documents: every object there is.
+            events_before: `events` as it was before the list was asked for.
+
+        Returns:
+            False, and nothing changes, when an event came meanwhile: list again.
+        """
+        with self._lock:
+            if self._events != events_before:
+                return False
+            alive = [document for document in documents if not document.get("metadata", {}).get("deletionTimestamp")]
+            names = {str(document.get("metadata", {}).get("name")) for document in alive}
+            changed = not self._synced or bool(set(self._entries) - names)
+            self._entries = {name: entry for name, entry in self._entries.items() if name in names}
+            for document in alive:
+                changed |= self._put(document)
+            self._synced = True
+            self.changed_by_list = changed
+        if changed:
+            self._on_change()
+        return True
+
+    def _put(self, document: Document) -> bool:
+        """Store one object; True when something that the plan depends on is new."""
+        metadata = document.get("metadata", {})
+        name, uid = str(metadata.get("name") or ""), str(metadata.get("uid") or "")
+        known = self._entries.get(name)
+        if known is not None and known.uid != uid:
+            known = None  # another object of the same name: nothing of the old one counts
+        status = MappingProxyType(dict(document.get("status") or {}))
+        generation = int(metadata.get("generation") or 0)
+        if known is not None and generation < known.generation:
+            return False  # an old event behind a newer list
+        if known is not None and known.generation == generation:
+            self._entries[name] = replace(known, status=status)  # our own status write came back
+            return False
+        policy = known.policy if known is not None else None
+        problems: tuple[str, ...] = ()
+        good = known.policy_generation if known is not None else 0
+        try:
+            policy, good = self._parse(document, source=f"{self._source}/{name}"), generation
+        except BadDocument as error:
+            problems = error.problems
+        self._entries[name] = Entry(name, uid, generation, policy, problems, status, good)
+        return True

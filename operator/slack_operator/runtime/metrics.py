@@ -1,0 +1,27 @@
+"""What a process tells Prometheus with: a registry of its own, so that two in a test do not meet, and its metrics.
+
+prometheus-client's objects may be used from any thread.
+"""
+
+from importlib import metadata
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, disable_created_metrics
+
+from slack.process.metric_family import Family
+
+
+class ProcessMetrics:
+    """Metrics of one process, made of their declarations; it begins with the process's own and its version."""
+
+    def __init__(self, build_info: Family) -> None:
+        # A second series beside every counter, which nobody here reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus-client has left its types out
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._gauge(build_info).labels(metadata.version("resource-slack")).set(1)
+
+    def _gauge(self, family: Family) -> Gauge:
+        return Gauge(family.name, family.help, family.labels, registry=self.registry)
+
+    def _counter(self, family: Family) -> Counter:
+        return Counter(family.name, family.help, family.labels, registry=self.registry)

@@ -1,0 +1,125 @@
+"""Policy objects from the API server into `Desired`: kopf's watch, and a plain list every 15 s behind it.
+
+The list is there because a kopf watcher can die while the process lives (nolar/kopf#1145), because kopf has no "the
+list is whole" signal, and because a list is what tells that the CRD is absent; kopf starts when the CRD appears. What
+cannot be listed is told once an outage, and so is its end.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from slack.kube.connection import Connection
+from slack.kube.errors import ApiError, KubeError
+from slack.kube.paging import listed
+from slack.process.outages import Outages
+from slack_operator.runtime.desired import Desired
+from slack_operator.runtime.kopf_watch import Kind, KopfWatch
+
+log = logging.getLogger(__name__)
+
+LIST_SECONDS = 15.0
+ABSENT_SECONDS = 10.0
+"""How soon a CRD that was installed later is found."""
+ERROR_SECONDS = 2.0
+CONFIRM_SECONDS = 5.0
+"""How long the CRD must have been absent before that is believed."""
+
+
+class PolicySource:
+    """Keeps `desired` equal to the objects of a kind, from two threads: the lister and kopf's."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        desired: Desired[Any],
+        kind: Kind,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kind = kind
+        self._clock = clock
+        self._absent_since: float | None = None
+        self._connection = connection
+        self._desired = desired
+        self._stopping = threading.Event()
+        self._absence_said = False
+        self._lister: threading.Thread | None = None
+        self._watch = KopfWatch(connection, desired, kind)
+        self._outages = Outages(clock)
+
+    def start(self) -> None:
+        """Begin to list; kopf follows when there is a CRD to watch."""
+        self._lister = threading.Thread(target=self._run, name="policies", daemon=True)
+        self._lister.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End both threads."""
+        self._stopping.set()
+        if self._lister is not None:
+            self._lister.join(timeout)
+        self._watch.stop(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the lister runs, which restarts kopf when that has died."""
+        return self._lister is None or self._lister.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            until = self._clock() + self.reconcile()
+            while (left := until - self._clock()) > 0 and not self._stopping.wait(min(left, ERROR_SECONDS)):
+                if self._watch.died:
+                    break  # its events are missed from here on: list at once
+
+    def reconcile(self) -> float:
+        """List once and look after kopf; returns the seconds until the next time."""
+        before = self._desired.events
+        try:
+            documents = self._list()
+        except ApiError as error:
+            if not error.not_found:
+                return self._troubled(error)
+            # an API server that is just starting may not serve the CRD yet; believing it would cost all slack
+            if self._absent_since is None:
+                self._absent_since = self._clock()
+            if self._clock() - self._absent_since < CONFIRM_SECONDS:
+                return ERROR_SECONDS
+            if not self._absence_said:
+                self._absence_said = True
+                log.info("%s", self._kind.without)
+            self._watch.stop()
+            return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
+        except (KubeError, msgspec.DecodeError) as error:
+            return self._troubled(error)
+        self._absence_said, self._absent_since = False, None
+        if self._outages.end():
+            log.info("%s are listed again", self._kind.plural)
+        self._watch.log.well()
+        taken = self._desired.replace_all(documents, events_before=before)
+        if taken and self._desired.changed_by_list and self._watch.alive:
+            # seen with 1.45.2: after a 404 its watcher is dead and the operator goes on
+            log.warning("kopf has missed a change of %s; starting it again", self._kind.plural)
+            self._watch.stop(ERROR_SECONDS)
+        self._watch_with_kopf()
+        return LIST_SECONDS if taken else 0.1
+
+    def _troubled(self, error: Exception) -> float:
+        if self._outages.is_new("list"):
+            log.warning("%s cannot be listed: %s", self._kind.plural, error)
+        return ERROR_SECONDS
+
+    def _list(self) -> list[dict[str, Any]]:
+        # items of a list carry neither apiVersion nor kind
+        ours = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        return [ours | item for item in listed(self._connection, self._kind.path, dict[str, Any])]
+
+    def _watch_with_kopf(self) -> None:
+        if self._stopping.is_set() or self._watch.alive:
+            return
+        if self._watch.died:
+            log.warning("kopf's watcher of %s had ended; starting it again", self._kind.plural)
+        self._watch.start()

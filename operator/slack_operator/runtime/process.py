@@ -1,0 +1,210 @@
+"""A process that watches a cluster and writes while it leads: its foundation, its parts, and their order.
+
+Start: servers, watches, everything seen whole, Events, lease, loop; policies (kopf) once the lease is won. Stop:
+servers but health, loop, policies, Events, the gate with the lease, watches, health. A process of ours is its settings,
+its parts, and a call of `run`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry
+
+from slack.cluster.labels import FIELD_MANAGER
+from slack.kube.apply import Writer
+from slack.kube.connection import Connection
+from slack.kube.events import EventRecorder
+from slack.kube.retry import retrying
+from slack.process.health import HealthServer
+from slack.process.logs import fields
+from slack.process.running import Logged, Part, listen
+from slack.process.stopping import Stopping
+from slack_operator.runtime.debounce import Debouncer
+from slack_operator.runtime.leading import Leadership
+from slack_operator.runtime.policy_source import PolicySource
+from slack_operator.runtime.reconcile_loop import ReconcileLoop
+
+log = logging.getLogger(__name__)
+
+WRITE_DEADLINE_SECONDS = 15.0
+"""A write that fails for longer is given up: the next turn decides anew, from what is then so."""
+
+
+class Settings(Logged, Protocol):
+    """What every process of this kind is told."""
+
+    @property
+    def namespace(self) -> str:
+        """Of the lease."""
+
+    @property
+    def lease_name(self) -> str:
+        """The lease's."""
+
+    @property
+    def leader_elect(self) -> bool:
+        """Whether to act only while holding the lease."""
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two turns at the most."""
+
+    @property
+    def listen(self) -> str:
+        """Where /healthz, /readyz and /metrics are served."""
+
+    @property
+    def listen_host_port(self) -> tuple[str, int]:
+        """The same in parts."""
+
+    @property
+    def kubeconfig(self) -> Path | None:
+        """To connect with."""
+
+    @property
+    def context(self) -> str | None:
+        """In the kubeconfig."""
+
+
+class Foundation:
+    """What parts are built on: the connection, who may write, Events, and what wakes the loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        stopping: Stopping,
+        *,
+        component: str,
+        field_manager: str = FIELD_MANAGER,
+        events_queue: int = 256,
+        lease_annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.connection = connection
+        self.stopping = stopping
+        self.leadership = Leadership(
+            connection,
+            stopping,
+            namespace=settings.namespace,
+            lease_name=settings.lease_name,
+            elect=settings.leader_elect,
+            annotations=lease_annotations,
+        )
+        gate = self.leadership.gate
+        retry = retrying(gate, deadline_seconds=WRITE_DEADLINE_SECONDS)
+        self.writer = Writer(connection, gate, field_manager=field_manager, retry=retry)
+        self.recorder = EventRecorder(
+            self.writer, component=component, instance=self.leadership.identity, queue_size=events_queue
+        )
+        self.wake = Debouncer(settings.interval, time.monotonic)
+
+
+class Watched(Part, Protocol):
+    """The reflectors of one process."""
+
+    def stale(self) -> str | None:
+        """Say what is not whole or not fresh; nothing when all is."""
+
+
+class Server(NamedTuple):
+    """Something that listens beside health."""
+
+    part: Part
+    flag: str
+    address: str
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What one process is made of beside its foundation."""
+
+    watches: Watched
+    policies: PolicySource
+    loop: ReconcileLoop
+    registry: CollectorRegistry
+    unready: Callable[[], str | None]
+    whole: Callable[[], Mapping[str, object]]
+    """What to say of the view when it is whole."""
+    servers: Sequence[Server] = ()
+    workers: Sequence[Part] = ()
+    """Threads beside the loop: they begin before it and end with it."""
+
+
+class Process:
+    """All parts of one process, in their order. Owned by the main thread."""
+
+    def __init__(self, base: Foundation, parts: Parts) -> None:
+        self.parts = parts
+        self._base = base
+        self._stopping = base.stopping
+        self.health = HealthServer(
+            *base.settings.listen_host_port, healthy=self.unhealthy, ready=parts.unready, registry=parts.registry
+        )
+
+    def unhealthy(self) -> str | None:
+        """Say which thread is dead or stuck; None when none is."""
+        return self.parts.loop.unhealthy() or (None if self.parts.policies.alive else "the policy source has ended")
+
+    def start(self) -> None:
+        """Start everything, as far as the view and the lease let it; returns early when the process is to end.
+
+        Raises:
+            CannotStart: when an address cannot be bound.
+        """
+        listen(self.health, "--listen", self._base.settings.listen)
+        for server in self.parts.servers:
+            listen(server.part, server.flag, server.address)
+            log.info("serving %s", server.what)
+        self.parts.watches.start()
+        log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.health.port))
+        if not self._wait_until_whole():
+            return
+        log.info("the view of the cluster is whole", extra=fields(**self.parts.whole()))
+        self._base.recorder.start()
+        self._base.leadership.start(self._lead)
+        for worker in self.parts.workers:
+            worker.start()
+        self.parts.loop.start()
+
+    def run(self) -> None:
+        """Wait for the end."""
+        self._stopping.wait()
+
+    def stop(self) -> None:
+        """End everything in order; what is being written is brought to its end, for some seconds."""
+        lost = self._base.leadership.gate.is_set()
+        self.parts.loop.ask_to_stop()
+        for worker in self.parts.workers:
+            worker.stop()
+        for server in self.parts.servers:
+            server.part.stop()
+        if not lost:
+            self.parts.loop.join()
+        self.parts.policies.stop()
+        if not lost:
+            self._base.recorder.stop()
+        self._base.leadership.close()
+        self.parts.watches.stop()
+        self.health.stop()
+        self._base.connection.close()
+
+    def _wait_until_whole(self) -> bool:
+        """Whether it came to that before the end was asked for."""
+        told = None
+        while stale := self.parts.watches.stale():
+            if self._stopping.wait(0.1):
+                return False
+            if stale != told and ": " in stale:
+                log.warning("waiting: %s", stale)
+                told = stale
+        return True
+
+    def _lead(self) -> None:
+        self.parts.policies.start()
+        self._base.wake.touch()

@@ -1,0 +1,109 @@
+"""The thread that reconciles: when the debouncer says so, level-triggered, and an error costs its turn only."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from slack.kube.errors import KubeError
+from slack_operator.runtime.debounce import Debouncer
+from slack_operator.runtime.leading import NotLeading
+
+log = logging.getLogger(__name__)
+
+HEALTHY_SECONDS = 120.0
+"""Beyond an interval, without a turn that ended as it should."""
+BETWEEN_SECONDS = 1.0
+
+
+class ReconcileLoop:
+    """Calls `reconcile` until `stop`. `run` is the thread; `start` and `stop` belong to the main one."""
+
+    def __init__(
+        self,
+        reconcile: Callable[[], None],
+        wake: Debouncer,
+        *,
+        between: Sequence[Callable[[], None]] = (),
+        due_in: Callable[[], float] = lambda: float("inf"),
+        at_end: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        busy: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """A loop that is not started yet.
+
+        Args:
+            reconcile: one turn, from what is known now.
+            wake: says when the next turn is due.
+            between: called every second beside that, each whatever became of the others.
+            due_in: seconds until one of these is due sooner than that.
+            at_end: called after the last turn.
+            clock: monotonic seconds.
+            busy: seconds that the calling thread has had of a core.
+        """
+        self.beat_at = clock()
+        """When a turn last ended as it should."""
+        self._reconcile = reconcile
+        self._between = between
+        self._due_in = due_in
+        self._at_end = at_end
+        self._wake = wake
+        self._clock = clock
+        self._busy = busy
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="loop", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first turn is due at once."""
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Let the turn that is under way be the last; waits for nothing."""
+        self._stop.set()
+        self._wake.touch()
+
+    def join(self, timeout: float = 10.0) -> None:
+        """Wait for the last turn's end."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def unhealthy(self) -> str | None:
+        """Say that the thread is dead or stuck; None when it turns, or was never started."""
+        if self._thread.ident is None:
+            return None
+        if not self._thread.is_alive():
+            return "the loop has ended"
+        silent = self._clock() - self.beat_at
+        if silent > HEALTHY_SECONDS + self._wake.interval_seconds:
+            return f"the loop has not turned for {silent:.0f} s"
+        return None
+
+    def run(self) -> None:
+        """Reconcile until the end is asked for."""
+        while not self._stop.is_set():
+            wait = self._wake.due_in()
+            if wait <= 0:
+                self._wake.begun()
+                began, busy = self._clock(), self._busy()
+                self._guarded(self._reconcile)
+                self._wake.ended(self._busy() - busy, self._clock() - began)
+            else:
+                self._wake.wait(min(wait, BETWEEN_SECONDS, self._due_in()) if self._between else wait)
+            for step in self._between:
+                if not self._stop.is_set():
+                    self._guarded(step)
+        if self._at_end is not None:
+            self._guarded(self._at_end)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except NotLeading:
+            log.info("not leading (any more): nothing is written")
+        except KubeError as error:
+            log.warning("the API server did not answer, the turn is given up: %s", error)
+        except Exception:
+            # a bug in one turn must not end the process; no beat, so that liveness does if it stays
+            log.exception("the turn failed")
+            return
+        self.beat_at = self._clock()

@@ -1,0 +1,156 @@
+"""Carries `spec.replicas` of SlackScales into the policies of their names, by these' /scale, and figures back.
+
+Level-triggered and by one direction for each field: replicas go to the policy, whoever has written there meanwhile;
+status comes from the policy. A SlackScale without its policy, or one that the API server refuses (an objective takes no
+replicas, say), says so in its condition Ready. Only the leader writes; what did not work is tried again after a pause.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from slack.cluster import wire
+from slack.cluster.labels import API_VERSION
+from slack.kube.apply import Writer, refusal_text
+from slack.kube.errors import ApiError, KubeError
+from slack.kube.paths import resource_path
+from slack.kube.retry import Backoff
+from slack.planner.policy.crd import PLURAL
+from slack.planner.policy.scale import SCALE_KIND, SCALE_PLURAL
+from slack.planner.policy.spec import Policy
+from slack.process.logs import fields
+from slack.schema.conditions import Condition
+from slack_operator.runtime.conditions import manifest, rfc3339, with_times
+from slack_operator.runtime.desired import Entry
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 15.0
+"""The longest first pause after a write that did not work, or whose effect no watch has shown; each next is longer."""
+MAX_BACKOFF_SECONDS = 300.0
+
+
+def _backoff() -> Backoff:
+    return Backoff(first_seconds=AGAIN_SECONDS, max_seconds=MAX_BACKOFF_SECONDS)
+
+
+@dataclass(slots=True)
+class _Done:
+    """What was done about one SlackScale."""
+
+    asked: tuple[str, int, int] | None = None
+    """The policy's uid and generation, and the replicas, of the last write to it."""
+    backoff: Backoff = field(default_factory=_backoff)
+    not_before: float = 0.0
+    """The same is not asked again before."""
+    refusal: str | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    told_at: float = float("-inf")
+
+
+class PolicyScaler:
+    """Owned by the loop's thread."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        scales: Callable[[], Iterable[wire.SlackScale]],
+        policies: Callable[[], Iterable[Entry[Policy]]],
+        *,
+        namespace: str,
+        may_write: Callable[[], bool],
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        """A scaler that has done nothing yet.
+
+        Args:
+            writer: should not try again for long by itself: the loop waits meanwhile.
+            scales: the SlackScales that there are.
+            policies: the SlackPolicies that there are.
+            namespace: of the SlackScales.
+            may_write: whether this process leads, and has seen all policies.
+            clock: monotonic seconds.
+            wall: Unix seconds.
+        """
+        self._writer = writer
+        self._scales = scales
+        self._policies = policies
+        self._namespace = namespace
+        self._may_write = may_write
+        self._clock = clock
+        self._wall = wall
+        self._done: dict[str, _Done] = {}
+        """By uid."""
+
+    def turn(self) -> None:
+        """Carry over what differs; costs nothing where there is no SlackScale."""
+        scales = tuple(self._scales())
+        if not self._may_write():
+            return
+        self._done = {uid: done for uid, done in self._done.items() if uid in {s.metadata.uid for s in scales}}
+        if not scales:
+            return
+        entries = {entry.name: entry for entry in self._policies()}
+        for scale in scales:
+            done = self._done.setdefault(scale.metadata.uid or "", _Done())
+            entry = entries.get(scale.metadata.name)
+            try:
+                self._tell(scale, entry, self._carry(scale, entry, done), done)
+            except KubeError as error:
+                log.warning("not written: %s", error, extra=fields(policy=scale.metadata.name))
+
+    def _carry(self, scale: wire.SlackScale, entry: Entry[Policy] | None, done: _Done) -> Condition:
+        """Write the policy's replicas where they differ; return what is so."""
+        name, replicas = scale.metadata.name, scale.spec.replicas
+        if entry is None:
+            return _not("NoSuchPolicy", f"there is no SlackPolicy {name}; a SlackScale is of the policy of its name")
+        there = None if entry.policy is None else entry.policy.spec.extra_capacity.replicas
+        if there == replicas and not entry.problems:
+            done.asked = done.refusal = None
+            done.backoff.reset()
+            return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
+        asked, now = (entry.uid, entry.generation, replicas), self._clock()
+        if asked != done.asked or now >= done.not_before:
+            done.asked, done.not_before = asked, now + done.backoff.next_seconds()
+            path = resource_path(API_VERSION, PLURAL, name=name) + "/scale"
+            try:
+                self._writer.merge_patch(path, {"spec": {"replicas": replicas}})
+                done.refusal = None
+                said = fields(policy=name, **{"from": there, "to": replicas})
+                log.info("replicas written, as the SlackScale has them", extra=said)
+            except ApiError as error:
+                done.refusal = refusal_text(error)
+        if done.refusal is not None:
+            return _not("WriteRefused", f"policy {name} does not take {replicas} replicas: {done.refusal}")
+        if entry.problems:
+            return _not("InvalidSpec", f"policy {name} cannot be used: {'; '.join(entry.problems)}")
+        return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
+
+    def _tell(self, scale: wire.SlackScale, entry: Entry[Policy] | None, condition: Condition, done: _Done) -> None:
+        """Write the status where it has changed."""
+        figures = {} if entry is None else {key: entry.status.get(key) for key in ("replicas", "selector")}
+        generation, now = scale.metadata.generation or 0, self._clock()
+        fresh = now - done.told_at < AGAIN_SECONDS  # the watch may not have shown it yet
+        previous = done.status if fresh else scale.status or {}
+        status: dict[str, Any] = {
+            "observedGeneration": generation,
+            **{key: value for key, value in figures.items() if value is not None},
+            "conditions": with_times([condition], previous, rfc3339(self._wall()), generation),
+        }
+        if status == previous:
+            return
+        metadata = scale.metadata
+        path = resource_path(API_VERSION, SCALE_PLURAL, namespace=self._namespace, name=metadata.name) + "/status"
+        done.told_at, done.status = now, status
+        try:
+            self._writer.apply(path, manifest(SCALE_KIND, metadata.name, metadata.uid or "", status), force=True)
+        except ApiError as error:
+            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+                text = refusal_text(error)
+                log.warning("status of a SlackScale not written: %s", text, extra=fields(policy=metadata.name))
+
+
+def _not(reason: str, message: str) -> Condition:
+    return Condition("Ready", False, reason, message)

@@ -1,0 +1,132 @@
+"""The cluster as watches show it, shared by their threads, the refresh and explanations: one state under one lock."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slack.cluster.wire import Pod
+from slack.kube.connection import Connection
+from slack.kube.paths import UNFINISHED_PODS, resource_path
+from slack.kube.reflector import Reflector
+from slack.kube.watch import EventType
+from slack.scorer.inputs.cluster_state import ClusterState
+from slack.scorer.inputs.objects import Node
+from slack_operator.runtime import watches
+
+log = logging.getLogger(__name__)
+
+BOUND_PODS = f"spec.nodeName!=,{UNFINISHED_PODS}"
+_TOLD_AT_MOST = 200
+"""Names of objects that cannot be read are told once each, and not without end."""
+
+OnBound = Callable[[str, str, str], None]
+"""Namespace and name of a pod that was just seen on a node, and the node."""
+
+
+class ClusterView:
+    """Who reads or changes `state` holds `lock`."""
+
+    def __init__(self, make_state: Callable[[Callable[[str, ValueError], None]], ClusterState]) -> None:
+        self.lock = threading.Lock()
+        self._told: set[str] = set()
+        self.state = make_state(self._leave_out)
+
+    def _leave_out(self, name: str, error: ValueError) -> None:
+        if name not in self._told and len(self._told) < _TOLD_AT_MOST:
+            self._told.add(name)
+            log.warning("%s is left out: %s", name, error)
+
+
+class PodSink:
+    """Pods that have a node, into the view."""
+
+    def __init__(self, view: ClusterView, touch: Callable[[], None], on_bound: OnBound) -> None:
+        self._view = view
+        self._touch = touch
+        self._on_bound = on_bound
+
+    def begin(self) -> None:
+        """A list begins."""
+        with self._view.lock:
+            self._view.state.begin_pods()
+
+    def apply(self, events: Sequence[tuple[EventType, Pod]]) -> None:
+        """Take some events, in order."""
+        now = time.time()
+        bound: list[tuple[str, str, str]] = []
+        with self._view.lock:
+            state = self._view.state
+            before = state.changed
+            for event, pod in events:
+                new = state.apply_pod(event is EventType.DELETED, pod, now)
+                if new and pod.spec is not None and pod.spec.node_name:
+                    bound.append((pod.metadata.namespace or "", pod.metadata.name, pod.spec.node_name))
+            changed = state.changed != before
+        for namespace, name, node in bound:
+            self._on_bound(namespace, name, node)
+        if changed:
+            self._touch()
+
+    def end(self) -> None:
+        """The list is whole."""
+        with self._view.lock:
+            self._view.state.end_pods()
+        self._touch()
+
+
+class NodeSink:
+    """Nodes, into the view."""
+
+    def __init__(self, view: ClusterView, touch: Callable[[], None]) -> None:
+        self._view = view
+        self._touch = touch
+
+    def begin(self) -> None:
+        """A list begins."""
+        with self._view.lock:
+            self._view.state.begin_nodes()
+
+    def apply(self, events: Sequence[tuple[EventType, Node]]) -> None:
+        """Take some events, in order."""
+        with self._view.lock:
+            state = self._view.state
+            before = state.changed
+            for event, node in events:
+                state.apply_node(event is EventType.DELETED, node)
+            changed = state.changed != before
+        if changed:  # heartbeats change nothing
+            self._touch()
+
+    def end(self) -> None:
+        """The list is whole."""
+        with self._view.lock:
+            self._view.state.end_nodes()
+        self._touch()
+
+
+class Watches(watches.Watches):
+    """The reflectors of one scorer."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        view: ClusterView,
+        touch: Callable[[], None],
+        on_bound: OnBound,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        required: tuple[Reflector[Any], ...] = (
+            Reflector(connection, resource_path("v1", "nodes"), Node, NodeSink(view, touch), clock=clock),
+            Reflector(
+                connection,
+                resource_path("v1", "pods"),
+                Pod,
+                PodSink(view, touch, on_bound),
+                field_selector=BOUND_PODS,
+                clock=clock,
+            ),
+        )
+        super().__init__(required, clock=clock)

@@ -1,0 +1,114 @@
+"""What the scorer tells Prometheus, as data: every metric's name, type, labels, unit and help."""
+
+from slack.process.metric_family import Family
+
+SCORER_BUILD_INFO = Family(
+    "slack_scorer_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
+)
+CALLS = Family(
+    "slack_scorer_calls_total",
+    "counter",
+    ("verb", "code"),
+    "",
+    "Requests by verb (prioritize, filter, explain, other) and status. The scheduler says nothing of those that fail: "
+    "pods are placed without us.",
+)
+HANDLER_SECONDS = Family(
+    "slack_scorer_handler_seconds",
+    "histogram",
+    ("verb",),
+    "seconds",
+    "From the whole request to the whole answer, without the network.",
+)
+DECISIONS = Family(
+    "slack_scorer_decisions_total",
+    "counter",
+    ("rule",),
+    "",
+    "Answers to /prioritize by the rule that held: Measured, BestFitOnAllocations (no node's load is known), "
+    "Placeholder, or NotReady (the cluster is not seen whole yet: all nodes the same).",
+)
+UNKNOWN_NODES = Family(
+    "slack_scorer_unknown_nodes_total",
+    "counter",
+    (),
+    "",
+    "Nodes that the scheduler asked about and that our watch does not have; they get the minimum.",
+)
+NODES = Family(
+    "slack_scorer_nodes",
+    "gauge",
+    ("state",),
+    "",
+    "Nodes by what is known of their load: Measured, New, NoMetrics, Stale, Future. All but the first two get the "
+    "minimum.",
+)
+FALLING_BACK = Family(
+    "slack_scorer_falling_back",
+    "gauge",
+    (),
+    "",
+    "1 while no node's load is known, and nodes are scored by what is requested there.",
+)
+UNMATCHED = Family(
+    "slack_scorer_unmatched_names",
+    "gauge",
+    (),
+    "",
+    "Names in the load watcher's windows that belong to no node, by no name or address of it.",
+)
+LOAD_AGE = Family(
+    "slack_scorer_load_age_seconds",
+    "gauge",
+    (),
+    "seconds",
+    "Age of the newest figure of any node; absent while there is none.",
+)
+RECENT_PODS = Family(
+    "slack_scorer_predicted_cpu_cores",
+    "gauge",
+    (),
+    "cores",
+    "CPU that is predicted for pods which metrics do not show yet, on all nodes.",
+)
+FETCH_ERRORS = Family(
+    "slack_scorer_fetch_errors_total",
+    "counter",
+    ("why",),
+    "",
+    "Windows that the load watcher did not give: unreachable, status, payload, mistake.",
+)
+IGNORED = Family(
+    "slack_scorer_ignored_figures_total",
+    "counter",
+    ("why",),
+    "",
+    "Figures of the load watcher that are none: NotANumber, Negative, UnknownType, UnknownRollup, Malformed.",
+)
+REFRESH_SECONDS = Family(
+    "slack_scorer_refresh_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "How long what scores are computed from took to be made anew.",
+)
+REQUESTS = Family(
+    "slack_scorer_api_requests_total", "counter", ("verb", "code"), "", "Requests to the API server: lists and watches."
+)
+
+SCORER_FAMILIES = (
+    SCORER_BUILD_INFO,
+    CALLS,
+    HANDLER_SECONDS,
+    DECISIONS,
+    UNKNOWN_NODES,
+    NODES,
+    FALLING_BACK,
+    UNMATCHED,
+    LOAD_AGE,
+    RECENT_PODS,
+    FETCH_ERRORS,
+    IGNORED,
+    REFRESH_SECONDS,
+    REQUESTS,
+)

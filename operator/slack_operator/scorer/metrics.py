@@ -1,0 +1,85 @@
+"""What the scorer tells Prometheus: counted by whoever knows, from any thread."""
+
+import math
+
+import numpy as np
+from prometheus_client import Histogram
+
+from slack.process.metric_family import Family
+from slack.scorer.model import CPU, NodeState, Rule
+from slack_operator.runtime.metrics import ProcessMetrics
+from slack_operator.scorer import families
+from slack_operator.scorer.standing import Standing
+
+_HANDLER_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.2, 1.0)
+_REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_NOT_READY = "NotReady"
+
+
+class ScorerMetrics(ProcessMetrics):
+    """The scorer's metrics."""
+
+    def __init__(self) -> None:
+        super().__init__(families.SCORER_BUILD_INFO)
+        self._calls = self._counter(families.CALLS)
+        self._handler = self._histogram(families.HANDLER_SECONDS, _HANDLER_BUCKETS)
+        self._decisions = self._counter(families.DECISIONS)
+        self._unknown = self._counter(families.UNKNOWN_NODES)
+        self._nodes = self._gauge(families.NODES)
+        self._falling_back = self._gauge(families.FALLING_BACK)
+        self._unmatched = self._gauge(families.UNMATCHED)
+        self._age = self._gauge(families.LOAD_AGE)
+        self._predicted = self._gauge(families.RECENT_PODS)
+        self._fetch_errors = self._counter(families.FETCH_ERRORS)
+        self._ignored = self._counter(families.IGNORED)
+        self._refresh = self._histogram(families.REFRESH_SECONDS, _REFRESH_BUCKETS)
+        self._requests = self._counter(families.REQUESTS)
+        self._rules = {rule: self._decisions.labels(str(rule)) for rule in Rule}  # so that rates see the first one
+        self._not_ready = self._decisions.labels(_NOT_READY)
+        for why in ("unreachable", "status", "payload"):
+            self._fetch_errors.labels(why)
+        self._age.set(math.nan)
+
+    def _histogram(self, family: Family, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
+
+    def on_call(self, verb: str, status: int, seconds: float) -> None:
+        """One request was answered."""
+        self._calls.labels(verb, str(status)).inc()
+        self._handler.labels(verb).observe(seconds)
+
+    def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
+        """One answer to /prioritize; None for a rule when the cluster is not seen whole yet."""
+        (self._not_ready if rule is None else self._rules[rule]).inc()
+        if unknown:
+            self._unknown.inc(unknown)
+
+    def on_request(self, verb: str, code: int) -> None:
+        """One request to the API server ended."""
+        self._requests.labels(verb, str(code)).inc()
+
+    def on_fetch_error(self, why: str) -> None:
+        """The load watcher did not give a window."""
+        self._fetch_errors.labels(why).inc()
+
+    def on_ignored(self, why: str, count: int) -> None:
+        """Some of its figures are none."""
+        self._ignored.labels(why).inc(count)
+
+    def on_refresh(self, standing: Standing, seconds: float) -> None:
+        """Something new stands."""
+        usage = standing.basis.usage
+        self._refresh.observe(seconds)
+        counts = np.bincount(usage.state, minlength=len(NodeState))
+        for state in NodeState:
+            self._nodes.labels(state_word(state)).set(int(counts[state]))
+        self._falling_back.set(not standing.basis.any_measured)
+        self._unmatched.set(len(standing.unmatched))
+        known = usage.age_seconds[np.isfinite(usage.age_seconds)]
+        self._age.set(float(known.min()) if known.size else math.nan)
+        self._predicted.set(float(usage.missing[CPU].sum()) / 1000.0)
+
+
+def state_word(state: NodeState) -> str:
+    """Give a state as metrics and `explain` have it: `NoMetrics`."""
+    return state.name.title().replace("_", "")

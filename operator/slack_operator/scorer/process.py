@@ -1,0 +1,199 @@
+"""The scorer's process: watches of pods and nodes, the load watcher's windows, and the extender that answers from both.
+
+Threads: one a watch, one that fetches, one that refreshes what scores are computed from, one that serves the extender,
+one for health and metrics; the main one waits. It has no lease and writes nothing: two may run side by side. Start:
+servers first, so that probes and the scheduler are answered while the cluster is still listed; until it is seen whole
+all nodes score the same.
+"""
+
+import logging
+import sys
+import time
+from dataclasses import replace
+
+from slack.cluster.wire import Pod
+from slack.kube.errors import ConnectionFailed
+from slack.kube.kubeconfig import connect
+from slack.process import running
+from slack.process.health import HealthServer
+from slack.process.logs import fields
+from slack.process.running import CannotStart, listen
+from slack.process.scorer_settings import ScorerSettings
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack.scorer.asgi import Extender
+from slack.scorer.configuration.arguments import parse_config
+from slack.scorer.configuration.fields import BadScorerConfig
+from slack.scorer.inputs.cluster_state import ClusterState
+from slack.scorer.inputs.prediction import demand_of
+from slack.scorer.model import PodDemand
+from slack.scorer.rules import Prediction, Rules
+from slack_operator.runtime.certificates import BadCertificate
+from slack_operator.runtime.connecting import must_answer
+from slack_operator.runtime.load_source import LoadSource
+from slack_operator.scorer.cluster_view import ClusterView, Watches
+from slack_operator.scorer.metrics import ScorerMetrics
+from slack_operator.scorer.recorder import Recorder
+from slack_operator.scorer.scores import LiveScores
+from slack_operator.scorer.serving import ClientCertificates, ExtenderServer
+from slack_operator.scorer.standing import Refresher
+
+log = logging.getLogger(__name__)
+
+SWITCH_SECONDS = 0.0005
+"""How long another thread may compute before the extender's gets its turn; Python's own 5 ms are a whole cycle."""
+
+
+class Scorer:
+    """All parts of one scorer. `start`, `run` and `stop` belong to the main thread."""
+
+    def __init__(self, settings: ScorerSettings, stopping: Stopping) -> None:
+        """Make everything, and start nothing.
+
+        Raises:
+            CannotStart: an algorithm's argument, a certificate or the connection is not as it must be.
+        """
+        self._settings = settings
+        self._stopping = stopping
+        self.metrics = metrics = ScorerMetrics()
+        try:
+            config = replace(parse_config({"algorithms": list(settings.algorithms)}), rules=rules_of(settings))
+        except BadScorerConfig as error:
+            raise CannotStart(f"{flag('algorithms')}: {error}") from None
+        rules, pending = config.rules, config.prediction
+        tls = _certificates(settings)
+        try:
+            connection = connect(settings.kubeconfig, settings.context, on_request=metrics.on_request)
+        except ConnectionFailed as error:
+            raise CannotStart(str(error)) from None
+        self._connection = connection
+
+        def recent_demand(pod: Pod) -> PodDemand:
+            return demand_of(pod.spec, rules.prediction, status=pod.status)
+
+        self.view = view = ClusterView(
+            lambda leave_out: ClusterState(recent_demand, settings.namespace, rules.recent_kept_seconds, leave_out)
+        )
+        self.refresher = Refresher(view, config.algorithms, rules, whole=self._whole, on_refresh=metrics.on_refresh)
+        self.load = self.refresher.load = LoadSource(
+            settings.load_watcher,
+            settings.refresh,
+            self.refresher.touch,
+            authority=str(settings.load_watcher_ca_file) if settings.load_watcher_ca_file else None,
+            on_error=metrics.on_fetch_error,
+            on_ignored=metrics.on_ignored,
+        )
+        self._recorder = Recorder(settings.record) if settings.record else None
+        self.scores = LiveScores(
+            lambda: self.refresher.current,
+            view,
+            lambda pod: demand_of(pod.spec, pending, status=pod.status),
+            settings.namespace,
+            metrics,
+            highest=settings.scale,
+            filter_above_percent=settings.filter_above,
+            record=self._recorder,
+        )
+        self.watches = Watches(connection, view, self.refresher.touch, self.scores.bound)
+        filters = settings.filter_above is not None
+        extender = Extender(self.scores, filters=filters, observe=metrics.on_call)
+        self.server = ExtenderServer(*settings.extender_host_port, extender, tls=tls)
+        self.health = HealthServer(
+            *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=metrics.registry
+        )
+
+    def unhealthy(self) -> str | None:
+        """Say which thread is dead or stuck; None when none is."""
+        if not self.server.alive:
+            return "the extender's thread has ended"
+        if not self.load.alive:
+            return "the thread that asks the load watcher has ended"
+        return self.refresher.unhealthy()
+
+    def unready(self) -> str | None:
+        """Say why there is nothing to score by yet.
+
+        A watch that is silent later leaves it ready: who is asked less, answers no better.
+        """
+        if self.refresher.current is not None:
+            return None
+        return self.watches.stale() or "nothing has been refreshed yet"
+
+    def start(self) -> None:
+        """Serve, and begin to watch.
+
+        Raises:
+            CannotStart: an address cannot be bound, or no API server answers.
+        """
+        sys.setswitchinterval(SWITCH_SECONDS)
+        listen(self.health, flag("listen"), self._settings.listen)
+        listen(self.server, flag("extender_listen"), self._settings.extender_listen)
+        log.info("serving /prioritize and /explain", extra=fields(port=self.server.port, metrics=self.health.port))
+        must_answer(self._connection)
+        if self._recorder is not None:
+            _record(self._recorder, self._settings)
+        self.refresher.start()
+        self.load.start()
+        self.watches.start()
+
+    def run(self) -> None:
+        """Wait for the end."""
+        began, told = time.monotonic(), False
+        while not self._stopping.wait(0.5 if not told else None):
+            if not told and self.refresher.current is not None:
+                told = True
+                seconds = round(time.monotonic() - began, 1)
+                nodes = len(self.refresher.current.basis.nodes)
+                log.info("scoring", extra=fields(nodes=nodes, pods=self.view.state.pod_count, seconds=seconds))
+
+    def stop(self) -> None:
+        """End everything in order."""
+        self.server.stop()
+        if self._recorder is not None:
+            self._recorder.stop()
+        self.load.stop()
+        self.watches.stop()
+        self.refresher.stop()
+        self.health.stop()
+        self._connection.close()
+
+    def _whole(self) -> bool:
+        return self.watches.stale() is None
+
+
+def rules_of(settings: ScorerSettings) -> Rules:
+    """Return what holds when metrics are missing, as the settings say."""
+    prediction = Prediction(
+        multiplier=settings.request_multiplier, default_cpu_millis=round(settings.best_effort_millis)
+    )
+    return Rules(
+        window_seconds=settings.window,
+        most_age_seconds=settings.max_age,
+        most_ahead_seconds=settings.max_ahead,
+        recent_seconds=settings.recent,
+        reporting_seconds=settings.reporting,
+        new_node_seconds=settings.new_node,
+        prediction=prediction,
+    )
+
+
+def _record(recorder: Recorder, settings: ScorerSettings) -> None:
+    try:
+        recorder.start()
+    except OSError as error:
+        raise CannotStart(f"{flag('record')} {settings.record}: cannot be written: {error.strerror}") from None
+
+
+def _certificates(settings: ScorerSettings) -> ClientCertificates | None:
+    certificate, key, authority = settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file
+    if certificate is None or key is None or authority is None:
+        return None
+    try:
+        return ClientCertificates(certificate, key, authority)
+    except BadCertificate as error:
+        raise CannotStart(str(error)) from None
+
+
+def run(settings: ScorerSettings) -> int:
+    """Run the scorer until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: Scorer(settings, stopping))

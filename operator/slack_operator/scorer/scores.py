@@ -1,0 +1,253 @@
+"""What the extender answers: scores from what stands, and afterwards why a pod went where it went.
+
+`prioritize` runs in the extender's thread and computes from one immutable basis. Decisions are kept until the pod is
+seen on a node, a few at most; then what was said of that node is kept, of the last two thousand pods. Nothing of that
+changes a later answer.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from slack.cluster.identity import PLACEHOLDER, role_of
+from slack.cluster.requests import request_text
+from slack.cluster.wire import Pod, PodMetadata, PodSpec, PodStatus
+from slack.scorer.asgi import NotKnown
+from slack.scorer.extender import BadRequest, ScoreReplies
+from slack.scorer.model import CPU, IntArray, NodeState, PodDemand, Rule, Scores
+from slack.scorer.scoring import scaled, score
+from slack_operator.scorer.cluster_view import ClusterView
+from slack_operator.scorer.standing import Standing
+
+MOST_OPEN = 32
+"""Decisions whose pod has no node yet; each may hold the basis of its time."""
+MOST_EXPLAINED = 2_000
+MOST_TEXTS = 20_000
+SHOWN = 5
+_NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
+
+DemandOf = Callable[[Pod], PodDemand]
+
+
+class Told(Protocol):
+    """Who counts what was decided."""
+
+    def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
+        """One answer: what held, of how many nodes, and how many of them are not known."""
+
+
+class Decision(NamedTuple):
+    """One answer to the scheduler; terms of single nodes are worked out when they are asked for."""
+
+    at: float
+    pod: Pod
+    demand: PodDemand
+    standing: Standing
+    rows: IntArray
+    unknown: tuple[str, ...]
+    scores: Scores
+
+
+class Record(Protocol):
+    """Who writes decisions down."""
+
+    def add(self, decision: Decision) -> None:
+        """Take one; returns at once."""
+
+
+class LiveScores:
+    """The extender's `Scores`; `bound` is called by the watch of pods, `explain` by anybody."""
+
+    def __init__(
+        self,
+        standing: Callable[[], Standing | None],
+        view: ClusterView,
+        demand_of: DemandOf,
+        placeholder_namespace: str,
+        told: Told,
+        *,
+        highest: int = 100,
+        filter_above_percent: float | None = None,
+        record: Record | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._standing = standing
+        self._view = view
+        self._demand_of = demand_of
+        self._placeholder_namespace = placeholder_namespace
+        self._told = told
+        self._highest = highest
+        self._filter_above = filter_above_percent
+        self._record = record
+        self._wall = wall
+        self._demands: dict[tuple[bytes, bool], PodDemand] = {}
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, Decision] = OrderedDict()
+        self._explained: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
+        """Return a HostPriorityList; see `slack.scorer.asgi.Scores`."""
+        standing = self._standing()
+        demand = self._demand(pod)
+        if standing is None:
+            self._told.decided(None, len(names), 0)
+            return ScoreReplies(()).reply(names, [0] * len(names))
+        rows, unknown = _rows(standing, names)
+        scores = score(standing.basis, demand, rows if not unknown else rows[rows >= 0], with_terms=False)
+        total = scaled(scores.total, self._highest)
+        if unknown:
+            all_total = np.zeros(len(names), dtype=np.int64)  # a node that is not known has the minimum
+            all_total[rows >= 0] = total
+            total = all_total
+        self._told.decided(scores.rule, len(names), len(unknown))
+        decision = Decision(self._wall(), pod, demand, standing, scores.rows, unknown, scores)
+        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        with self._lock:
+            self._open[key] = decision
+            self._open.move_to_end(key)
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        if self._record is not None:
+            self._record.add(decision)
+        return standing.replies.reply(names, total.tolist())
+
+    def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
+        """Return nodes whose CPU would be used above the ceiling; nodes of which nothing is known stay."""
+        standing, ceiling = self._standing(), self._filter_above
+        demand = self._demand(pod)
+        if standing is None or ceiling is None or demand.placeholder:
+            return {}
+        rows, _ = _rows(standing, names)
+        usage, capacity = standing.basis.usage, standing.basis.nodes.capacity[CPU]
+        there = rows[rows >= 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            added = 100.0 * (usage.missing[CPU][there] + demand.predicted[CPU]) / capacity[there]
+        expected = usage.mean_percent[CPU][there] + added
+        above = usage.known[CPU][there] & (expected > ceiling)
+        node_names = standing.basis.nodes.names
+        return {
+            node_names[row]: f"CPU would be {percent:.0f} % used, above {ceiling:g} %"
+            for row, percent in zip(there[above].tolist(), expected[above].tolist(), strict=True)
+        }
+
+    def bound(self, namespace: str, name: str, node: str) -> None:
+        """The pod was seen on a node: what was said of that node is kept, the rest of the decision is not."""
+        key = f"{namespace}/{name}"
+        with self._lock:
+            decision = self._open.pop(key, None)
+        if decision is None:
+            return
+        explained = _explained(key, decision, node, self._highest)
+        with self._lock:
+            self._explained[key] = explained
+            self._explained.move_to_end(key)
+            if len(self._explained) > MOST_EXPLAINED:
+                self._explained.popitem(last=False)
+
+    def explain(self, namespace: str, pod: str) -> Mapping[str, Any]:
+        """Return why a pod went where it went, or would."""
+        key = f"{namespace}/{pod}"
+        with self._lock:
+            known, decision = self._explained.get(key), self._open.get(key)
+        if known is not None:
+            return known
+        if decision is not None:
+            return _explained(key, decision, None, self._highest)
+        with self._view.lock:
+            node = self._view.state.node_of(namespace, pod)
+            demand = self._view.state.demand_of_bound(namespace, pod)
+        standing = self._standing()
+        if node is None or demand is None or standing is None:
+            raise NotKnown(
+                f"nothing is known of pod {key}: it has no node and none was asked for, or it was deleted, or another "
+                "scheduler places it and it is not there yet"
+            )
+        scores = score(standing.basis, demand, with_terms=False)
+        now = Decision(
+            self._wall(),
+            Pod(metadata=PodMetadata(name=pod, namespace=namespace)),
+            demand,
+            standing,
+            scores.rows,
+            (),
+            scores,
+        )
+        return {**_explained(key, now, node, self._highest), "remembered": False}
+
+    def _demand(self, pod: Pod) -> PodDemand:
+        placeholder = role_of(pod.metadata, self._placeholder_namespace) == PLACEHOLDER
+        try:
+            text = request_text(pod.spec or _NO_SPEC, pod.status or _NO_STATUS), placeholder
+            found = self._demands.get(text)
+            if found is None:
+                found = replace(self._demand_of(pod), placeholder=placeholder)
+                if len(self._demands) >= MOST_TEXTS:
+                    self._demands.clear()
+                self._demands[text] = found
+        except ValueError as error:
+            raise BadRequest(f"Pod: {error}") from None
+        return found
+
+
+def _rows(standing: Standing, names: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the row of each name, -1 for one that is not known; and those names."""
+    row_of = standing.basis.nodes.row_of
+    try:
+        return np.fromiter(map(row_of.__getitem__, names), dtype=np.int64, count=len(names)), ()
+    except KeyError:
+        rows = np.fromiter((row_of.get(name, -1) for name in names), dtype=np.int64, count=len(names))
+        return rows, tuple(name for name in names if name not in row_of)
+
+
+def _place(decision: Decision, node: str | None) -> int | None:
+    """Return where in the decision a node is; None where it was not asked about."""
+    row = None if node is None else decision.standing.basis.nodes.row_of.get(node)
+    if row is None:
+        return None
+    found = np.flatnonzero(decision.scores.rows == row)
+    return int(found[0]) if found.size else None
+
+
+def _explained(key: str, decision: Decision, node: str | None, highest: int) -> Mapping[str, Any]:
+    scores, names = decision.scores, decision.standing.basis.nodes.names
+    order = np.argsort(-scores.total, kind="stable")
+    places = {names[int(scores.rows[place])]: int(place) for place in order[:SHOWN]}
+    chosen = _place(decision, node)
+    shown = [*places.values(), *([] if chosen is None else [chosen])]
+    details = score(decision.standing.basis, decision.demand, scores.rows[np.array(shown, dtype=np.int64)])
+    result: dict[str, Any] = {
+        "pod": key,
+        "at": datetime.fromtimestamp(decision.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "rule": str(scores.rule),
+        "remembered": True,
+        "nodes_asked": len(scores.rows) + len(decision.unknown),
+        "nodes_unknown": list(decision.unknown[:SHOWN]),
+        "requests": dict(zip(("cpu_millis", "memory_bytes"), decision.demand.requests, strict=True)),
+        "predicted": dict(zip(("cpu_millis", "memory_bytes"), decision.demand.predicted, strict=True)),
+        "highest_score": highest,
+        "node": node,
+        "chosen": None if chosen is None else _of_node(node or "", details, len(places), highest),
+        "best": [_of_node(name, details, index, highest) for index, name in enumerate(places)],
+    }
+    if chosen is not None:
+        result["nodes_with_a_better_score"] = int((scores.total > scores.total[chosen]).sum())
+    return result
+
+
+def _of_node(name: str, scores: Scores, place: int, highest: int) -> Mapping[str, Any]:
+    return {
+        "node": name,
+        "score": int(scaled(scores.total[place : place + 1], highest)[0]),
+        "state": NodeState(int(scores.state[place])).name.title().replace("_", ""),
+        "algorithms": {algorithm: int(own[place]) for algorithm, own in scores.by_algorithm.items()},
+        "terms": {
+            term: round(float(values[place]), 6) if np.isfinite(values[place]) else None
+            for term, values in scores.terms.items()
+        },
+    }

@@ -1,0 +1,126 @@
+"""The extender served by uvicorn in a thread of its own: one worker, connections that outlive the scheduler's.
+
+Go's client keeps an idle connection for 90 s, and does not repeat a POST that meets one that closes: that pod would
+get no score. So connections are kept for longer here. Off loopback there is TLS, and only who has a certificate of the
+given authority is answered: scores decide where pods run.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from slack.scorer.asgi import Extender
+from slack_operator.runtime.certificates import BadCertificate, Certificate
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 120
+BACKLOG = 128
+_CERTIFICATE_SECONDS = 10.0
+_STOP_SECONDS = 2
+
+logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts and stops we say ourselves
+
+
+class ClientCertificates:
+    """The server's certificate, and the authority that signs those of its callers."""
+
+    def __init__(self, certificate: Path, key: Path, client_authority: Path) -> None:
+        """Read the files.
+
+        Raises:
+            BadCertificate: naming the file.
+        """
+        self._certificate = Certificate(certificate, key)
+        self.context = self._certificate.context
+        try:
+            self.context.load_verify_locations(cafile=client_authority)
+        except (OSError, ssl.SSLError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise BadCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
+        self.context.verify_mode = ssl.CERT_REQUIRED
+
+    def refresh(self) -> None:
+        """Take the server's certificate anew if its files have changed."""
+        self._certificate.refresh()
+
+
+class ExtenderServer:
+    """Serves from `start` until `stop`; `port` is the real one when 0 was asked for."""
+
+    def __init__(self, host: str, port: int, extender: Extender, *, tls: ClientCertificates | None = None) -> None:
+        self.port = port
+        self._host = host
+        self._tls = tls
+        config = uvicorn.Config(
+            extender,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            limit_concurrency=64,
+            backlog=BACKLOG,
+            ssl_context_factory=(lambda *_: tls.context) if tls is not None else None,
+        )
+        self._config = config
+        self._server = uvicorn.Server(config)
+        self._socket: socket.socket | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="extender", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are answered."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            OSError: when the address cannot be bound.
+        """
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        bound = socket.socket(family)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((self._host, self.port))
+            bound.listen(BACKLOG)
+        except OSError:
+            bound.close()
+            raise
+        self.port, self._socket = bound.getsockname()[1], bound
+        self._thread.start()
+        if self._tls is not None:
+            threading.Thread(target=self._follow, args=(self._tls,), name="certificate", daemon=True).start()
+
+    def stop(self, timeout: float = _STOP_SECONDS + 1.0) -> None:
+        """Answer what is being asked, close, and end the thread; nothing where it was never started."""
+        self._ended.set()
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _run(self) -> None:
+        assert self._socket is not None
+        factory = self._config.get_loop_factory()
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(self._server.serve([self._socket]))
+
+    def _follow(self, tls: ClientCertificates) -> None:
+        while not self._ended.wait(_CERTIFICATE_SECONDS):
+            tls.refresh()

@@ -1,0 +1,297 @@
+"""The agent's parts put together: a reflector of the node's pods, the desk, the gates' server, and what wakes them.
+
+Everything that knows of grants runs in one event loop, in a thread of its own; the reflector's thread hands its events
+over. The loop sleeps until something comes in or the decision says when to look again.
+"""
+
+import asyncio
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from slack.kube.connection import Connection
+from slack.kube.reflector import Reflector
+from slack.kube.watch import EventType
+from slack.process.outages import Outages
+from slack.throttler.decision import NodeThrottle
+from slack.throttler.fsm import State
+from slack.throttler.limits import UNKNOWN_USAGE, Limits, Usage
+from slack.throttler.protocol import FromAgent, Welcome
+from slack_operator.throttler.agent.desk import Desk, Turn
+from slack_operator.throttler.agent.gate_server import GateServer, Reviews
+from slack_operator.throttler.agent.journal import Journal
+from slack_operator.throttler.agent.node_pods import NodePod
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_SECONDS = 5.0
+SHORTEST_PAUSE_SECONDS = 0.5
+"""While nothing is due: so often the node's load is looked at, the more so the shorter its average is."""
+UNKNOWN_SECONDS = 60.0
+"""What the node runs, and by which policy, is waited for so long; then grants go on without."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+Events = Sequence[tuple[EventType, NodePod]]
+
+
+class Telling(Protocol):
+    """Who hears of what people may want to know; called in the agent's loop, and never waits."""
+
+    def opened(self, pod: NodePod, container: str, now: float) -> None:
+        """A container began without a grant."""
+
+    def forced(self, pod: NodePod, container: str, now: float) -> None:
+        """A container was let in by minRate alone."""
+
+    def refused(self, pod: NodePod, why: str, now: float) -> None:
+        """A pod's dependencies cannot be kept."""
+
+    def late(self, pod: NodePod, container: str, now: float, *, after_seconds: float | None, delete: bool) -> None:
+        """A container was not ready in time, and whether its pod is to be deleted."""
+
+    def flush(self, now: float) -> None:
+        """A turn is over."""
+
+
+class Counting(Protocol):
+    """Who counts."""
+
+    def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
+        """Take in what came of a turn."""
+
+    def show(
+        self, counts: Mapping[State, int], *, slots: int | None, taken: int, gates: int, refused: int, known: bool
+    ) -> None:
+        """Take in what is there after it."""
+
+
+class Agent:
+    """The agent of one node. `start` and `stop` belong to whoever made it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        node: str,
+        journal: Path,
+        limits: Limits,
+        *,
+        usage: Callable[[float, float], Usage] = lambda now, average_over_seconds: UNKNOWN_USAGE,
+        telling: Telling | None = None,
+        counting: Counting | None = None,
+        follows_policy: bool = False,
+        boot: str | None = None,
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            connection: to the API server.
+            node: the node's name.
+            journal: where grants are kept.
+            limits: what the node's policy comes to.
+            usage: reads how loaded the node is, its CPU time as an average over so many seconds.
+            telling: hears of what people may want to know.
+            counting: counts.
+            follows_policy: `limits` are not the policy's yet: `use` tells them, and until then nothing is granted, for
+                a minute at the most.
+            boot: tells boots apart; the kernel's when absent.
+        """
+        boot = _BOOT_ID.read_text(encoding="ascii").strip() if boot is None else boot
+        self.port = 0
+        self._usage = usage
+        self._telling = telling
+        self._counting = counting
+        self._authority = ""
+        self._outages = Outages()
+        self._unknown = {"pods"} | ({"policy"} if follows_policy else set())
+        began = time.monotonic()
+        self._desk = Desk(NodeThrottle(limits), Journal(journal, boot), began)
+        self._desk.grant_from(began + UNKNOWN_SECONDS)
+        self._server = GateServer(Reviews(connection), self._answer, welcome=self._welcome)
+        self._pods = Reflector(connection, "/api/v1/pods", NodePod, _Sink(self), field_selector=f"spec.nodeName={node}")
+        self._loop = asyncio.new_event_loop()
+        self._wake = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
+        self._turning: asyncio.Task[None] | None = None
+
+    def start(self, host: str, port: int, tls: ssl.SSLContext) -> None:
+        """Serve gates and follow pods.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        self._thread.start()
+        self.port = self._call(self._begin(host, port, tls))
+        self._pods.start()
+
+    def stop(self) -> None:
+        """End everything, also what was never started; grants stay in the journal."""
+        self._pods.stop()
+        if self._thread.is_alive():
+            self._call(self._end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    def take(self, events: Events) -> None:
+        """Take events of pods, from another thread, and wait until the desk has them: in their order."""
+        self._call(self._apply(events))
+
+    def keep(self, uids: frozenset[str]) -> None:
+        """Forget every pod but these, from another thread."""
+        self._call(self._keep(uids))
+
+    def use(self, limits: Limits) -> None:
+        """Go by other limits from now on, from another thread; who was granted stays so."""
+        self._call(self._use(limits))
+
+    def trust(self, authority: str) -> None:
+        """Tell gates, from another thread, who signs agents' certificates from now on: PEM."""
+        self._call(self._trust(authority))
+
+    @property
+    def pods(self) -> Reflector[NodePod]:
+        """What follows the node's pods."""
+        return self._pods
+
+    def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _begin(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        bound = await self._server.start(host, port, tls)
+        self._turning = asyncio.create_task(self._turn())
+        return bound
+
+    async def _end(self) -> None:
+        if self._turning is not None:
+            self._turning.cancel()
+        await self._server.stop()
+
+    async def _apply(self, events: Events) -> None:
+        now = time.monotonic()
+        for kind, pod in events:
+            if kind is EventType.DELETED:
+                self._desk.forget(pod.metadata.uid)
+            else:
+                self._tell(self._desk.update(pod, now))
+        self._wake.set()
+
+    async def _keep(self, uids: frozenset[str]) -> None:
+        for uid in self._desk.uids - uids:
+            self._desk.forget(uid)
+        self._know("pods")
+
+    async def _use(self, limits: Limits) -> None:
+        self._desk.throttle.use(limits)
+        self._server.welcome_all()
+        self._know("policy")
+
+    async def _trust(self, authority: str) -> None:
+        self._authority = authority
+        self._server.welcome_all()
+
+    def _know(self, what: str) -> None:
+        if what in self._unknown:
+            self._unknown.discard(what)
+            if not self._unknown:
+                self._desk.grant_from(time.monotonic())
+        self._wake.set()
+
+    def _welcome(self) -> Welcome:
+        limits = self._desk.throttle.limits
+        return Welcome(
+            fail_open_after_seconds=limits.fail_open_after_seconds,
+            gate_restarts=limits.gate_restarts,
+            authority=self._authority,
+        )
+
+    def _load(self, now: float) -> Usage:
+        return self._usage(now, self._desk.throttle.limits.average_over_seconds)
+
+    def _answer(self, uid: str, container: str) -> FromAgent:
+        self._wake.set()
+        now = time.monotonic()
+        return self._desk.ask(uid, container, now, self._load(now))
+
+    async def _turn(self) -> None:
+        while True:
+            now = time.monotonic()
+            usage = self._load(now)
+            turn = self._desk.turn(now, usage)
+            self._tell(turn.messages)
+            try:
+                self._report(turn, now)
+            except Exception:  # a start is worth more than what is said of it
+                log.exception("what came of a turn cannot be told")
+            due = self._desk.next_look(now, usage)
+            average = self._desk.throttle.limits.average_over_seconds
+            longest = min(max(average / 4, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+            pause = longest if due is None else min(max(due - now, 0.01), longest)
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+            self._wake.clear()
+
+    def _report(self, turn: Turn, now: float) -> None:
+        """Tell people, logs and counters what came of a turn."""
+        desk, limits = self._desk, self._desk.throttle.limits
+        opened, refused, waited, started = desk.opened, desk.refused, desk.waited, desk.started
+        desk.opened, desk.refused, desk.waited, desk.started = [], [], [], []
+        if turn.unwritten is not None and self._outages.is_new(turn.unwritten):
+            log.warning("the journal cannot be written, starts go on: %s", turn.unwritten)
+        if self._counting is not None:
+            self._counting.on_turn(turn, opened=len(opened), waited=waited, started=started)
+            self._counting.show(
+                desk.throttle.counts(),
+                slots=limits.slots,
+                taken=desk.throttle.starting,
+                gates=self._server.gates,
+                refused=self._server.refused,
+                known="policy" not in self._unknown,
+            )
+        if self._telling is None:
+            return
+        for late in turn.late:
+            if (pod := desk.pod(late.key.pod)) is not None:
+                after_seconds = limits.start_timeout_seconds
+                self._telling.late(pod, late.key.container, now, after_seconds=after_seconds, delete=late.delete)
+        for key in opened:
+            if (pod := desk.pod(key.pod)) is not None:
+                self._telling.opened(pod, key.container, now)
+        for grant in turn.grants:
+            if grant.forced and (pod := desk.pod(grant.key.pod)) is not None:
+                self._telling.forced(pod, grant.key.container, now)
+        for pod, why in refused:
+            self._telling.refused(pod, why, now)
+        self._telling.flush(now)
+
+    def _tell(self, messages: Sequence[tuple[str, FromAgent]]) -> None:
+        for uid, message in messages:
+            self._server.tell(uid, message)
+
+
+class _Sink:
+    """What the reflector calls, in its own thread."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._seen: set[str] | None = None
+
+    def begin(self) -> None:
+        """A list begins."""
+        self._seen = set()
+
+    def apply(self, events: Events) -> None:
+        """Some pods."""
+        if self._seen is not None:
+            self._seen.update(pod.metadata.uid for _, pod in events)
+        self._agent.take(events)
+
+    def end(self) -> None:
+        """The list is whole: what it has not is gone."""
+        if self._seen is not None:
+            self._agent.keep(frozenset(self._seen))
+        self._seen = None

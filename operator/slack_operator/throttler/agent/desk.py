@@ -1,0 +1,278 @@
+"""The agent's desk: pods and asks in, messages for gates and what to tell people out. It decides nothing itself.
+
+Invariants: a grant stands in the journal before its message is returned; a container instance is ended once, whatever
+order events come in; a gate learns of its own pod only. `now` is monotonic seconds. No thread, no socket: owned by
+whoever holds the agent's lock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slack.throttler import protocol
+from slack.throttler.decision import NodeThrottle
+from slack.throttler.fsm import State
+from slack.throttler.graph import BadGraph
+from slack.throttler.limits import UNKNOWN_USAGE, Usage
+from slack.throttler.model import Grant, Late
+from slack.throttler.protocol import FromAgent
+from slack.throttler.queue import Key
+from slack_operator.throttler.agent.journal import Granted, Journal
+from slack_operator.throttler.agent.node_pods import ContainerStatus, NodePod, Seen, seen
+
+GRACE_SECONDS = 5.0
+"""After its start an agent grants nothing for so long: gates come back within that, and ask in their order."""
+
+
+@dataclass(slots=True)
+class _Instance:
+    """What is known of one container beside its state."""
+
+    now: str = ""
+    """Id of the instance that ran last; empty: none did."""
+    ended: str = ""
+    """Id of the last that was seen to have ended."""
+    runs: bool = False
+    held: bool = False
+    """The kubelet waits for its permit."""
+    asked: bool = False
+    granted: Grant | None = None
+    """Not used yet."""
+    offered_at: float | None = None
+    """Since when it waits."""
+    granted_at: float | None = None
+    """When it was let in, until it is ready."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What came of a turn."""
+
+    messages: list[tuple[str, FromAgent]] = field(default_factory=list)
+    """To the gate of the pod with this uid."""
+    late: list[Late] = field(default_factory=list)
+    grants: tuple[Grant, ...] = ()
+    unwritten: str | None = None
+    """Why the journal could not be written."""
+
+
+class Desk:
+    """One node's gated containers."""
+
+    def __init__(self, throttle: NodeThrottle, journal: Journal, now: float) -> None:
+        self.throttle = throttle
+        self.bad: dict[str, str] = {}
+        """By uid of a pod: why its dependencies cannot be kept; its containers are held."""
+        self.opened: list[Key] = []
+        """Containers that began without a grant, as gates do that hear of no agent; taken by whoever tells people."""
+        self.refused: list[tuple[NodePod, str]] = []
+        """Pods whose dependencies cannot be kept, with why; taken as those before."""
+        self.waited: list[float] = []
+        """How long those that were granted had waited; taken as those before."""
+        self.started: list[float] = []
+        """How long those that became ready took from their grants; taken as those before."""
+        self._journal = journal
+        self._kept: dict[tuple[str, str], Granted] = journal.read()
+        self._grants_from = now + GRACE_SECONDS
+        self._began = now
+        self._instances: dict[Key, _Instance] = {}
+        self._pods: dict[str, NodePod] = {}
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The pods that are known."""
+        return frozenset(self._pods) | frozenset(self.bad)
+
+    def pod(self, uid: str) -> NodePod | None:
+        """Return a pod that is known."""
+        return self._pods.get(uid)
+
+    def grant_from(self, at: float) -> None:
+        """Grant nothing before, nor before gates have had the time to come."""
+        self._grants_from = max(at, self._began + GRACE_SECONDS)
+
+    def next_look(self, now: float, usage: Usage = UNKNOWN_USAGE) -> float | None:
+        """Return when a turn may bring something, should nothing come in; None: not before then."""
+        if now < self._grants_from:
+            return self._grants_from
+        return self.throttle.next_look(now, usage)
+
+    def update(self, pod: NodePod, now: float) -> list[tuple[str, FromAgent]]:
+        """Take in a pod as it is now; returns what its gate is to be told."""
+        uid = pod.metadata.uid
+        if not pod.gated:
+            return []
+        if pod.ended:
+            self.forget(uid)
+            return []
+        if uid not in self._pods and not self._take(pod, now):
+            return []
+        self._pods[uid] = pod
+        said: list[tuple[str, FromAgent]] = []
+        for status in pod.statuses():
+            key = Key(uid, status.name)
+            if key in self._instances:
+                said += ((uid, message) for message in self._follow(key, status, pod.spec.restart_policy, now))
+        return said
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone; its slots are free."""
+        self.throttle.remove(uid)
+        self._pods.pop(uid, None)
+        self.bad.pop(uid, None)
+        for key in [key for key in self._instances if key.pod == uid]:
+            del self._instances[key]
+
+    def ask(self, uid: str, container: str, now: float, usage: Usage = UNKNOWN_USAGE) -> FromAgent:
+        """Answer a gate that the API server has said to be of this pod; asked twice is answered alike."""
+        if uid in self.bad:
+            return protocol.Wait(container=container, state=State.BLOCKED, reason=protocol.text(self.bad[uid]))
+        key = Key(uid, container)
+        instance = self._instances.get(key)
+        if instance is None:
+            if uid in self._pods:
+                return protocol.Refused(container=container, reason="its pod has no such container that is gated")
+            # the watch is behind the kubelet, for a moment
+            return protocol.Wait(container=container, state=State.DOWNLOADING, reason="its pod is not known yet")
+        instance.asked = True
+        self._offer(key, instance, now)
+        return self._answer(key, instance, now, usage)
+
+    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE) -> Turn:
+        """Let time pass, and grant what may start: journal first, then the messages."""
+        turn = Turn(late=list(self.throttle.expire(now)))
+        if now < self._grants_from:
+            return turn
+        grants = self.throttle.grants(now, usage)
+        if not grants:
+            return turn
+        try:
+            self._journal.append(
+                (grant.key.pod, grant.key.container, self._instances[grant.key].now, grant.at) for grant in grants
+            )
+        except OSError as error:
+            turn.unwritten = str(error)
+        turn.grants = grants
+        for grant in grants:
+            instance = self._instances[grant.key]
+            instance.granted, instance.granted_at = grant, now
+            if instance.offered_at is not None:
+                self.waited.append(now - instance.offered_at)
+                instance.offered_at = None
+            turn.messages.append((grant.key.pod, _granted(grant)))
+        self._journal.compact(self._pods.keys())
+        return turn
+
+    def _take(self, pod: NodePod, now: float) -> bool:
+        uid = pod.metadata.uid
+        try:
+            gated = pod.as_gated()
+        except BadGraph as problem:
+            if uid not in self.bad:
+                self.refused.append((pod, str(problem)))
+            self.bad[uid] = str(problem)
+            return False
+        self.bad.pop(uid, None)
+        self.throttle.add(gated, now)
+        for container in gated.containers:
+            self._instances[Key(uid, container.name)] = _Instance()
+        told = {status.name: status for status in pod.statuses()}
+        for container in gated.containers:
+            self._recover(Key(uid, container.name), told.get(container.name), now)
+        return True
+
+    def _recover(self, key: Key, status: ContainerStatus | None, now: float) -> None:
+        """Find a grant again that an agent before this one gave and that was not used yet."""
+        kept = self._kept.get(key)
+        last = (status.container_id if status is not None else None) or ""
+        running = status is not None and status.state is not None and status.state.running is not None
+        instance = self._instances[key]
+        instance.now = instance.ended = "" if running else last
+        if kept is None or kept.after != last or running:
+            return
+        self.throttle.running(key, now, granted_at=min(kept.at, now))
+        instance.granted = Grant(key, 0, kept.at, None, forced=False, reason="granted before the agent began anew")
+
+    def _follow(self, key: Key, status: ContainerStatus, restart_policy: str | None, now: float) -> Iterator[FromAgent]:
+        instance = self._instances[key]
+        what, container_id = seen(status, restart_policy), status.container_id or ""
+        if what in (Seen.RUNNING, Seen.READY):
+            if instance.runs and container_id != instance.now:
+                self._end(key, instance, now)  # its end was between two events
+            if not instance.runs:
+                yield from self._began_to_run(key, instance, container_id, what, now)
+            if what is Seen.READY and self._probed(key):
+                self.throttle.succeeded(key, now)
+                if instance.granted_at is not None:
+                    self.started.append(now - instance.granted_at)
+                    instance.granted_at = None
+            return
+        if what is Seen.DONE:
+            instance.runs, instance.granted = False, None
+            self.throttle.succeeded(key, now)
+            return
+        over = what in (Seen.ENDED, Seen.BACKING_OFF, Seen.HELD)
+        if over and container_id and container_id != instance.ended:
+            instance.now = container_id
+            self._end(key, instance, now, backing_off=what is Seen.BACKING_OFF)
+            yield self._answer(key, instance, now, UNKNOWN_USAGE)
+        if what is Seen.HELD and not instance.held:
+            instance.held = True
+            self._offer(key, instance, now)
+            if instance.asked and instance.granted is None:
+                yield self._answer(key, instance, now, UNKNOWN_USAGE)
+
+    def _began_to_run(
+        self, key: Key, instance: _Instance, container_id: str, what: Seen, now: float
+    ) -> Iterator[FromAgent]:
+        granted, restarts = instance.granted is not None, self.throttle.limits.gate_restarts
+        if not granted and now > self._began + GRACE_SECONDS and (restarts or not instance.ended):
+            self.opened.append(key)
+        instance.now, instance.runs, instance.held, instance.granted = container_id, True, False, None
+        if not (what is Seen.READY and not granted and self._probed(key)):
+            self.throttle.running(key, now)
+        if restarts:
+            yield protocol.Withdraw(container=key.container)
+
+    def _end(self, key: Key, instance: _Instance, now: float, *, backing_off: bool = False) -> None:
+        instance.ended, instance.runs, instance.held, instance.granted = instance.now, False, False, None
+        instance.granted_at = None
+        # until the kubelet waits for its permit it could not use one
+        self.throttle.ended(key, now, backing_off=backing_off or self.throttle.limits.gate_restarts)
+
+    def _offer(self, key: Key, instance: _Instance, now: float) -> None:
+        """Both must be so: the kubelet would make the container, and there is a gate that would let it."""
+        if instance.held and instance.asked:
+            self.throttle.pulled(key, now)
+            if instance.granted is None and instance.offered_at is None:
+                instance.offered_at = now
+
+    def _answer(self, key: Key, instance: _Instance, now: float, usage: Usage) -> FromAgent:
+        if instance.granted is not None:
+            return _granted(instance.granted)
+        if instance.runs:
+            if self.throttle.limits.gate_restarts:
+                return protocol.Withdraw(container=key.container)
+            return protocol.Granted(container=key.container, reason="it runs")
+        waiting = self.throttle.waiting(key, now, usage)
+        reason = waiting.reason or ("the agent has just begun" if now < self._grants_from else "")
+        return protocol.Wait(
+            container=key.container,
+            state=waiting.state if instance.held else State.DOWNLOADING,
+            position=waiting.position,
+            reason=protocol.text(reason),
+        )
+
+    def _probed(self, key: Key) -> bool:
+        pod = self._pods.get(key.pod)
+        containers = (pod.spec.containers or ()) if pod is not None else ()
+        return any(
+            container.name == key.container
+            and (container.startup_probe is not None or container.readiness_probe is not None)
+            for container in containers
+        )
+
+
+def _granted(grant: Grant) -> protocol.Granted:
+    return protocol.Granted(
+        container=grant.key.container, start=grant.start, forced=grant.forced, reason=protocol.text(grant.reason)
+    )

@@ -1,0 +1,97 @@
+"""What the throttler's agent tells Prometheus, as data: every metric's name, type, labels, unit and help."""
+
+from slack.process.metric_family import BUILD_INFO, Family
+
+CONTAINERS = Family(
+    "slack_throttler_containers",
+    "gauge",
+    ("state",),
+    "",
+    "Gated containers of the node by state: downloading, blocked, pending, starting, ready, failed.",
+)
+SLOTS = Family(
+    "slack_throttler_slots", "gauge", (), "", "How many containers may start at once on the node; +Inf without a limit."
+)
+SLOTS_TAKEN = Family("slack_throttler_slots_taken", "gauge", (), "", "How many slots are taken.")
+POLICY_KNOWN = Family(
+    "slack_throttler_policy_known",
+    "gauge",
+    (),
+    "",
+    "1 once the agent knows the policies and its node's labels; 0: nothing is granted for up to a minute.",
+)
+GRANTS = Family(
+    "slack_throttler_grants_total",
+    "counter",
+    ("forced",),
+    "",
+    "Permits that were given, by whether minRate forced them: true, false.",
+)
+TIMED_OUT = Family(
+    "slack_throttler_timed_out_total", "counter", (), "", "Containers that were not ready within startTimeout."
+)
+DELETED = Family(
+    "slack_throttler_deleted_pods_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Pods that were to be deleted as one of their containers was late, by outcome: deleted, failed.",
+)
+OPENED = Family(
+    "slack_throttler_opened_total",
+    "counter",
+    (),
+    "",
+    "Containers that started without a permit, for their gate heard of no agent.",
+)
+WAIT = Family(
+    "slack_throttler_wait_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "From when the kubelet would have started a container until its permit.",
+)
+START = Family(
+    "slack_throttler_start_seconds", "histogram", (), "seconds", "From a container's permit until it was ready."
+)
+GATES = Family("slack_throttler_gates", "gauge", (), "", "Gates that are connected.")
+REFUSED = Family("slack_throttler_refused_gates_total", "counter", (), "", "Gates whose token was no good.")
+JOURNAL_ERRORS = Family(
+    "slack_throttler_journal_errors_total",
+    "counter",
+    (),
+    "",
+    "Permits that could not be written down before they were given.",
+)
+UNKNOWN = Family(
+    "slack_throttler_usage_unknown",
+    "gauge",
+    ("figure",),
+    "",
+    "1 where a figure of the node cannot be read, and holds nobody back: load1, cpu, cpu_pressure, io_pressure.",
+)
+API_REQUESTS = Family(
+    "slack_throttler_api_requests_total",
+    "counter",
+    ("verb", "code"),
+    "",
+    "Requests to the API server by verb and HTTP status; 0 is no answer.",
+)
+THROTTLER_AGENT_FAMILIES = (
+    CONTAINERS,
+    SLOTS,
+    SLOTS_TAKEN,
+    POLICY_KNOWN,
+    GRANTS,
+    TIMED_OUT,
+    DELETED,
+    OPENED,
+    WAIT,
+    START,
+    GATES,
+    REFUSED,
+    JOURNAL_ERRORS,
+    UNKNOWN,
+    API_REQUESTS,
+    BUILD_INFO,
+)

@@ -1,0 +1,204 @@
+"""Gates' connections: TLS, a token that the API server judges, then asks in and answers out.
+
+A gate is known by its token alone, which names its pod and that pod's uid: what it says of itself is never believed.
+All is bounded before it is read: connections, reviews at once, lines, and how fast one connection may ask. Everything
+runs in one event loop, which also owns the desk; threads of others come in by `call_soon_threadsafe`.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import ssl
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from slack.kube.connection import Connection
+from slack.kube.errors import KubeError
+from slack.kube.paths import resource_path
+from slack.throttler import protocol
+from slack.throttler.protocol import AUDIENCE, MAX_LINE_BYTES, Ask, BadMessage, FromAgent, Hello, Ping, Welcome
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS: Final = 1024
+MAX_REVIEWS: Final = 64
+"""Tokens that are judged, or wait to be; more are sent away and come again."""
+HELLO_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 1.0
+BETWEEN_SECONDS: Final = 0.01
+"""From one message of a gate to the next: asking faster makes nobody start earlier."""
+MAX_UNSENT_BYTES: Final = 256 << 10
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+
+Judge = Callable[[str], str]
+"""A token to the uid of its pod; raises `NotLetIn`. May block."""
+Answer = Callable[[str, str], FromAgent]
+"""The uid of a pod and a container's name to what its gate is told."""
+
+
+class NotLetIn(Exception):
+    """A token that is no good, or that cannot be judged now; the text has no secret."""
+
+
+class Reviews:
+    """Tokens judged by the API server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __call__(self, token: str) -> str:
+        """Return the uid of the pod that a token is bound to.
+
+        Raises:
+            NotLetIn: with the reason.
+        """
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "metadata": {},
+            "spec": {"token": token, "audiences": [AUDIENCE]},
+        }
+        path = resource_path("authentication.k8s.io/v1", "tokenreviews")
+        try:
+            body = self._connection.request("POST", path, body=review, verb="create")
+        except KubeError as error:
+            raise NotLetIn(f"the API server cannot be asked about the token: {error}") from None
+        return pod_uid(json.loads(body))
+
+
+def pod_uid(review: dict[str, Any]) -> str:
+    """Read a TokenReview's answer.
+
+    Raises:
+        NotLetIn: the token is not valid for us, or bound to no pod.
+    """
+    status = review.get("status") or {}
+    if not status.get("authenticated") or AUDIENCE not in (status.get("audiences") or ()):
+        raise NotLetIn(f"the token is not valid for the audience {AUDIENCE}")
+    values = ((status.get("user") or {}).get("extra") or {}).get(_POD_UID) or ()
+    if not values:
+        raise NotLetIn("the token is bound to no pod; use a projected service account token")
+    return str(values[0])
+
+
+class GateServer:
+    """Serves gates in the running event loop."""
+
+    def __init__(self, judge: Judge, answer: Answer, *, welcome: Callable[[], Welcome]) -> None:
+        """Nothing is listened on yet.
+
+        Args:
+            judge: says whose token it is; called in threads of the server's own.
+            answer: asked in the event loop.
+            welcome: what gates are told when they come.
+        """
+        self.refused = 0
+        self._judge = judge
+        self._answer = answer
+        self._welcome = welcome
+        self._gates: dict[str, asyncio.StreamWriter] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reviews = 0
+        self._workers = ThreadPoolExecutor(4, thread_name_prefix="reviews")
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        """Listen; returns the port.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        self._server = await asyncio.start_server(
+            self._serve, host, port, ssl=tls, limit=MAX_LINE_BYTES, ssl_handshake_timeout=HELLO_SECONDS
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close everything."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def tell(self, uid: str, message: FromAgent) -> bool:
+        """Send something to a pod's gate; whether there is one. One that does not read is cut off, and comes again."""
+        writer = self._gates.get(uid)
+        if writer is None or writer.is_closing():
+            return False
+        if writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            writer.transport.abort()
+            return False
+        writer.write(protocol.encode_line(message))
+        return True
+
+    @property
+    def gates(self) -> int:
+        """How many gates are connected."""
+        return len(self._gates)
+
+    def welcome_all(self) -> None:
+        """Tell all gates anew what they are told when they come."""
+        for uid in tuple(self._gates):
+            self.tell(uid, self._welcome())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._tasks) >= MAX_CONNECTIONS:
+            writer.transport.abort()
+            return
+        self._tasks.add(task)
+        uid = ""
+        try:
+            uid = await self._who(reader)
+            former = self._gates.get(uid)
+            self._gates[uid] = writer
+            if former is not None:
+                former.close()  # a gate has one connection: the older is of one that has gone
+            writer.write(protocol.encode_line(self._welcome()))
+            await self._listen(uid, reader, writer)
+        except NotLetIn as refusal:
+            self.refused += 1
+            log.warning("a gate was not let in: %s", refusal)
+            writer.write(protocol.encode_line(protocol.Refused(reason=protocol.text(str(refusal)))))
+        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+            log.debug("a gate's connection has ended: %s", error)
+        finally:
+            self._tasks.discard(task)
+            if self._gates.get(uid) is writer:
+                del self._gates[uid]
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await asyncio.wait_for(writer.wait_closed(), STOP_SECONDS)
+
+    async def _who(self, reader: asyncio.StreamReader) -> str:
+        try:
+            line = await asyncio.wait_for(reader.readline(), HELLO_SECONDS)
+            hello = protocol.from_gate(line)
+        except TimeoutError:
+            raise NotLetIn(f"no token within {HELLO_SECONDS:.0f} s") from None
+        except (BadMessage, ValueError):
+            raise NotLetIn("the first line is no hello") from None
+        if not isinstance(hello, Hello):
+            raise NotLetIn("the first line is no hello")
+        if self._reviews >= MAX_REVIEWS:
+            raise NotLetIn("too many tokens are being judged")
+        self._reviews += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._workers, self._judge, hello.token)
+        finally:
+            self._reviews -= 1
+
+    async def _listen(self, uid: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            message = protocol.from_gate(line)
+            if isinstance(message, Ask):
+                writer.write(protocol.encode_line(self._answer(uid, message.container)))
+            elif isinstance(message, Ping):
+                writer.write(protocol.encode_line(protocol.Pong()))
+            await writer.drain()
+            await asyncio.sleep(BETWEEN_SECONDS)

@@ -1,0 +1,86 @@
+"""The agent's metrics: its loop counts, a scrape looks at what is there."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from prometheus_client import Histogram
+
+from slack.process.metric_family import BUILD_INFO, Family
+from slack.throttler.fsm import State
+from slack_operator.runtime.metrics import ProcessMetrics
+from slack_operator.throttler.agent import families
+from slack_operator.throttler.agent.desk import Turn
+
+_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
+
+
+class AgentMetrics(ProcessMetrics):
+    """All of one agent."""
+
+    def __init__(self) -> None:
+        super().__init__(BUILD_INFO)
+        self._containers = self._gauge(families.CONTAINERS)
+        self._slots = self._gauge(families.SLOTS)
+        self._taken = self._gauge(families.SLOTS_TAKEN)
+        self._policy_known = self._gauge(families.POLICY_KNOWN)
+        self._grants = self._counter(families.GRANTS)
+        self._timed_out = self._counter(families.TIMED_OUT)
+        self._deleted = self._counter(families.DELETED)
+        self._opened = self._counter(families.OPENED)
+        self._wait = self._histogram(families.WAIT)
+        self._start = self._histogram(families.START)
+        self._gates = self._gauge(families.GATES)
+        self._refused = self._counter(families.REFUSED)
+        self._journal_errors = self._counter(families.JOURNAL_ERRORS)
+        self._unknown = self._gauge(families.UNKNOWN)
+        self._api_requests = self._counter(families.API_REQUESTS)
+        self._seen = {"refused": 0, "deleted": 0, "failed": 0}
+        for forced in ("true", "false"):  # so that rates see the first one
+            self._grants.labels(forced)
+        for outcome in ("deleted", "failed"):
+            self._deleted.labels(outcome)
+
+    def on_api_request(self, verb: str, code: int) -> None:
+        """One request to the API server ended."""
+        self._api_requests.labels(verb, str(code)).inc()
+
+    def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
+        """Count what came of a turn."""
+        for grant in turn.grants:
+            self._grants.labels(str(grant.forced).lower()).inc()
+        self._timed_out.inc(len(turn.late))
+        self._opened.inc(opened)
+        self._journal_errors.inc(turn.unwritten is not None)
+        for seconds in waited:
+            self._wait.observe(seconds)
+        for seconds in started:
+            self._start.observe(seconds)
+
+    def show(
+        self, counts: Mapping[State, int], *, slots: int | None, taken: int, gates: int, refused: int, known: bool
+    ) -> None:
+        """Set what is there now."""
+        for state, count in counts.items():
+            self._containers.labels(state.value).set(count)
+        self._slots.set(float("inf") if slots is None else slots)
+        self._taken.set(taken)
+        self._gates.set(gates)
+        self._policy_known.set(known)
+        self._refused.inc(self._new("refused", refused))
+
+    def show_usage(self, unknown: Collection[str]) -> None:
+        """Say which figures of the node are not known."""
+        for figure in FIGURES:
+            self._unknown.labels(figure).set(figure in unknown)
+
+    def show_deletions(self, deleted: int, failed: int) -> None:
+        """Say how many pods were deleted so far, and how many could not be."""
+        self._deleted.labels("deleted").inc(self._new("deleted", deleted))
+        self._deleted.labels("failed").inc(self._new("failed", failed))
+
+    def _new(self, what: str, total: int) -> int:
+        before, self._seen[what] = self._seen[what], total
+        return max(0, total - before)
+
+    def _histogram(self, family: Family) -> Histogram:
+        return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=_BUCKETS)

@@ -1,0 +1,227 @@
+"""`resource-slack throttler agent`: its settings and its parts.
+
+Threads: one has the desk and the gates in an event loop, three follow pods, policies and the node, one posts Events,
+one deletes, one serves metrics; the main one sees to certificates. Light: neither kopf nor aiohttp, 70 MiB.
+"""
+
+import logging
+import os
+import re
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from slack.kube.apply import Writer
+from slack.kube.events import EventRecorder
+from slack.kube.reflector import Reflector
+from slack.kube.retry import retrying
+from slack.process import arguments, running
+from slack.process.health import HealthServer
+from slack.process.logs import fields
+from slack.process.outages import Outages
+from slack.process.running import CannotStart, listen
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.throttler.limits import UNLIMITED, Usage
+from slack.throttler.protocol import MAX_AUTHORITY_BYTES
+from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.connecting import connected
+from slack_operator.runtime.watches import Watches
+from slack_operator.throttler.agent.agent import Agent
+from slack_operator.throttler.agent.metrics import AgentMetrics
+from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
+from slack_operator.throttler.agent.node_usage import NodeUsage
+from slack_operator.throttler.agent.telling import Teller
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "resource-slack-throttler-agent"
+TURN_SECONDS = 5.0
+"""So often files of certificates are looked at."""
+HEALTHY_SECONDS = 30.0
+"""Without a turn of the desk, which has one every few seconds."""
+WRITE_DEADLINE_SECONDS = 15.0
+JOURNAL = "grants"
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[\sA-Za-z0-9+/=]+-----END CERTIFICATE-----")
+
+
+class ThrottlerAgent:
+    """All parts of one process. `start`, `run` and `stop` belong to the main thread."""
+
+    def __init__(self, settings: ThrottlerAgentSettings, stopping: Stopping) -> None:
+        """Read the certificate, and find the API server.
+
+        Raises:
+            CannotStart: one of them is not to be had.
+        """
+        self._settings = settings
+        self._stopping = stopping
+        self.metrics = AgentMetrics()
+        self._certificate = _certificate(settings)
+        self._authority = ""
+        self._outages = Outages()
+        self._connection = connected(settings, self.metrics.on_api_request)
+        self._ended = threading.Event()
+        writer = Writer(
+            self._connection, self._ended, retry=retrying(self._ended, deadline_seconds=WRITE_DEADLINE_SECONDS)
+        )
+        self._recorder = EventRecorder(writer, component=COMPONENT, instance=settings.node_name)
+        self._teller = Teller(self._recorder, writer, settings.node_name)
+        self._usage = NodeUsage(settings.proc)
+        self._turned_at = time.monotonic()
+        self.agent = Agent(
+            self._connection,
+            settings.node_name,
+            settings.state_dir / JOURNAL,
+            UNLIMITED,
+            usage=self._read_usage,
+            telling=self._teller,
+            counting=self.metrics,
+            follows_policy=True,
+        )
+        self.policy = NodePolicy(os.cpu_count() or 1, self._use)
+        followed: tuple[Reflector[Any], Reflector[Any]] = reflectors(self._connection, settings.node_name, self.policy)
+        self._followed = followed
+        policies, self._node = followed
+        self._watches = Watches((self.agent.pods, policies), unless_forbidden=(self._node,))
+        self.health = HealthServer(
+            *settings.listen_host_port,
+            healthy=self.unhealthy,
+            ready=self._watches.stale,
+            registry=self.metrics.registry,
+        )
+
+    def unhealthy(self) -> str | None:
+        """Say that the desk is stuck; None when it is not."""
+        silent = time.monotonic() - self._turned_at
+        return f"nothing has been decided for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+
+    def start(self) -> None:
+        """Serve gates, and follow pods, policies and the node.
+
+        Raises:
+            CannotStart: an address cannot be bound.
+        """
+        self._make_state_dir()
+        listen(self.health, flag("listen"), self._settings.listen)
+        self._recorder.start()
+        self._turned_at = time.monotonic()
+        try:
+            self.agent.start(*self._settings.gates_host_port, self._certificate.context)
+        except OSError as error:
+            address = f"{flag('gates_listen')} {self._settings.gates_listen}"
+            raise CannotStart(f"{address}: cannot listen: {error.strerror or error}") from None
+        self._look_at_authority()
+        for reflector in self._followed:
+            reflector.start()
+        log.info("serving gates", extra=fields(node=self._settings.node_name, port=self.agent.port))
+
+    def run(self) -> None:
+        """See to certificates until the end is asked for."""
+        while not self._stopping.wait(TURN_SECONDS):
+            self.turn()
+
+    def turn(self) -> None:
+        """Look at the files once. Gates hear of a new authority before a certificate of it is shown to any."""
+        self._look_at_authority()
+        self._certificate.refresh()
+        if self._node.forbidden and self.policy.do_without_labels():
+            log.warning("the node's labels may not be read: only policies without a nodeSelector are gone by here")
+        self.metrics.show_deletions(self._teller.deleted, self._teller.undeleted)
+
+    def stop(self) -> None:
+        """End everything; grants stay in the journal, and gates wait for the next agent."""
+        for reflector in self._followed:
+            reflector.stop(timeout=0.0)
+        self.agent.stop()
+        self._teller.stop()
+        self._recorder.stop()
+        self._ended.set()
+        for reflector in self._followed:
+            reflector.stop()
+        self.health.stop()
+        self._connection.close()
+
+    def _read_usage(self, now: float, average_over_seconds: float) -> Usage:
+        self._turned_at = now
+        usage = self._usage.read(now, average_over_seconds)
+        self.metrics.show_usage(self._usage.unknown)
+        for why in self._usage.troubles.values():
+            if self._outages.is_new(why):
+                log.info("a figure of the node is not known, and holds nobody back: %s", why)
+        return usage
+
+    def _use(self, applied: Applied) -> None:
+        limits = applied.limits
+        said = fields(policy=applied.policy, generation=applied.generation, slots=limits.slots)
+        log.info("the node has a policy" if applied.policy else "no policy selects the node", extra=said)
+        self.agent.use(limits)
+
+    def _look_at_authority(self) -> None:
+        if self._settings.ca_file is None:
+            return
+        try:
+            authority = authority_of(self._settings.ca_file)
+        except BadCertificate as error:
+            if self._outages.is_new(str(error)):
+                log.warning("gates are told of no new authority: %s", error)
+            return
+        if authority != self._authority:
+            self._authority = authority
+            self.agent.trust(authority)
+
+    def _make_state_dir(self) -> None:
+        try:
+            self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:  # as with a disk that is full: what runs is found again, grants that wait are not
+            log.warning("grants will not outlive this agent: %s: %s", self._settings.state_dir, error.strerror)
+
+
+def authority_of(file: Path) -> str:
+    """Read certificates, and nothing else that may be in a file.
+
+    Raises:
+        BadCertificate: naming the file.
+    """
+    try:
+        text = file.read_bytes()[: 1 << 20].decode("ascii", "replace")
+    except OSError as error:
+        raise BadCertificate(f"{file}: cannot be read: {error.strerror}") from None
+    authority = "\n".join(found[0] for found in _CERTIFICATE.finditer(text))
+    if not authority or len(authority) > MAX_AUTHORITY_BYTES:
+        raise BadCertificate(f"{file}: should have certificates of at most {MAX_AUTHORITY_BYTES >> 10} KiB together")
+    try:
+        ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, ValueError) as error:
+        raise BadCertificate(f"{file}: a certificate cannot be read: {error}") from None
+    return authority
+
+
+def _certificate(settings: ThrottlerAgentSettings) -> Certificate:
+    assert settings.tls_cert_file is not None and settings.tls_key_file is not None, "the settings ask for both"  # noqa: PT018
+    try:
+        return Certificate(settings.tls_cert_file, settings.tls_key_file)
+    except BadCertificate as error:
+        raise CannotStart(f"{flag('tls_cert_file')}, {flag('tls_key_file')}: {error}") from None
+
+
+def run(settings: ThrottlerAgentSettings) -> int:
+    """Run the agent until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: ThrottlerAgent(settings, stopping))
+
+
+def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:
+    """Turn this process into an agent with these settings, those that are None left out: without the command line's
+    own libraries, which every node would hold for nothing."""
+    words = arguments.words({**flags, "config": config})
+    # -P: what lies in the working directory must not stand in for a module
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "slack_operator.throttler.agent.process", *words])
+
+
+if __name__ == "__main__":
+    sys.exit(arguments.main(ThrottlerAgentSettings, run))

@@ -1,0 +1,164 @@
+"""The documents that the page reads as JSON, field by field: values that the operator's own code fills."""
+
+import msgspec
+
+from slack.process.reasons import Level
+from slack_operator.web.load import LoadView
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel"):
+    """Part of what the page reads as JSON."""
+
+
+class ConditionView(_Document, frozen=True):
+    """One condition, as status has it."""
+
+    type: str
+    status: str
+    said: str
+    """In words: as one would like it, or what is wrong."""
+    level: Level
+    reason: str
+    message: str
+    since: str
+    remedy: str | None = None
+    """What to do, where it is not as one would like it."""
+
+
+class SlackView(_Document, frozen=True):
+    """How a policy's slack is, in the words of `status` and of `kubectl get`."""
+
+    name: str
+    """The reason that matters most: status.summary.state."""
+    words: str
+    remedy: str
+    """What to do, '' where there is nothing to do."""
+    calm: bool
+
+
+class AmountView(_Document, frozen=True):
+    """One resource: cpu in millicores, everything else in base units."""
+
+    resource: str
+    desired: int
+    planned: int
+    reserved: int
+
+
+class ShapeView(_Document, frozen=True):
+    """Placeholders of one shape."""
+
+    name: str
+    role: str
+    requests: dict[str, str]
+    """As Kubernetes writes them."""
+    count: int
+    bound: int
+    pending: int
+    workloads: list[str]
+    retiring: bool
+
+
+class CostView(_Document, frozen=True):
+    """What a policy's placeholders cost: node hours always, money where nodes have prices."""
+
+    text: str
+    nodes: float
+    per_hour: float | None
+    currency: str
+    node_per_hour: float | None
+    """What one of its nodes costs, on average."""
+
+
+class UncoveredView(_Document, frozen=True):
+    """Pods without room, and why."""
+
+    pod: str
+    reason: str
+
+
+class PolicyView(_Document, frozen=True, kw_only=True):
+    """One policy; the defaults are of one whose spec cannot be used."""
+
+    name: str
+    built_in: bool = False
+    dry_run: bool = False
+    planned: bool = False
+    """Whether there are figures."""
+    ready: bool = False
+    satisfied: bool = False
+    """Whether all wanted room is there."""
+    idle: str = ""
+    """Why there is nothing to keep room for yet, '' when there is something."""
+    rate: float = 0.0
+    nodes: int = 0
+    amounts: list[AmountView] = []
+    bound: int = 0
+    pending: int = 0
+    burst: int = 0
+    instant: float | None = None
+    objective: float | None = None
+    """The share that is to start at once, once that is what the amount follows from."""
+    why: str | None = None
+    """Why this much is kept; None where nothing could be planned."""
+    spared: str = ""
+    """What the pods of the last day that took a placeholder's place would have waited, in words."""
+    cost: CostView | None = None
+    """Of the plan when it is carried out; None where no node says."""
+    displaced: dict[str, int] = {}
+    """By cause, since this process began."""
+    limit: str = ""
+    """Which ceiling binds, and what would be wanted without it."""
+    slack: SlackView
+    conditions: list[ConditionView]
+    shapes: list[ShapeView] = []
+    more_shapes: int = 0
+    uncovered: list[UncoveredView] = []
+    more_uncovered: int = 0
+
+
+class DisplacedView(_Document, frozen=True):
+    """One placeholder that left its node without our doing."""
+
+    number: int
+    at: float
+    policy: str
+    cause: str
+    pod: str
+    node: str
+
+
+class State(_Document, frozen=True):
+    """All that the page shows but nodes and timeline."""
+
+    version: int
+    """Grows with every reconciliation."""
+    now: float
+    """Unix time here when this was made: the reader's clock may be another."""
+    at: float | None
+    """Unix time of the figures; None before the first."""
+    seen: float | None
+    """Unix time of the last reconciliation, with or without figures."""
+    leading: bool
+    leader: str
+    """The pod or host that leads; '' when nobody is known to."""
+    vacant_since: float | None
+    """Unix time since which nobody is seen to lead, so that nothing is known of slack; None while somebody does."""
+    vacant_remedy: str
+    """What to do about that."""
+    identity: str
+    stale: str
+    stale_remedy: str
+    """What to do about it."""
+    namespace: str
+    port: int
+    """Where a process of the same settings serves its page."""
+    operator_version: str
+    interval_seconds: float
+    nodes: int
+    nodes_version: int
+    load: LoadView | None
+    """How nodes' real use stands; None where no load watcher is named: then the page shows nothing of it."""
+    policies: list[PolicyView]
+    displaced: list[DisplacedView]
+    """The latest ones, the newest first; none where another process leads, which alone knows what it took away."""

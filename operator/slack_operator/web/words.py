@@ -1,0 +1,80 @@
+"""Conditions and reasons in words for the page: said as one would like to hear them, or else what is wrong, and what
+to do about it. The reasons' words are those of `resource-slack status`.
+"""
+
+from html import escape
+
+from slack.process.reasons import REASONS, Level, advice_on, reason
+from slack.schema.conditions import is_trouble
+from slack_operator.placeholders.status import (
+    OWNERSHIP_CONTESTED,
+    PLACEHOLDERS_CHANGED,
+    PREEMPTION_STUCK,
+    STALLED,
+    VIEW_STALE,
+)
+
+_SAID = {
+    "Ready": ("Accepted and acted upon", "Not acted upon"),
+    "SlackSatisfied": ("All room is there", "Not all room is there"),
+    "Covered": ("Pods that come are covered", "Some pods are not covered"),
+    "Feasible": ("Every shape fits a node", "A shape fits no node"),
+    "PinsNodes": ("No node is held from scale-down", "A placeholder holds its node from scale-down"),
+    "LimitReached": ("No limit reached", "A limit is reached"),
+    "AutoscalerIgnoresPlaceholders": ("No placeholder waits unanswered", "No autoscaler answers"),
+    "LargeSlack": ("The slack is in proportion", "The slack is large beside the cluster"),
+    "HistoryLost": ("What is learnt is kept", "What was learnt is lost"),
+    VIEW_STALE: ("The whole cluster is seen", "Not the whole cluster is seen"),
+    OWNERSHIP_CONTESTED: ("Nobody else writes our objects", "Somebody else writes our objects"),
+    PREEMPTION_STUCK: ("No preemption hangs", "A preemption hangs"),
+    PLACEHOLDERS_CHANGED: ("Placeholders are as planned", "Placeholders are not as planned"),
+    STALLED: ("Waiting is not in vain", "Waiting is in vain"),
+}
+"""By type of condition: when all is well, and when not."""
+
+_ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "Pod", "Lease")
+"""Kinds whose reasons are explained."""
+
+
+def said(condition_type: str, status: str) -> str:
+    """Say a condition in words; one of another version as the API has it."""
+    good_and_bad = _SAID.get(condition_type)
+    if good_and_bad is None or status not in ("True", "False"):
+        return f"{condition_type} {status}"
+    return good_and_bad[is_trouble(condition_type, status)]
+
+
+def level_of(condition_type: str, status: str, reason_name: str) -> Level:
+    """Return how much a condition matters; what is not as it should be, for an unknown reason, is trouble."""
+    if not is_trouble(condition_type, status):
+        return Level.GOOD
+    known = reason(reason_name)
+    return known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
+
+
+def help_page(namespace: str) -> str:
+    """Return what every reason means and what to do about it: what the page's links lead to, with an anchor each."""
+    entries = "".join(_entry(known.name, namespace) for known in REASONS if known.about in _ABOUT)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><title>What it means · resource-slack</title>'
+        '<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">'
+        '<link rel="stylesheet" href="/static/app.css"></head><body class="help"><main>'
+        '<p><a href="/">Back to the slack</a></p><h1>What it means, and what to do</h1>'
+        '<p class="muted">Each reason of a condition or an Event, by its word. More, with what to look at: '
+        "<code>docs/troubleshooting.md</code>.</p>"
+        f"<dl>{entries}</dl></main></body></html>"
+    )
+
+
+def _entry(name: str, namespace: str) -> str:
+    known = reason(name)
+    assert known is not None
+    advice = advice_on(name, namespace)
+    todo = f"<dd><strong>What to do:</strong> {escape(advice)}</dd>" if advice else ""
+    stands = ", ".join(known.on) or ("of no object" if known.about == "Lease" else f"an Event on a {known.about}")
+    return (
+        f'<div id="{name}" class="reason"><dt>{name} <span class="muted small">{escape(stands)}</span></dt>'
+        f"<dd>{escape(known.meaning)}</dd>{todo}</div>"
+    )

@@ -1,0 +1,78 @@
+"""What to do about a finding: each advice with its figures, its reason, its risk, and a ready patch.
+
+In the order in which things should be tried. Harmless findings (many periods, hardly any time), windows with too little
+data and windows that mix two limits get none. Nothing here removes a limit from a running pod.
+"""
+
+import math
+from collections.abc import Callable
+
+from slack.audit.advice import patches
+from slack.audit.advice.advice import Advice, AdviceId, Case, Facts, evidence
+from slack.audit.advice.limits import allow_burst, pod_limit, raise_limit, requests_only
+from slack.audit.advice.nodes import exclusive_cpus, fixed_kernel, shorter_period
+from slack.audit.advice.runtimes import ANY_RUNTIME, GO_VARIABLE, go_does_it, runtime_of
+from slack.audit.findings.finding import Finding, Mark, Severity
+from slack.audit.findings.sample import Level
+from slack.audit.kernel.quota_bugs import kernel_verdict
+
+__all__ = ["Advice", "AdviceId", "Facts", "advise", "evidence"]
+
+
+def advise(finding: Finding, facts: Facts | None = None) -> tuple[Advice, ...]:
+    """Return what to do, in the order in which it should be tried; empty where nothing should be done."""
+    if finding.severity < Severity.WARN or Mark.BOUNDARY in finding.marks or finding.window.quota_changed:
+        return ()
+    known = facts or Facts()
+    node = known.node
+    kernel = kernel_verdict(node.kernel_release, node.kernel_version) if node and node.kernel_release else None
+    case = Case(finding, known, kernel)
+    return tuple(advice for rule in _RULES if (advice := rule(case)) is not None)
+
+
+def match_threads(case: Case) -> Advice | None:
+    """Let it run as many threads as its limit has CPUs."""
+    if Mark.MANY_THREADS not in case.marks or case.level not in (Level.CONTAINER, Level.OTHER):
+        return None
+    finding, container = case.finding, case.facts.container
+    limit_cores = finding.limit_cores
+    if Mark.INHERITED in case.marks or limit_cores is None:
+        limit_cores = (case.facts.pod.cpu_limit_millis or 0) / 1000 if case.facts.pod else 0.0
+    threads = max(1, math.ceil(limit_cores))
+    runtime = runtime_of(container)
+    hint = (runtime.hint if runtime else ANY_RUNTIME).format(threads=threads)
+    patch, no_patch = None, None
+    own = Mark.INHERITED not in case.marks
+    if runtime and runtime.variable == GO_VARIABLE and own and (why := go_does_it(container, threads)):
+        hint, no_patch = why, "its Go takes its number of threads from this limit by itself"
+    elif runtime is None or not runtime.variable:
+        no_patch = "what sets it depends on the program"
+    else:
+        if case.facts.pod and container:
+            value = runtime.value.format(threads=threads)
+            patch = patches.environment(case.facts.pod, container, runtime.variable, value)
+        if patch is None:
+            no_patch = patches.no_template(case.facts.pod) if case.facts.pod else case.unnamed
+    return Advice(
+        AdviceId.MATCH_THREADS,
+        f"let it run {threads} thread{'s' if threads > 1 else ''} at once" + (f" ({runtime.name})" if runtime else ""),
+        f"{evidence(finding)}; about {finding.busy_cpus or 0:.1f} CPUs busy when the quota ran out",
+        f"more busy threads than the limit has CPUs use the quota up early in the period and all stop for the "
+        f"rest: {hint}",
+        "fewer threads finish less at once where CPU is not what they wait for; a variable of that name that is "
+        "already set is replaced",
+        (patch,) if patch else (),
+        no_patch,
+    )
+
+
+_RULES: tuple[Callable[[Case], Advice | None], ...] = (
+    fixed_kernel,
+    raise_limit,
+    allow_burst,
+    match_threads,
+    requests_only,
+    shorter_period,
+    exclusive_cpus,
+    pod_limit,
+)

@@ -1,0 +1,1 @@
+"""What others read and write: CpuAuditPolicy, CpuAuditReport, and the messages of agents."""

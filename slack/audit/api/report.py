@@ -1,0 +1,234 @@
+"""One CpuAuditReport a namespace: the worst findings with both figures and what to do, bounded in size, rounded.
+
+Figures are rounded for people; `digest` rounds further, so that a report is written anew only when somebody would care.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from slack.audit.advice.rules import Advice, Facts, advise
+from slack.audit.api.crd import REPORT_KIND
+from slack.audit.api.policy import KIND, AuditPolicy
+from slack.audit.api.report_schema import MOST_KERNELS, PATCH_CHARACTERS
+from slack.audit.findings.finding import Finding, Severity
+from slack.audit.findings.sample import Level
+from slack.audit.findings.throttling import lost_cores_total
+from slack.audit.kernel.quota_bugs import KernelVerdict
+from slack.audit.sources.pods import PodFacts
+from slack.cluster.labels import API_VERSION
+
+REPORT_NAME = "cpu-audit"
+MAX_BYTES = 240 << 10
+"""etcd takes 1.5 MiB; this keeps a list of many reports small, and what managedFields adds below 256 KiB."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PodFinding:
+    """A finding of a pod or container, with whose it is and what to do."""
+
+    finding: Finding
+    """Its target has names."""
+    pod: PodFacts
+    facts: Facts
+
+    @cached_property
+    def advice(self) -> tuple[Advice, ...]:
+        """What to do; made when it is asked for, as its patches cost more than the judgement."""
+        return advise(self.finding, self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceFindings:
+    """What a report says: all that is known of one namespace at one moment."""
+
+    name: str
+    pods: int = 0
+    containers: int = 0
+    no_limit: int = 0
+    too_few: int = 0
+    other: int = 0
+    findings: tuple[PodFinding, ...] = ()
+    """The worst first."""
+    nodes_reporting: int = 0
+    nodes_silent: int = 0
+    """Nodes that its pods are on, by whether they report."""
+    kernels: Mapping[str, tuple[KernelVerdict, int]] = field(default_factory=dict)
+    """By release: the verdict, and how many of those nodes have it."""
+    troubles: Mapping[str, int] = field(default_factory=dict)
+    unknown: bool = False
+    """Some node's last report was kept without the window that the policy wants now: the next one has it."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to report on."""
+        return not self.pods and not self.findings
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings are so bad."""
+        return sum(entry.finding.severity is severity for entry in self.findings)
+
+
+def cores_text(cores: float | None) -> str:
+    """Write CPU as a quantity of three digits: `382m`, `1.25`, `10.6`."""
+    if cores is None:
+        return ""
+    if cores < 0.9995:
+        return f"{round(cores * 1000)}m" if round(cores * 1000) else "0"
+    return f"{cores:.0f}" if cores >= 100 else f"{cores:.3g}"
+
+
+def percent(share: float | None) -> float | None:
+    """Write a share as percent with one digit behind the point."""
+    return None if share is None else round(share * 100, 1)
+
+
+def figures_text(finding: Finding) -> str:
+    """Say both figures: `lost 38.1 % of its time, throttled in 97.5 % of periods`."""
+    lost, ratio = percent(finding.lost_ratio), percent(finding.throttled_ratio)
+    said = f"lost {lost or 0:g} % of its time"
+    return said + (f", throttled in {ratio:g} % of periods" if ratio is not None else "")
+
+
+def workload(pod: PodFacts) -> str:
+    """Return the owner as Kind/name; the pod itself where it has none."""
+    return f"{pod.owner_kind}/{pod.owner_name}" if pod.owner_kind else f"Pod/{pod.name}"
+
+
+def finding_json(entry: PodFinding) -> Json:
+    """Return one finding as it is in the report."""
+    finding, target = entry.finding, entry.finding.window.target
+    blamed = finding.blamed
+    patch = next((advice.patch for advice in entry.advice if advice.patch is not None), None)
+    text = (patch.merge_yaml or patch.command or "") if patch is not None else ""
+    stop = finding.stop_seconds
+    item: Json = {
+        "pod": entry.pod.name,
+        "container": target.container if target.level is Level.CONTAINER else "",
+        "level": str(target.level),
+        "workload": workload(entry.pod),
+        "node": target.node,
+        "severity": finding.severity.name.lower(),
+        "marks": sorted(str(mark) for mark in finding.marks),
+        "throttledPercent": percent(finding.throttled_ratio),
+        "lostPercent": percent(finding.lost_ratio),
+        "neighboursPercent": percent(finding.neighbours_ratio),
+        "stopMillis": None if stop is None else round(stop * 1000),
+        "use": cores_text(finding.use_cores),
+        "limit": cores_text(finding.limit_cores),
+        "lostCores": cores_text(finding.lost_cores),
+        "blamed": f"{blamed.level} {blamed.path}" if blamed is not None and blamed.key != target.key else "",
+        "advice": [str(advice.id) for advice in entry.advice],
+        "patch": text if len(text) <= PATCH_CHARACTERS else "",
+    }
+    return {key: value for key, value in item.items() if value not in (None, "", [])}
+
+
+def report(namespace: NamespaceFindings, policy: AuditPolicy, measured_at: str, *, max_bytes: int = MAX_BYTES) -> Json:
+    """Return the whole object as it is applied.
+
+    Args:
+        namespace: what is known of it.
+        policy: of the namespace; it becomes the owner.
+        measured_at: RFC 3339.
+        max_bytes: bound of the object as JSON; findings are left out until it holds.
+    """
+    shown = [finding_json(entry) for entry in namespace.findings[: policy.spec.report.max_findings]]
+    whole = _object(namespace, policy, measured_at)
+    size = len(msgspec.json.encode(whole)) + 64
+    kept: list[Json] = []
+    for item in shown:
+        size += len(msgspec.json.encode(item)) + 1
+        if size > max_bytes:
+            break
+        kept.append(item)
+    return whole | {"findings": kept, "truncated": len(namespace.findings) - len(kept)}
+
+
+def _object(namespace: NamespaceFindings, policy: AuditPolicy, measured_at: str) -> Json:
+    kernels = sorted(namespace.kernels.items(), key=lambda item: (-item[1][1], item[0]))[:MOST_KERNELS]
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": policy.name, "uid": policy.uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": REPORT_KIND,
+        "metadata": {"name": REPORT_NAME, "namespace": namespace.name, "ownerReferences": [owner]},
+        "policy": policy.name,
+        "window": policy.spec.window,
+        "measuredAt": measured_at,
+        "summary": _summary(namespace),
+        "kernels": [
+            {
+                "release": verdict.release[:256],
+                "verdict": str(verdict.state) + (f": {verdict.bug}" if verdict.bug else ""),
+                "why": verdict.why[:1024],
+                "nodes": count,
+            }
+            for _, (verdict, count) in kernels
+        ],
+    }
+
+
+def _summary(namespace: NamespaceFindings) -> Json:
+    bad = [entry for entry in namespace.findings if entry.finding.severity >= Severity.WARN]
+    levels = Counter(str(entry.finding.window.target.level) for entry in bad)
+    # An empty map that is applied over one with keys becomes null (seen on 1.36), which the schema refuses.
+    maps = {"levels": dict(sorted(levels.items())), "troubles": dict(sorted(namespace.troubles.items()))}
+    return {
+        "pods": namespace.pods,
+        "containers": namespace.containers,
+        "noLimit": namespace.no_limit,
+        "tooFew": namespace.too_few,
+        "other": namespace.other,
+        "high": namespace.count(Severity.HIGH),
+        "warn": namespace.count(Severity.WARN),
+        "info": namespace.count(Severity.INFO),
+        "lostCores": cores_text(lost_cores_total(entry.finding for entry in namespace.findings)),
+        "worst": _worst(bad[0]) if bad else "",
+        "nodes": {"reporting": namespace.nodes_reporting, "silent": namespace.nodes_silent},
+    } | {name: counts for name, counts in maps.items() if counts}
+
+
+def _worst(entry: PodFinding) -> str:
+    target = entry.finding.window.target
+    name = f"{entry.pod.name}/{target.container}" if target.level is Level.CONTAINER else entry.pod.name
+    return f"{name} {figures_text(entry.finding)}"[:512]
+
+
+def digest(found: Mapping[str, Any]) -> object:
+    """Return what must have changed of a report for it to be worth a write.
+
+    Shares count in steps of five percent, pods and nodes as they are. When it was measured does not count, nor do
+    figures that follow from shares.
+    """
+    summary = found["summary"]
+    counts = tuple(summary[name] for name in ("pods", "containers", "noLimit", "high", "warn", "info"))
+    owner = found["metadata"]["ownerReferences"][0]["uid"]
+    return (
+        owner,
+        found["window"],
+        counts,
+        tuple(sorted(summary.get("troubles", ()))),
+        summary["nodes"]["silent"],
+        tuple((kernel["release"], kernel["verdict"], kernel["nodes"]) for kernel in found["kernels"]),
+        tuple(sorted(_coarse(found["findings"]))),
+        found["truncated"] > 0,
+    )
+
+
+def _coarse(findings: Sequence[Mapping[str, Any]]) -> Iterable[tuple[object, ...]]:
+    for finding in findings:
+        yield (
+            finding["pod"],
+            finding.get("container", ""),
+            finding["severity"],
+            finding.get("limit", ""),
+            tuple(finding.get("advice", ())),
+            round(finding.get("lostPercent", 0.0) / 5),
+            round(finding.get("throttledPercent", 0.0) / 5),
+        )

@@ -1,0 +1,147 @@
+"""What is kept of a pod: names, limits, requests, owner; a few hundred bytes, most of them shared by a workload's pods.
+
+An API server's uid of a static pod is not the one in its cgroup's path: that is `kubernetes.io/config.hash`.
+"""
+
+import sys
+
+import msgspec
+
+from slack.audit.sources.pod_objects import Container, Cpu, Metadata, Pod, Resources, Spec, Status
+from slack.cluster.labels import ANNOTATION_CONFIG_HASH, ANNOTATION_LATENCY, LABEL_TEMPLATE_HASH
+from slack.cluster.quantity import QuantityError, cpu_millis
+
+
+class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a container; pods of one workload share it."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    """The first words of command and args: enough to see a runtime."""
+    cpu_limit_millis: int | None
+    cpu_request_millis: int | None
+    index: int
+    """In spec.containers, or in spec.initContainers."""
+    init: bool
+    """Of spec.initContainers."""
+    sidecar: bool
+    """An init container with restartPolicy Always."""
+    resize_restarts: bool
+    """resizePolicy for cpu is RestartContainer."""
+
+
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a pod."""
+
+    uid: str
+    cgroup_uid: str
+    """As in the path of its cgroup; another than `uid` for static pods seen through an API server."""
+    namespace: str
+    name: str
+    node: str
+    owner_kind: str
+    """'' for a pod without one."""
+    owner_name: str
+    qos_class: str
+    latency_class: bool
+    static: bool
+    """From a file on its node: no API call changes it."""
+    deleting: bool
+    cpu_limit_millis: int | None
+    """spec.resources, the limit of the pod as a whole."""
+    cpu_request_millis: int | None
+    containers: tuple[ContainerFacts, ...]
+    container_ids: tuple[str, ...]
+    """By position in `containers`; '' for one that does not run."""
+
+    def container(self, name: str) -> ContainerFacts | None:
+        """Return the container of that name."""
+        return next((container for container in self.containers if container.name == name), None)
+
+
+def _millis(cpu: Cpu | None) -> int | None:
+    """Return millicores; None for none, and for what is no quantity, as a name is worth more than no pod at all."""
+    if cpu is None or cpu.cpu is None:
+        return None
+    try:
+        return cpu_millis(str(cpu.cpu))
+    except QuantityError:
+        return None
+
+
+def _container(container: Container, index: int, init: bool) -> ContainerFacts:
+    resources = container.resources or Resources()
+    words = [word for part in (container.command, container.args) for word in (part or ())[:3]]
+    return ContainerFacts(
+        name=sys.intern(container.name),
+        image=sys.intern(container.image or ""),
+        command=tuple(sys.intern(word[:80]) for word in words[:4]),
+        cpu_limit_millis=_millis(resources.limits),
+        cpu_request_millis=_millis(resources.requests),
+        index=index,
+        init=init,
+        sidecar=init and container.restart_policy == "Always",
+        resize_restarts=any(
+            policy.resource_name == "cpu" and policy.restart_policy == "RestartContainer"
+            for policy in container.resize_policy or ()
+        ),
+    )
+
+
+def _owner(meta: Metadata) -> tuple[str, str]:
+    """Return kind and name of the owner; of a Deployment's ReplicaSet, the Deployment.
+
+    The Deployment controller puts its hash into the ReplicaSet's name and into the label `pod-template-hash`, so equal
+    ones tell a Deployment from a ReplicaSet that somebody made by hand.
+    """
+    owners = meta.owner_references or []
+    owner = next((owner for owner in owners if owner.controller), None)
+    if owner is None and len(owners) == 1 and owners[0].controller is None:
+        owner = owners[0]
+    if owner is None:
+        return "", ""
+    hashed = (meta.labels or {}).get(LABEL_TEMPLATE_HASH, "")
+    if owner.kind == "ReplicaSet" and hashed and owner.name.endswith(f"-{hashed}"):
+        return "Deployment", owner.name.removesuffix(f"-{hashed}")
+    return owner.kind, owner.name
+
+
+def bare_container_id(container_id: str) -> str:
+    """Strip the runtime: `containerd://3a9b...` is `3a9b...`."""
+    return container_id.rpartition("://")[2]
+
+
+def facts_of_pod(pod: Pod) -> PodFacts:
+    """Keep of a pod what an audit needs."""
+    meta, spec, status = pod.metadata, pod.spec or Spec(), pod.status or Status()
+    marks = meta.annotations or {}
+    kind, owner = _owner(meta)
+    containers = [
+        *(_container(container, index, False) for index, container in enumerate(spec.containers or ())),
+        *(_container(container, index, True) for index, container in enumerate(spec.init_containers or ())),
+    ]
+    ids = {
+        container.name: bare_container_id(container.container_id)
+        for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        if container.container_id
+    }
+    uid, hashed = meta.uid or "", marks.get(ANNOTATION_CONFIG_HASH, "")
+    resources = spec.resources or Resources()
+    return PodFacts(
+        uid=uid,
+        cgroup_uid=hashed or uid,
+        namespace=sys.intern(meta.namespace or ""),
+        name=meta.name,
+        node=sys.intern(spec.node_name or ""),
+        owner_kind=sys.intern(kind),
+        owner_name=sys.intern(owner),
+        qos_class=sys.intern(status.qos_class or ""),
+        latency_class=marks.get(ANNOTATION_LATENCY, "").lower() == "true",
+        static=bool(hashed) or kind == "Node",
+        deleting=meta.deletion_timestamp is not None,
+        cpu_limit_millis=_millis(resources.limits),
+        cpu_request_millis=_millis(resources.requests),
+        containers=tuple(containers),
+        container_ids=tuple(ids.get(container.name, "") for container in containers),
+    )

@@ -1,0 +1,145 @@
+"""The commands of `resource-slack` as a table, and the help text of all of them. Only the standard library is loaded.
+
+A command's module is loaded when the command is run; a test holds each line to the command's own first sentence.
+"""
+
+from pathlib import Path
+
+from slack.cli.terminal.command_entry import CommandEntry
+from slack.cli.terminal.help_layout import Row, Section, rendered
+
+LOOK, SIZE, CLUSTER, SELF = "Look (reads only)", "Choose a size", "In the cluster", "About the command itself"
+"""Panels of the help text, in the order in which people need them."""
+
+ENTRIES = (
+    CommandEntry(
+        "status",
+        "slack.cli.status.command",
+        LOOK,
+        "Tell whether slack is there, and what to do where it is not.",
+    ),
+    CommandEntry(
+        "plan", "slack.cli.plan", LOOK, "Show what slack would be kept. A dry run: nothing is written anywhere."
+    ),
+    CommandEntry(
+        "explain",
+        "slack.cli.explain",
+        LOOK,
+        "Tell which placeholder makes room for a workload's next pod, or why none does.",
+    ),
+    CommandEntry(
+        "simulate",
+        "slack.cli.simulation.simulate",
+        SIZE,
+        "Play a scenario: how fast its pods start, and what that costs.",
+    ),
+    CommandEntry(
+        "tune",
+        "slack.cli.simulation.tune",
+        SIZE,
+        "Find the cheapest rate with which enough pods start at once, and print a SlackPolicy with it.",
+    ),
+    CommandEntry(
+        "record",
+        "slack.cli.simulation.record",
+        SIZE,
+        "Record the arrivals of pods and the starts of nodes, for `tune --from-trace`.",
+    ),
+    CommandEntry(
+        "migrate",
+        "slack.cli.migrate.command",
+        SIZE,
+        "Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.",
+    ),
+    CommandEntry(
+        "load",
+        "slack.cli.load.command",
+        CLUSTER,
+        "Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.",
+    ),
+    CommandEntry(
+        "operator", "slack.cli.operator", CLUSTER, "Run the operator until it is told to stop (SIGTERM, Ctrl-C)."
+    ),
+    CommandEntry(
+        "scorer",
+        "slack.cli.scorer.command",
+        CLUSTER,
+        "Score nodes by what is really used there, for the stock kube-scheduler.",
+    ),
+    CommandEntry(
+        "throttler",
+        "slack.cli.throttler.command",
+        CLUSTER,
+        "Start-ups that are paced and ordered: check policies and pods, play scenarios, and run a node's agent.",
+    ),
+    CommandEntry(
+        "crd",
+        "slack.cli.crd",
+        CLUSTER,
+        "Print a CustomResourceDefinition: that of SlackPolicy, or of another kind.",
+    ),
+    CommandEntry(
+        "uninstall",
+        "slack.cli.uninstall",
+        CLUSTER,
+        "Delete the placeholders, their PriorityClass and the lease. Stop the operator first, or name its Deployment.",
+    ),
+    CommandEntry(
+        "completion",
+        "slack.cli.completion",
+        SELF,
+        "Print a script that completes commands, flags, values and names of policies.",
+    ),
+    CommandEntry(
+        "reference",
+        "slack.cli.reference.command",
+        SELF,
+        "Print a reference as Markdown: of a kind, of scenarios, of flags, of metrics, or of Events and conditions.",
+    ),
+    CommandEntry(
+        "schema",
+        "slack.cli.schema",
+        SELF,
+        "Print the JSON schema of what a command prints with `-o json` and `-o yaml`.",
+    ),
+    CommandEntry("version", "slack.cli.version", SELF, "Print the version."),
+    CommandEntry(
+        "audit",
+        "slack.cli.audit.command",
+        LOOK,
+        "Tell who is throttled by a CPU limit, why, and what to do.",
+    ),
+    CommandEntry(
+        "load-watcher",
+        "slack.cli.loadwatcher.command",
+        CLUSTER,
+        "Tell what nodes really use, to schedulers and to people.",
+    ),
+    CommandEntry(
+        "monitoring",
+        "slack.cli.monitoring",
+        CLUSTER,
+        "Print what Prometheus and Grafana need: rules with alerts, a dashboard.",
+    ),
+)
+SUMMARY = "Pods that start at once on autoscaled Kubernetes clusters, at the least cost."
+EPILOG = (
+    "Start with a dry run: kubectl get nodes,pods -A -o json | resource-slack plan --snapshot -\n\n"
+    "Is my slack there? kubectl slack status"
+)
+OPTIONS = Section("Options", (Row("--version", "Print the version."), Row("-h, --help", "Show this message and exit.")))
+
+
+def program(argv0: str) -> str:
+    """Return how the program is called in help texts: `kubectl slack` when kubectl runs it as its plugin."""
+    return "kubectl slack" if Path(argv0).name.startswith("kubectl-slack") else "resource-slack"
+
+
+def help_text(name: str) -> str:
+    """Return the program's own help text: every command with its line."""
+    panels = dict.fromkeys(entry.panel for entry in ENTRIES)
+    sections = [
+        Section(panel, tuple(Row(entry.name, entry.summary) for entry in ENTRIES if entry.panel == panel))
+        for panel in panels
+    ]
+    return rendered(f"{name} COMMAND [FLAGS]", SUMMARY, [*sections, OPTIONS], EPILOG)

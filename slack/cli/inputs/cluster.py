@@ -1,0 +1,210 @@
+"""A cluster for a dry run: from a file of `kubectl get -o json`, or read once from an API server. Never writes.
+
+A live cluster is read by paginated lists into the same columns that the operator keeps, so both ways plan
+what the operator would.
+"""
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from slack.cli.inputs.api_server import api_server
+from slack.cli.inputs.learnt import Histories, read_histories
+from slack.cli.inputs.objects import items
+from slack.cluster import wire
+from slack.cluster.columns import BadObject, ClusterColumns
+from slack.cluster.identity import PLACEHOLDER, role_of
+from slack.cluster.labels import API_VERSION, PRIORITY_CLASS
+from slack.cluster.load import BadSnapshot, Seen, read_cluster
+from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.cluster.snapshot import Snapshot
+from slack.planner.domain.membership import node_labels
+from slack.planner.model.result import ExistingShape
+from slack.planner.objects.adoption import BUILT_IN, existing_shapes
+from slack.planner.objects.priority_classes import PriorityClasses
+from slack.planner.policy.spec import KIND, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What was seen."""
+
+    columns: ClusterColumns
+    policies: tuple[tuple[str, Any], ...]
+    """(what to call it in complaints, SlackPolicy object)."""
+    replica_sets: tuple[wire.ReplicaSet, ...]
+    """Of placeholders, in the namespace that was named."""
+    priority_classes: PriorityClasses
+    """The one of ours owns the built-in policy's ReplicaSets."""
+    whole: bool
+    """Nothing is left out, as it may be in a file: what is not here does not exist."""
+    histories: Histories | None = None
+    """Of policies with an objective; None where it is a file."""
+
+    @property
+    def uids(self) -> dict[str, str]:
+        """By name of a policy."""
+        return {str(_metadata(seen).get("name")): str(_metadata(seen).get("uid") or "") for _, seen in self.policies}
+
+    def snapshot(self, policies: Iterable[Policy], now: float, prices: NodePrices = NO_PRICES) -> Snapshot:
+        """Return the snapshot in which nodes are told apart by what these policies select, and by their prices."""
+        self.columns.require_labels(node_labels(policies, prices))
+        return self.columns.snapshot(now)
+
+    def existing(self, policies: Iterable[Policy]) -> tuple[ExistingShape, ...]:
+        """Return what the operator would take for these policies' ReplicaSets if they were in the cluster."""
+        uids = self.uids
+        unknown = "" if self.whole else None
+        ours = self.priority_classes.by_name.get(PRIORITY_CLASS)
+        built_in_owner = ours.metadata.uid if ours else None
+        owners = {
+            policy.name: (built_in_owner if policy is BUILT_IN else uids.get(policy.name) or policy.uid) or unknown
+            for policy in policies
+        }
+        return existing_shapes(self.replica_sets, owners)
+
+
+def _metadata(document: Any) -> Mapping[str, Any]:
+    found = document.get("metadata") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def from_file(data: bytes, *, source: str, now: float, placeholder_namespace: str) -> Cluster:
+    """Read what kubectl has printed.
+
+    Raises:
+        BadSnapshot: naming the source and what is wrong with it.
+    """
+    policies: list[tuple[str, Any]] = []
+    sets: list[wire.ReplicaSet] = []
+    classes: list[wire.PriorityClass] = []
+
+    def take(path: str, kind: str, seen: Seen) -> None:
+        if isinstance(seen, wire.ReplicaSet):
+            sets.append(seen)
+        elif isinstance(seen, wire.PriorityClass):
+            classes.append(seen)
+        elif kind == KIND and isinstance(seen, bytes | msgspec.Raw):
+            policies.append((f"{source}: {path}", _document(seen, source, path)))
+
+    with _no_garbage():
+        columns = read_cluster(data, source=source, now=now, placeholder_namespace=placeholder_namespace, also=take)
+    return _cluster(columns, policies, sets, classes, placeholder_namespace, whole=False)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Look for no cycles while a file is read: none are made, and to look at all pods again and again takes a while."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _document(raw: bytes | msgspec.Raw, source: str, path: str) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        from slack.cluster.yaml_bounds import UnboundedYaml, check_bounds
+
+        try:
+            check_bounds(bytes(raw))  # JSON is YAML, and here the field has its name
+        except UnboundedYaml as unbounded:
+            raise BadSnapshot(source, f"{path}.{unbounded.path}: {unbounded.problem}") from None
+        raise BadSnapshot(source, f"{path}: {error}") from None
+
+
+def from_api(
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    now: float,
+    placeholder_namespace: str,
+    objectives_of: Iterable[str] = (),
+) -> Cluster:
+    """Read a live cluster once, with get and list only.
+
+    Args:
+        kubeconfig: None for the usual one.
+        context: of it; None for the current one.
+        now: Unix seconds.
+        placeholder_namespace: where placeholders are, and what operators have learnt.
+        objectives_of: policies that have an objective beside those in the cluster.
+
+    Raises:
+        KubeError: when there is no usable configuration, no answer, or no permission.
+    """
+    from slack.kube.errors import ApiError
+    from slack.kube.paging import listed
+    from slack.kube.paths import UNFINISHED_PODS, resource_path
+
+    columns = ClusterColumns(placeholder_namespace)
+    sets: list[wire.ReplicaSet] = []
+    with api_server(kubeconfig, context) as connection, _objects_read():
+        classes_path = resource_path("scheduling.k8s.io/v1", "priorityclasses")
+        classes = list(listed(connection, classes_path, wire.PriorityClass))
+        columns.apply_priority_classes(("ADDED", priority_class) for priority_class in classes)
+        try:
+            namespaces = list(listed(connection, resource_path("v1", "namespaces"), wire.Namespace))
+            columns.apply_namespaces(("ADDED", namespace) for namespace in namespaces)
+        except ApiError as error:
+            if error.status != 403:
+                raise  # who may not list them plans by their names
+        nodes = listed(connection, resource_path("v1", "nodes"), wire.Node)
+        columns.apply_nodes(("ADDED", node) for node in nodes)
+        for api_version, plural, kind, item_type in wire.WORKLOADS:
+            found: list[wire.Workload] = list(listed(connection, resource_path(api_version, plural), item_type))
+            columns.apply_workloads(kind, (("ADDED", workload) for workload in found))
+            sets += [workload for workload in found if isinstance(workload, wire.ReplicaSet)]
+        pods = listed(connection, resource_path("v1", "pods"), wire.Pod, field_selector=UNFINISHED_PODS)
+        columns.apply_pods(("ADDED", pod) for pod in pods)
+        try:
+            policies = items(connection, resource_path(API_VERSION, "slackpolicies"))
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            policies = []  # the CRD is not installed: then there is no policy
+        aimed = {str(policy["metadata"]["name"]) for policy in policies if (policy.get("spec") or {}).get("objective")}
+        histories = read_histories(connection, placeholder_namespace, sorted(aimed.union(objectives_of)))
+    columns.arrivals.forget_before(now)
+    # Items of a list carry neither kind nor apiVersion; kubectl adds them, so do we.
+    named = [
+        (f"slackpolicy/{policy['metadata']['name']}", {"apiVersion": API_VERSION, "kind": KIND} | policy)
+        for policy in policies
+    ]
+    return _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
+
+
+@contextmanager
+def _objects_read() -> Iterator[None]:
+    """Say of an object that cannot be read what it is; half a cluster would make a wrong plan."""
+    from slack.kube.errors import BadAnswer
+
+    try:
+        yield
+    except BadObject as error:
+        raise BadAnswer(str(error)) from None
+
+
+def _cluster(
+    columns: ClusterColumns,
+    policies: Iterable[tuple[str, Any]],
+    sets: Iterable[wire.ReplicaSet],
+    classes: Iterable[wire.PriorityClass],
+    namespace: str,
+    *,
+    whole: bool,
+    histories: Histories | None = None,
+) -> Cluster:
+    priority_classes = PriorityClasses({found.metadata.name: found for found in classes}, whole)
+    ours = tuple(found for found in sets if role_of(found.metadata, namespace) == PLACEHOLDER)
+    alive = tuple((source, seen) for source, seen in policies if not _metadata(seen).get("deletionTimestamp"))
+    return Cluster(columns, alive, ours, priority_classes, whole, histories)

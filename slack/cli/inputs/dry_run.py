@@ -1,0 +1,157 @@
+"""Where a dry run takes its input from: policy files, a snapshot file, stdin, or a live cluster, read once.
+
+Only reads. Every complaint names the file (`-` is called stdin) and the field.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slack.cli.inputs import files
+from slack.cli.inputs.files import STDIN, name_of, read_bytes
+from slack.cli.inputs.flag_values import instant
+from slack.cli.inputs.learnt import amounts
+from slack.cli.inputs.measured import Measured, measured
+from slack.cli.terminal.problems import UserError
+from slack.cluster.node_prices import NO_PRICES
+
+if TYPE_CHECKING:
+    from slack.cluster.node_prices import NodePrices
+    from slack.cluster.snapshot import Snapshot
+    from slack.planner.model.result import ExistingShape, Plan
+    from slack.planner.objective.amount import Amount
+    from slack.planner.objects.priority_classes import PriorityClasses
+    from slack.planner.policy.spec import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """All that a plan needs."""
+
+    snapshot: "Snapshot"
+    policies: "tuple[Policy, ...]"
+    existing: "tuple[ExistingShape, ...]"
+    priority_classes: "PriorityClasses"
+    now: float
+    built_in: bool
+    """There was no policy; the built-in one is used."""
+    measured: Mapping[str, Measured] = field(default_factory=dict)
+    """By policy of the cluster, also of another spec than is planned for: what its status says."""
+    of_cluster: bool = False
+    """The policies are those of the cluster, and not of files."""
+    live: bool = False
+    """A cluster was read, and not a file."""
+    objectives: "Mapping[str, Amount]" = field(default_factory=dict)
+    """By policy with an objective, what its operator would keep now, as far as that is known here."""
+    prices: "NodePrices" = NO_PRICES
+
+    def plan(self, default_rate: float) -> "Plan":
+        """Return the plan for these inputs."""
+        from slack.planner.plan import plan
+
+        return plan(
+            self.snapshot,
+            self.policies,
+            now=self.now,
+            existing=self.existing,
+            default_rate=default_rate,
+            priority_classes=self.priority_classes,
+            prices=self.prices,
+            objectives=self.objectives,
+        )
+
+
+def gather(
+    policy_files: Sequence[Path],
+    snapshot: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    at: str | None,
+    placeholder_namespace: str,
+    prices: Path | None = None,
+) -> Inputs:
+    """Read everything that the flags name.
+
+    Raises:
+        UserError, BadPolicy, BadSnapshot, KubeError: for what cannot be read, with its name.
+    """
+    now = time.time() if at is None else instant(at)
+    if snapshot is not None and (kubeconfig or context):
+        raise UserError("--snapshot: give either a snapshot file or a cluster (--kubeconfig, --context), not both")
+    if [*policy_files, snapshot, prices].count(STDIN) > 1:
+        raise UserError("-: stdin can be read once only; put one of them into a file")
+    known_prices = files.node_prices(prices) if prices is not None else NO_PRICES
+    given = list(_policies(policy_files))  # first: a mistake in them is found before a large cluster is read
+    from slack.cli.inputs import cluster
+
+    seen = (
+        cluster.from_file(
+            read_bytes(snapshot), source=name_of(snapshot), now=now, placeholder_namespace=placeholder_namespace
+        )
+        if snapshot is not None
+        else cluster.from_api(
+            kubeconfig,
+            context,
+            now=now,
+            placeholder_namespace=placeholder_namespace,
+            objectives_of=[policy.name for policy in given if policy.spec.objective is not None],
+        )
+    )
+    from slack.planner.objects.adoption import BUILT_IN
+
+    documents = [] if policy_files else list(seen.policies)
+    found = given if policy_files else list(_parsed(documents))
+    _distinct(found)
+    known = measured(document for _, document in seen.policies)
+    policies = tuple(found) or (BUILT_IN,)
+    return Inputs(
+        snapshot=seen.snapshot(policies, now, known_prices),
+        policies=policies,
+        existing=seen.existing(policies),
+        priority_classes=seen.priority_classes,
+        now=now,
+        built_in=not found,
+        measured=known,
+        of_cluster=not policy_files,
+        live=snapshot is None,
+        objectives=amounts(policies, seen.uids, seen.histories, known, now),
+        prices=known_prices,
+    )
+
+
+def _documents(path: Path) -> Iterator[tuple[str, Any]]:
+    name = name_of(path)
+    example = "a SlackPolicy, as in examples/slackpolicy.yaml"
+    documents = list(files.documents(files.read_yaml(path), source=name, example=example))
+    if not documents:
+        raise UserError(f"{name}: there is no SlackPolicy in it")
+    for number, document in enumerate(documents, 1):
+        where = f"{name} (document {number})" if len(documents) > 1 else name
+        if isinstance(document, dict) and document.get("kind") in ("List", "SlackPolicyList"):
+            items = document.get("items")
+            for index, item in enumerate(items if isinstance(items, list) else []):
+                yield f"{where} items[{index}]", item
+        else:
+            yield where, document
+
+
+def _policies(paths: Iterable[Path]) -> "Iterator[Policy]":
+    for path in paths:
+        yield from _parsed(_documents(path))
+
+
+def _parsed(documents: Iterable[tuple[str, Any]]) -> "Iterator[Policy]":
+    from slack.planner.policy.spec import parse_policy
+
+    for source, document in documents:
+        yield parse_policy(document, source=source)
+
+
+def _distinct(policies: "Sequence[Policy]") -> None:
+    seen: set[str] = set()
+    for policy in policies:
+        if policy.name in seen:
+            raise UserError(f"metadata.name: two policies are named {policy.name!r}; give each its own name")
+        seen.add(policy.name)

@@ -1,0 +1,76 @@
+"""What an operator has measured of its policies, as their statuses say: a dry run sees one moment and cannot know it.
+
+A status in a file may be anybody's: what is not as the CRD has it is taken for nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What the pods of a day that took a placeholder's place would have waited: `status.spared`."""
+
+    pods: int
+    seconds: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one policy."""
+
+    looked_at: bool
+    """Whether an operator has written a status."""
+    spared: Spared | None
+    """None before the first pod that took a placeholder's place."""
+    why: str | None
+    """Why an objective keeps this much; None without one."""
+
+
+def measured(documents: Iterable[Any]) -> dict[str, Measured]:
+    """Return by policy what the statuses of SlackPolicies say."""
+    found = {}
+    for document in documents:
+        metadata, status = _part(document, "metadata"), _part(document, "status")
+        why = _part(status, "objective").get("why")
+        found[str(metadata.get("name"))] = Measured(
+            looked_at=bool(status.get("conditions")),
+            spared=_spared(_part(status, "spared")),
+            why=why if isinstance(why, str) else None,
+        )
+    return found
+
+
+def _part(document: Any, name: str) -> dict[str, Any]:
+    found = document.get(name) if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _spared(said: dict[str, Any]) -> Spared | None:
+    pods, seconds, text = said.get("pods"), said.get("seconds"), said.get("text")
+    if type(pods) is int and type(seconds) is int and isinstance(text, str) and pods > 0:
+        return Spared(pods, seconds, text)
+    return None
+
+
+def spared_documents(found: Mapping[str, Measured]) -> dict[str, Any]:
+    """Return by policy what slack spares as it stands in documents."""
+    return {name: asdict(each.spared) for name, each in found.items() if each.spared is not None}
+
+
+def spared_text(found: Measured | None, *, live: bool) -> str:
+    """Say what slack spares, or why that is not known.
+
+    Args:
+        found: what is measured of the policy; None where no such policy is in the cluster.
+        live: whether a cluster was looked at, and not a file.
+    """
+    if found is not None and found.spared is not None:
+        return found.spared.text
+    if found is not None and found.looked_at:
+        return "no pod has taken a placeholder's place yet"
+    if live:
+        return "not known before an operator has kept it for a while"
+    return "not known from a snapshot without the policy's status; resource-slack tune tells it of a recording"

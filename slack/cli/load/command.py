@@ -1,0 +1,154 @@
+"""`load`: flags, the question before, and the answer after."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from slack.cli.inputs.flag_values import duration
+from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.terminal.formats import Format, OutputFormat
+from slack.cli.terminal.problems import UserError
+from slack.loadtest.shape import LoadShape
+from slack.process.exit_codes import INFEASIBLE
+
+_IMAGE = "registry.k8s.io/pause:3.10"
+_MOST_PODS = 5000
+_DIGITS = 9
+_LONGEST_NAME = 63
+
+
+def load(
+    pods: Annotated[
+        str, typer.Option("--pods", help=f"How many pods, up to {_MOST_PODS}.", metavar="NUMBER", show_default=False)
+    ],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Where the Deployment is made.", metavar="NAME")
+    ] = "default",
+    cpu: Annotated[str, typer.Option("--cpu", help="What a pod requests.", metavar="QUANTITY")] = "500m",
+    memory: Annotated[str, typer.Option("--memory", help="What a pod requests.", metavar="QUANTITY")] = "512Mi",
+    shape: Annotated[
+        LoadShape,
+        typer.Option("--shape", help="All at once, ever more, or up and down twice."),
+    ] = LoadShape.BURST,
+    span: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="How long the load goes on. Default: a burst until its pods have nodes, the others 10m.",
+            metavar="DURATION",
+            show_default=False,
+        ),
+    ] = None,
+    patience: Annotated[
+        str,
+        typer.Option(
+            "--patience",
+            help="End when for so long no pod got a node and no node came, as at a quota or a node group's maximum.",
+            metavar="DURATION",
+        ),
+    ] = "5m",
+    watch_nodes: Annotated[
+        str,
+        typer.Option(
+            "--watch-nodes",
+            help="After the load: so long it is watched whether the nodes go again; 0s does not watch.",
+            metavar="DURATION",
+        ),
+    ] = "15m",
+    name: Annotated[str, typer.Option("--name", help="Of the Deployment.", metavar="NAME")] = "resource-slack-load",
+    image: Annotated[str, typer.Option("--image", help="Of its pods; it only has to wait.", metavar="IMAGE")] = _IMAGE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    output: OutputFormat = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.
+
+    Asks first, makes one Deployment whose pods only wait, and takes it away in the end, also after Ctrl-C. An
+    autoscaler may start nodes for it, which cost money. Needs the right to create, get, patch and delete deployments
+    and to watch pods in the namespace; with that to watch pods and nodes everywhere it also tells of placeholders and
+    nodes.
+
+    Exit code 0: every pod got a node; 3: some did not; 2: bad input or no cluster; 130: Ctrl-C.
+
+    [bold]Examples[/bold]
+
+        resource-slack load -n shop --pods 50 --cpu 500m --memory 512Mi
+
+        resource-slack load -n shop --pods 200 --shape ramp --for 10m --yes -o json
+    """
+    from slack.cli.load.run import Asked, LoadRun
+    from slack.cli.load.told import print_report, question
+
+    asked = Asked(
+        namespace=namespace,
+        name=_name(name),
+        image=image,
+        pods=_pods(pods),
+        requests={"cpu": _quantity("--cpu", "cpu", cpu), "memory": _quantity("--memory", "memory", memory)},
+        shape=shape,
+        span_seconds=_seconds("--for", span) if span is not None else None,
+        patience_seconds=_seconds("--patience", patience),
+        nodes_seconds=0.0 if watch_nodes.strip() in ("0", "0s") else _seconds("--watch-nodes", watch_nodes),
+    )
+    from slack.cli.inputs.api_server import api_server
+    from slack.cli.terminal.interrupts import INTERRUPTED
+
+    with api_server(kubeconfig, context) as connection:
+        run = LoadRun(connection, asked)
+        run.check()
+        if not yes:
+            _ask(question(asked, connection.address))
+        connection.patience = None  # from now on silence is a watch's right
+        finished = run.play()
+    print_report(finished, output)
+    if finished.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if finished.report.unbound or finished.missing:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _ask(text: str) -> None:
+    import sys
+
+    if not sys.stdin.isatty():
+        raise UserError(f"{text}\nnobody is there to say yes; add --yes to do it")
+    if not typer.confirm(f"{text}\nGo on?", err=True):
+        raise typer.Exit(0)
+
+
+def _quantity(flag: str, resource: str, text: str) -> str:
+    from slack.cluster.amounts import slip_in
+    from slack.cluster.quantity import QuantityError, amount
+
+    try:
+        value, slip = amount(resource, text), slip_in(resource, text)
+    except QuantityError as error:
+        raise UserError(f"{flag}: {error}") from None
+    if value <= 0:
+        raise UserError(
+            f"{flag}: {text!r} is no request of a pod; write such as {'500m' if resource == 'cpu' else '512Mi'}"
+        )
+    if slip is not None:
+        raise UserError(f"{flag}: {slip}")
+    return text
+
+
+def _name(text: str) -> str:
+    if len(text) > _LONGEST_NAME or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text):
+        raise UserError(
+            f"--name: {text!r} is no name of a Deployment whose pods have it as a label: up to {_LONGEST_NAME} of a-z, "
+            "0-9 and -, such as shop-load"
+        )
+    return text
+
+
+def _pods(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:_DIGITS]) <= _MOST_PODS:
+        raise UserError(f"--pods: {text!r} is no number of pods from 1 to {_MOST_PODS}, such as 50")
+    return int(text)
+
+
+def _seconds(flag: str, text: str) -> float:
+    return duration(flag, text).total_seconds()

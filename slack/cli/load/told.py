@@ -1,0 +1,82 @@
+"""The question before a load, and what came of it, in words."""
+
+import typer
+
+from slack.cli.load.live import printable
+from slack.cli.load.run import NODES, PLACEHOLDERS_SEEN, Asked, Finished
+from slack.cli.terminal.formats import Format, print_document
+from slack.loadtest.chart import chart
+from slack.loadtest.report import AT_ONCE_SECONDS, LoadReport, document
+
+_WIDE_COLUMNS, _COLUMNS = 120, 76
+
+
+def question(asked: Asked, address: str) -> str:
+    """Return what is about to be done, and where."""
+    from slack.cluster.quantity import amount, format_quantity
+
+    total = ", ".join(
+        f"{format_quantity(name, asked.pods * amount(name, text))} {name}" for name, text in asked.requests.items()
+    )
+    each = ", ".join(f"{text} {name}" for name, text in asked.requests.items())
+    return (
+        f"{asked.pods} pods of {each} ({total} in all) as deployment {asked.namespace}/{asked.name} at {address}; "
+        "an autoscaler may start nodes for them, and other pods of a lower priority may have to make room."
+    )
+
+
+def print_report(finished: Finished, output: Format) -> None:
+    """Print what came of it."""
+    if output.for_machines:
+        print_document(document(finished.report, notes(finished)), output)
+        return
+    for line in lines(finished, _WIDE_COLUMNS if output is Format.WIDE else _COLUMNS):
+        typer.echo(printable(line))
+
+
+def lines(finished: Finished, columns: int) -> list[str]:
+    """Return the answer as people read it."""
+    report = finished.report
+    if not report.pods:
+        return ["no pod came", *(f"note      {note}" for note in notes(finished))]
+    p50, p99 = report.percentile_seconds(50) or 0.0, report.percentile_seconds(99) or 0.0
+    bound = f"{report.pods - report.unbound} of {report.pods} pods got a node"
+    found = [
+        f"pods      {bound}",
+        f"at once   {report.at_once} of {report.pods} within {AT_ONCE_SECONDS:g} s "
+        f"({report.at_once / report.pods * 100:.1f} %)",
+        f"to bind   p50 {p50:.2f} s, p99 {p99:.2f} s, at most {report.waits_seconds[-1]:.2f} s",
+    ]
+    if PLACEHOLDERS_SEEN not in finished.unseen:
+        found.append(f"displaced {report.displaced} placeholders left their nodes meanwhile")
+    if NODES not in finished.unseen:
+        found += [f"nodes     {_nodes(report)}", "", *chart(report.moments, columns, report.ended_seconds)]
+    return [*found, *(f"note      {note}" for note in notes(finished))]
+
+
+def _nodes(report: LoadReport) -> str:
+    before, most = report.nodes_before, report.nodes_most
+    text = f"{before} before, {most} at most"
+    if most <= before:
+        return f"{text}: none had to come"
+    gone = report.nodes_gone_seconds
+    if gone is not None:
+        return f"{text}, {report.nodes_now} again {gone:.0f} s after the load"
+    return f"{text}, {report.nodes_now} when it was last looked: they have not gone yet"
+
+
+def notes(finished: Finished) -> list[str]:
+    """Return what is to be known besides."""
+    found = []
+    if finished.refusal:
+        count = f"{finished.missing} pods were never made: " if finished.missing else "pods were refused: "
+        found.append(count + finished.refusal)
+    if finished.report.unbound:
+        why = f", in the scheduler's words: {finished.report.waits_for}" if finished.report.waits_for else ""
+        found.append(f"{finished.report.unbound} pods got no node{why}")
+    if finished.ended_by:
+        found.append(f"it ended early: {finished.ended_by}")
+    found += [f"{what} may not be seen with these rights" for what in finished.unseen]
+    if finished.left:
+        found.append(finished.left)
+    return found

@@ -1,0 +1,71 @@
+"""`load-watcher serve` runs the watcher, `load-watcher show` prints what one knows, a line a node."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slack.cli.inputs.process_command import process_command
+from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
+from slack.cli.terminal.problems import Command
+from slack.process.load_watcher_settings import LoadWatcherSettings
+
+app = typer.Typer(
+    help="Tell what nodes really use, to schedulers and to people.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command(cls=Command)
+@process_command(LoadWatcherSettings)
+def serve(flags: dict[str, object], config: Path | None) -> None:
+    """Fetch nodes' use from Prometheus, Metrics Server or InfluxDB, and serve it at /watcher until told to stop.
+
+    Each flag is also an environment variable, such as RESOURCE_SLACK_LOAD_WATCHER_PROVIDER, and a key of --config.
+
+    [bold]Examples[/bold]
+
+        resource-slack load-watcher serve --context test      # Metrics Server of that cluster
+
+        resource-slack load-watcher serve --provider prometheus --address http://127.0.0.1:9090
+
+        curl http://127.0.0.1:2020/watcher/node-1?window=5m
+    """
+    from slack.process.settings import load
+
+    settings = load(LoadWatcherSettings, flags, os.environ, file=config)
+    from slack_operator.loadwatcher.process import run
+
+    raise typer.Exit(run(settings))
+
+
+@app.command(cls=Command)
+def show(
+    address: Annotated[
+        str, typer.Option("--address", help="Where a load watcher serves /watcher.", metavar="URL")
+    ] = "http://127.0.0.1:2020",
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Show what a load watcher knows: a line a node with use and deviation by window, age, the analyser's verdict.
+
+    Any load watcher will do, upstream's too; verdicts come from ours only.
+
+    Exit code 0: told; 2: no load watcher answers, or it knows nothing.
+
+    [bold]Examples[/bold]
+
+        resource-slack load-watcher show
+
+        resource-slack load-watcher show --address http://127.0.0.1:2020 -o json
+    """
+    from slack.cli.loadwatcher.asking import ask
+    from slack.cli.loadwatcher.shown import document, print_nodes
+
+    seen = ask(address)
+    if output.for_machines:
+        print_document(document(seen), output)
+        return
+    with wide_columns(output):
+        print_nodes(seen, wide=output is Format.WIDE)

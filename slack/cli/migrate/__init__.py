@@ -1,0 +1,1 @@
+"""`migrate`: other people's manifests that keep room in, SlackPolicies out. Reads and prints."""

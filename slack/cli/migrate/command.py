@@ -1,0 +1,204 @@
+"""`migrate`: reads what keeps room now (an overprovisioner release, a CapacityBuffer) and prints SlackPolicies for it.
+
+Reads only. The policies go to stdout, with what became of what as comments; what a person has to look at, to stderr.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slack.cli.inputs.api_server import api_server
+from slack.cli.inputs.files import name_of
+from slack.cli.inputs.flag_values import refuse_given
+from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.terminal.formats import FileFormat
+from slack.cli.terminal.problems import UserError
+
+if TYPE_CHECKING:
+    from slack.kube.connection import Connection
+
+Json = dict[str, Any]
+
+_EXAMPLE = "the manifests of a release, as in: helm get manifest overprovisioner"
+_PLURALS = {"deployment": "deployments", "deploy": "deployments", "capacitybuffer": "capacitybuffers"}
+_PLURALS |= {"deployments": "deployments", "cb": "capacitybuffers", "capacitybuffers": "capacitybuffers"}
+_SUPPORTING = (
+    ("apps/v1", "Deployment", "deployments"),
+    ("apps/v1", "StatefulSet", "statefulsets"),
+    ("v1", "ConfigMap", "configmaps"),
+    ("v1", "PodTemplate", "podtemplates"),
+    ("batch/v1", "CronJob", "cronjobs"),
+)
+
+
+def migrate(
+    ctx: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="In the cluster: deploy/NAME or capacitybuffer/NAME. Without it, all that keep room in the namespace.",
+            metavar="KIND/NAME",
+            show_default=False,
+        ),
+    ] = None,
+    filename: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--filename", "-f", help="Manifests, YAML or JSON; - is stdin. No cluster is asked.", metavar="FILE"
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="In the cluster: where they are.", metavar="NAME")
+    ] = "default",
+    node_cpu: Annotated[
+        str | None,
+        typer.Option(
+            "--node-cpu", help="Cpu of a node, to turn ladders that count nodes into rates.", metavar="QUANTITY"
+        ),
+    ] = None,
+    output: Annotated[FileFormat, typer.Option("--output", "-o", help="json has no comments.")] = FileFormat.YAML,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.
+
+    Reads Deployments of pause pods (those of the cluster-overprovisioner charts and hand-made ones, with their
+    cluster-proportional-autoscaler) and CapacityBuffer objects with their PodTemplates. Nothing is written anywhere.
+
+    [bold]Examples[/bold]
+
+        helm get manifest overprovisioner -n overprovisioner | resource-slack migrate -f - > policy.yaml
+
+        resource-slack migrate -n overprovisioner deploy/overprovisioner-default
+
+        resource-slack migrate -f release.yaml --node-cpu 4 | kubectl apply -f -
+
+        kubectl get capacitybuffers,podtemplates -n shop -o yaml | resource-slack migrate -f -
+    """
+    from slack.migration import policies
+
+    node_cpu_millis = _node_cpu(node_cpu)
+    if filename and (target or kubeconfig or context):
+        raise UserError("--filename: give either manifests or a cluster (KIND/NAME, --kubeconfig, --context), not both")
+    if filename:
+        refuse_given(ctx, ("namespace",), "belongs to a cluster; manifests say their namespaces themselves")
+        manifests, chosen = list(_from_files(filename)), None
+        source = ", ".join(name_of(path) for path in filename)
+    else:
+        manifests, chosen = _from_api(target, namespace, kubeconfig, context)
+        source = f"namespace {namespace}"
+    rooms = policies.rooms_in(manifests, node_cpu_millis, chosen)
+    if not rooms:
+        raise UserError(
+            f"{source}: nothing in it keeps room: no Deployment of pause pods or of a negative priority, "
+            f"and no CapacityBuffer"
+        )
+    groups = policies.merged(rooms)
+    documents = [policies.policy_of(group) for group in groups]
+    for warning in policies.warnings_of(groups):
+        typer.echo(f"warning: {warning}", err=True)
+    if output is FileFormat.JSON:
+        shown = documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
+        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    for number, (group, document) in enumerate(zip(groups, documents, strict=True)):
+        if number:
+            typer.echo("---")
+        typer.echo("\n".join(policies.comments(group)))
+        typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), nl=False)
+
+
+def _node_cpu(text: str | None) -> int | None:
+    from slack.cluster.quantity import QuantityError, cpu_millis
+
+    if text is None:
+        return None
+    try:
+        millis = cpu_millis(text)
+    except QuantityError as error:
+        raise UserError(f"--node-cpu: {error}") from None
+    if millis <= 0:
+        raise UserError(f"--node-cpu: {text!r} is no size of a node; write its cores, such as 4")
+    return millis
+
+
+def _from_files(paths: Sequence[Path]) -> Iterator[Json]:
+    from slack.cli.inputs import files
+
+    for path in paths:
+        source = name_of(path)
+        for number, document in enumerate(files.documents(files.read_yaml(path), source=source, example=_EXAMPLE), 1):
+            yield from _objects(document, f"{source} (document {number})")
+
+
+def _objects(document: Any, where: str) -> Iterator[Json]:
+    """Yield objects, those of lists too; what is none is told before anything is read from it."""
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise UserError(f"{where}: expected a Kubernetes object with kind and metadata; give {_EXAMPLE}")
+    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+        kind = document["kind"].removesuffix("List")
+        for index, item in enumerate(document["items"]):
+            named = {"kind": kind, "apiVersion": document.get("apiVersion")} if kind else {}
+            yield from _objects({**named, **item} if isinstance(item, dict) else item, f"{where} items[{index}]")
+        return
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise UserError(f"{where}: metadata.name: is missing")
+    for field in ("spec", "data", "template"):
+        if document.get(field) is not None and not isinstance(document[field], dict):
+            raise UserError(f"{where}: {field}: expected fields, found {type(document[field]).__name__}")
+    yield document
+
+
+def _from_api(
+    target: str | None, namespace: str, kubeconfig: Path | None, context: str | None
+) -> tuple[list[Json], Json | None]:
+    plural, name = "", ""
+    if target is not None:
+        kind, slash, name = target.partition("/")
+        plural = _PLURALS.get(kind.lower(), "")
+        if not slash or not name or not plural:
+            raise UserError(f"{target}: write KIND/NAME, such as deploy/overprovisioner or capacitybuffer/web")
+    with api_server(kubeconfig, context) as connection:
+        manifests = _read(connection, namespace)
+    if target is None:
+        return manifests, None
+    wanted = "Deployment" if plural == "deployments" else "CapacityBuffer"
+    for manifest in manifests:
+        if manifest["kind"] == wanted and manifest["metadata"]["name"] == name:
+            return manifests, manifest
+    raise UserError(f"{target}: there is none of this name in namespace {namespace}; name another with -n")
+
+
+def _read(connection: "Connection", namespace: str) -> list[Json]:
+    """Read what may keep room in a namespace, and what explains it."""
+    from slack.migration.capacity_buffers import GROUP, KIND
+
+    manifests: list[Json] = []
+    for api_version, kind, plural in _SUPPORTING:
+        manifests += _listed(connection, api_version, kind, plural, namespace)
+    manifests += _listed(connection, "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", None)
+    buffers: list[Json] = []
+    for version in ("v1beta1", "v1alpha1"):  # what is served differs by autoscaler and age
+        buffers = buffers or _listed(connection, f"{GROUP}/{version}", KIND, "capacitybuffers", namespace)
+    return manifests + buffers
+
+
+def _listed(connection: "Connection", api_version: str, kind: str, plural: str, namespace: str | None) -> list[Json]:
+    """List one kind; what may not be read or is not served is left, but for Deployments."""
+    from slack.cli.inputs.objects import items
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+
+    try:
+        found = items(connection, resource_path(api_version, plural, namespace=namespace))
+    except ApiError as error:
+        if kind == "Deployment" or error.status not in (403, 404):
+            raise
+        return []
+    return [{"apiVersion": api_version, "kind": kind} | item for item in found]

@@ -1,0 +1,81 @@
+"""`reference`: the generated pages of docs/reference, one a subject, from the code that does the work."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+
+class Subject(StrEnum):
+    """What there is a reference of."""
+
+    SCENARIO = "scenario"
+    SLACKPOLICY = "slackpolicy"
+    FLAGS = "flags"
+    METRICS = "metrics"
+    EVENTS = "events"
+    CPUAUDITPOLICY = "cpuauditpolicy"
+    CPUAUDITREPORT = "cpuauditreport"
+    LOAD_WATCHER = "load-watcher"
+    THROTTLEPOLICY = "throttlepolicy"
+    THROTTLER = "throttler"
+
+
+def reference(
+    ctx: typer.Context,
+    subject: Annotated[Subject, typer.Argument(help="What to print the reference of.")] = Subject.SCENARIO,
+) -> None:
+    """Print a reference as Markdown: of a kind, of scenarios, of flags, of metrics, or of Events and conditions.
+
+    [bold]Examples[/bold]
+
+        resource-slack reference slackpolicy | less
+
+        resource-slack reference flags > flags.md
+    """
+    typer.echo(written(subject, ctx.find_root().command), nl=False)
+
+
+def written(subject: Subject, root: Any) -> str:
+    """Return the whole page; `root` is the program's own command, whose flags are listed."""
+    match subject:
+        case Subject.SCENARIO:
+            from slack.simulator.scenario.reference import reference as scenario
+
+            return scenario()
+        case Subject.SLACKPOLICY:
+            from slack.cli.reference.policy import page as policy
+
+            return policy()
+        case Subject.FLAGS:
+            from slack.cli.reference.flags import page as flags
+
+            return flags(root)
+        case Subject.METRICS:
+            from slack.cli.reference.metrics import page as metrics
+
+            return metrics()
+        case Subject.EVENTS:
+            from slack.cli.reference.events import page as events
+
+            return events()
+        case Subject.CPUAUDITPOLICY:
+            from slack.cli.reference.audit import policy_page
+
+            return policy_page()
+        case Subject.CPUAUDITREPORT:
+            from slack.cli.reference.audit import report_page
+
+            return report_page()
+        case Subject.LOAD_WATCHER:
+            from slack.cli.reference.load_watcher import page as load_watcher
+
+            return load_watcher()
+        case Subject.THROTTLEPOLICY:
+            from slack.cli.reference.throttler import policy_page as throttle_policy
+
+            return throttle_policy()
+        case Subject.THROTTLER:
+            from slack.cli.reference.throttler import scenario_page
+
+            return scenario_page()

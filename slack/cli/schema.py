@@ -1,0 +1,73 @@
+"""`schema`: the JSON schema of what a command prints for machines."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from slack.cli.terminal.formats import Format, print_document, wide_columns
+
+
+class Printing(StrEnum):
+    """Commands that print a document."""
+
+    PLAN = "plan"
+    EXPLAIN = "explain"
+    STATUS = "status"
+    SIMULATE = "simulate"
+    TUNE = "tune"
+    LOAD = "load"
+    SCORE = "score"
+    LOAD_WATCHER = "load-watcher"
+    MIGRATE = "migrate"
+    AUDIT = "audit"
+    AUDIT_EXPLAIN = "audit-explain"
+    AUDIT_KERNEL = "audit-kernel"
+    UNINSTALL = "uninstall"
+    RECORD = "record"
+    THROTTLER_CHECK = "throttler-check"
+    THROTTLER_SIMULATE = "throttler-simulate"
+    VERSION = "version"
+
+
+def schema(
+    command: Annotated[Printing, typer.Argument(help="Whose document.", metavar="COMMAND")],
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="table has a line a field, wide what it is, too.")
+    ] = Format.JSON,
+) -> None:
+    """Print the JSON schema of what a command prints with `-o json` and `-o yaml`.
+
+    Names are in snake_case, with their unit: memory_bytes, p99_seconds. Two exceptions: audit, audit-explain and
+    audit-kernel are in camelCase, as CpuAuditReport is, and their keys are never renamed; and objects of Kubernetes
+    (migrate's policies, a policy's status) are as Kubernetes has them.
+
+    [bold]Examples[/bold]
+
+        resource-slack schema plan > plan.schema.json
+
+        resource-slack schema audit-explain -o table
+    """
+    from slack.cli.terminal.vocabulary import schema as schema_of
+
+    if output.for_machines:
+        print_document(schema_of(command), output)
+    else:
+        with wide_columns(output):
+            _print_fields(schema_of(command), wide=output is Format.WIDE)
+
+
+def _print_fields(published: dict[str, Any], *, wide: bool) -> None:
+    from rich.table import Table
+
+    from slack.cli.terminal.console import console, print_table
+    from slack.cli.terminal.schema_fields import fields_of
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("FIELD", no_wrap=True)
+    table.add_column("HOLDS")
+    if wide:
+        table.add_column("MEANING")
+    for field in fields_of(published):
+        table.add_row(*(field if wide else field[:2]))
+    print_table(console(), table)

@@ -1,0 +1,76 @@
+"""`scorer scheduler-config`: what one's own kube-scheduler needs to ask the scorer."""
+
+from typing import Annotated
+
+import typer
+
+from slack.cli.terminal.problems import UserError
+
+_URL = "The scorer's address as the scheduler reaches it; https needs the three files."
+
+
+def scheduler_config(
+    url: Annotated[str, typer.Option("--url", help=_URL, metavar="URL")] = "http://127.0.0.1:8888",
+    scheduler_name: Annotated[
+        str, typer.Option("--scheduler-name", help="The profile's; pods name it in spec.schedulerName.", metavar="NAME")
+    ] = "resource-slack",
+    ca_file: Annotated[
+        str | None,
+        typer.Option("--ca-file", help="Signs the scorer's certificate; on the scheduler's machine.", metavar="FILE"),
+    ] = None,
+    cert_file: Annotated[
+        str | None, typer.Option("--cert-file", help="The scheduler's own certificate, there.", metavar="FILE")
+    ] = None,
+    key_file: Annotated[str | None, typer.Option("--key-file", help="Its key, there.", metavar="FILE")] = None,
+    server_name: Annotated[
+        str | None, typer.Option("--server-name", help="Name in the scorer's certificate.", metavar="NAME")
+    ] = None,
+    filters: Annotated[bool, typer.Option("--filter", help="Ask /filter too (`scorer serve --filter-above`).")] = False,
+    timeout_ms: Annotated[
+        int, typer.Option("--timeout-ms", help="No pod waits longer for the scorer.", min=10, max=5000)
+    ] = 200,
+    percentage: Annotated[
+        int | None,
+        typer.Option(
+            "--percentage-of-nodes", help="percentageOfNodesToScore; the scheduler's own where absent.", min=1, max=100
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--scheduler-kubeconfig", help="The scheduler's kubeconfig, there.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Print a KubeSchedulerConfiguration with the scorer as an extender, for `kube-scheduler --config`.
+
+    Plugins that go by requests where the scorer goes by load do not score in it. An extender holds for all profiles of
+    a scheduler: pods of other profiles are asked about too.
+
+    [bold]Examples[/bold]
+
+        resource-slack scorer scheduler-config > scheduler.yaml
+
+        resource-slack scorer scheduler-config --url https://scorer:8888 --ca-file c --cert-file s.crt --key-file s.key
+    """
+    import yaml
+
+    from slack.scorer.configuration.scheduler_config import ExtenderTls, SchedulerOptions, scheduler_configuration
+
+    files = {"--ca-file": ca_file, "--cert-file": cert_file, "--key-file": key_file}
+    missing = [flag for flag, file in files.items() if not file]
+    https = url.startswith("https://")
+    if not https and not url.startswith("http://"):
+        raise UserError(f"--url: {url!r} should begin with https:// or http://")
+    if https and missing:
+        raise UserError(f"{', '.join(missing)}: needed with https: the scorer answers only who has a certificate")
+    if not https and len(missing) < len(files):
+        raise UserError("--url: should begin with https:// where certificates are given")
+    tls = ExtenderTls(ca_file, cert_file, key_file, server_name) if ca_file and cert_file and key_file else None
+    options = SchedulerOptions(
+        url=url,
+        scheduler_name=scheduler_name,
+        tls=tls,
+        filters=filters,
+        http_timeout=f"{timeout_ms}ms",
+        percentage_of_nodes=percentage,
+        kubeconfig=kubeconfig,
+    )
+    typer.echo(yaml.safe_dump(scheduler_configuration(options), sort_keys=False), nl=False)

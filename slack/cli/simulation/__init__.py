@@ -1,0 +1,1 @@
+"""`simulate`, `tune` and `record`: scenarios played, and the traces that they are played from."""

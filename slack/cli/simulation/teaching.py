@@ -1,0 +1,213 @@
+"""`tune --objective`: a scenario or recording teaches an objective; what it would keep is shown, and may be saved."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+from rich.text import Text
+
+from slack.cli.terminal.problems import UserError
+
+if TYPE_CHECKING:
+    from slack.simulator.model.result import Result
+    from slack.simulator.runs.teach import Taught, TaughtPolicy
+    from slack.simulator.scenario.scenario import Scenario
+
+
+class Teaching(NamedTuple):
+    """What was played."""
+
+    scenario: "Scenario"
+    currency: str
+    without: "Result"
+    """The same without slack."""
+    taught: "Taught"
+
+
+def teach(scenario: "Scenario", instant_start: float) -> Teaching:
+    """Play a scenario with an objective, and without slack.
+
+    Raises:
+        UserError: when no pod came in it.
+    """
+    from slack.cli.terminal.progress import Steps
+    from slack.simulator.runs.baselines import priced, variant
+    from slack.simulator.runs.engine import simulate
+    from slack.simulator.runs.teach import taught
+
+    scenario, currency = priced(scenario)
+    with Steps() as steps:
+        without = simulate(variant("none", scenario).scenario)
+        tell = steps.add(f"objective {instant_start:g}")
+        found = taught(scenario, instant_start, on_progress=lambda at, end: tell(at / end))
+    if not found.result.total.pods:
+        raise UserError(f"{scenario.name}: no pod comes after the warm-up; there is nothing to learn")
+    return Teaching(scenario, currency, without, found)
+
+
+def check_objective(instant_start: float) -> None:
+    """Check --objective before anything is played.
+
+    Raises:
+        UserError: for what no objective can be.
+    """
+    if not 0.5 <= instant_start <= 0.999:
+        right = f"write {instant_start / 100:g}" if 50 <= instant_start < 100 else "0.99 is 99 %"
+        raise UserError(f"--objective: {instant_start:g} is not a share of pods from 0.5 to 0.999; {right}")
+
+
+def check_name(policy: str) -> None:
+    """Check --policy before anything is played.
+
+    Raises:
+        UserError: for what no SlackPolicy can be called.
+    """
+    from slack.schema.documents import is_name
+
+    if not is_name(policy):
+        raise UserError(
+            f"--policy: {policy!r} is no name of a SlackPolicy, which is a DNS name of at most 63 characters"
+        )
+
+
+def check_place(learnt_out: Path) -> None:
+    """Find out before a long run whether --learnt-out can be written.
+
+    Raises:
+        UserError: when it names a folder, or is in one that is not there.
+    """
+    if learnt_out.is_dir():
+        raise UserError(f"--learnt-out: {learnt_out} is a folder; name a file in it")
+    if not learnt_out.absolute().parent.is_dir():
+        raise UserError(f"--learnt-out: {learnt_out}: no such folder")
+
+
+def histories(taught: "Taught", name: str | None) -> str:
+    """Return what was learnt as SlackHistory objects that an operator takes over.
+
+    Raises:
+        UserError: for a name where several policies have learnt.
+    """
+    import yaml
+
+    from slack.cluster.labels import API_VERSION, LABEL_MANAGED_BY, MANAGED_BY
+    from slack.planner.objective.history_object import learnt
+    from slack.planner.policy.history import HISTORY_KIND
+
+    if name is not None and len(taught.policies) > 1:
+        raise UserError(f"--policy: {len(taught.policies)} policies have learnt, each for itself; leave it out")
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    objects = [
+        {
+            "apiVersion": API_VERSION,
+            "kind": HISTORY_KIND,
+            "metadata": {"name": name or policy.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
+            "learnt": learnt(policy.learner, now),
+        }
+        for policy in taught.policies
+    ]
+    return yaml.safe_dump_all(objects, sort_keys=False, width=120)
+
+
+def save(path: Path, text: str) -> None:
+    """Write --learnt-out.
+
+    Raises:
+        UserError: when it cannot be written.
+    """
+    from slack.process.atomic_write import write_atomically
+
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UserError(f"--learnt-out: {path}: {(error.strerror or str(error)).lower()}") from None
+    next_ = f"kubectl create -n resource-slack -f {path}, before the policy has its objective"
+    typer.echo(f"{path} written; next, in the operator's namespace: {next_}", err=True)
+
+
+def objects(teaching: Teaching, name: str | None) -> list[dict[str, Any]]:
+    """Return the policies with the objective, ready to apply."""
+    from slack.simulator.runs.tune import policies
+
+    found = policies(teaching.scenario, None, teaching.taught.objective)
+    if name is not None:
+        for policy in found:
+            policy["metadata"]["name"] = name
+    return found
+
+
+def document(teaching: Teaching, name: str | None, left_out: int) -> str:
+    """Return all of it as JSON."""
+    from slack.cluster.labels import API_VERSION
+
+    taught, without = teaching.taught, teaching.without
+    data = {
+        "apiVersion": API_VERSION,
+        "kind": "Teaching",
+        "objective": taught.objective,
+        "reached": taught.reached,
+        "currency": teaching.currency,
+        "instant_start_ratio": taught.result.instant_start_ratio,
+        "cost": taught.result.cost,
+        "instant_start_ratio_without": without.instant_start_ratio if without.total.pods else None,
+        "cost_without": without.cost,
+        "measured_seconds": taught.result.measured_seconds,
+        "pods": taught.result.total.pods,
+        "learnt": taught.to_dict(),
+        "policies": objects(teaching, name),
+        "left_out_pods": left_out,
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def print_teaching(teaching: Teaching) -> None:
+    """Print share and cost of the run, and what would be kept in the day after it, hour by hour."""
+    from slack.cli.simulation.reports import percent
+    from slack.cli.terminal.console import console
+
+    out, taught, without = console(), teaching.taught, teaching.without
+    result = taught.result
+    out.print(Text(f"Instant start of {percent(taught.objective)} wanted; one run, learning included", style="bold"))
+    unit = f" {teaching.currency}" if teaching.currency else ""
+    share, pods = percent(without.instant_start_ratio), result.total.pods
+    out.print(
+        f"{percent(result.instant_start_ratio)} of {pods} pods started at once, instead of {share} without "
+        f"slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
+        soft_wrap=True,
+    )
+    for policy in taught.policies:
+        _print_policy(policy)
+
+
+def _print_policy(policy: "TaughtPolicy") -> None:
+    from rich.table import Table
+
+    from slack.cli.terminal.console import console, print_table
+    from slack.planner.objective.why_text import why_text
+
+    out = console()
+    amount = _pair(policy.amount.cpu_millis, policy.amount.memory_bytes)
+    out.print(Text(f"\n{policy.name}: {why_text(policy.amount.why, amount)}."), soft_wrap=True)
+    if not policy.amount.why.known:
+        return
+    table = Table(box=None, pad_edge=True, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("  HOUR (UTC)", "KEPT", "AT MOST"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    shown: tuple[str, str] | None = None
+    for hour in policy.hours:
+        row = (_pair(hour.cpu_millis, hour.memory_bytes), _pair(hour.most_cpu_millis, hour.most_memory_bytes))
+        if row != shown:
+            table.add_row(f"  {datetime.fromtimestamp(hour.at_seconds, UTC):%a %H:%M}", *row)
+        shown = row
+    print_table(out, table)
+    said = "  The day that follows, as it was learnt; hours that keep what the last one keeps are left out. KEPT: mean."
+    out.print(Text(said), style="dim", soft_wrap=True)
+
+
+def _pair(cpu_millis: int, memory_bytes: int) -> str:
+    from slack.cluster.quantity import format_cpu
+
+    gib = memory_bytes / (1 << 30)
+    return f"{format_cpu(cpu_millis)}/{gib:.1f}Gi" if gib < 100 else f"{format_cpu(cpu_millis)}/{gib:.0f}Gi"

@@ -1,0 +1,288 @@
+"""`tune`: the cheapest rate that reaches a wanted instant-start ratio, from a scenario, a trace or a live cluster."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slack.cli.inputs.flag_values import duration, refuse_given
+from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace, PricesFile
+from slack.cli.simulation.simulate import Prices, Processes
+from slack.cli.terminal.formats import Format, wide_columns
+from slack.cli.terminal.pictures import PictureFile
+from slack.cli.terminal.problems import UserError
+from slack.process.exit_codes import INFEASIBLE
+
+if TYPE_CHECKING:
+    from slack.simulator.runs.tune import Tuned
+    from slack.simulator.scenario.scenario import Scenario
+    from slack.simulator.traces.replay import Replayed
+
+_LARGEST_RATE = 10.0
+_OF_A_CLUSTER = ("kubeconfig", "context", "placeholder_namespace")
+_OF_A_CURVE = ("instant_start", "seeds", "step", "largest", "exact", "processes", "picture")
+_OF_A_TEACHING = ("learnt_out", "policy")
+_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", *_OF_A_TEACHING)
+
+
+def tune(
+    ctx: typer.Context,
+    instant_start: Annotated[
+        float, typer.Option("--instant-start", help="Wanted share of pods that start at once.", metavar="RATIO")
+    ] = 0.99,
+    objective: Annotated[
+        float | None,
+        typer.Option(
+            "--objective",
+            help="In place of a rate: play it once with spec.objective.instantStart, and show what was learnt.",
+            metavar="RATIO",
+        ),
+    ] = None,
+    learnt_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--learnt-out",
+            help="With --objective: write what was learnt as a SlackHistory, from which the operator goes on.",
+            metavar="FILE",
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="With --objective: the SlackPolicy's name, if it is no other.", metavar="NAME"),
+    ] = None,
+    scenario: Annotated[Path | None, typer.Option("--scenario", help="Scenario file.", metavar="FILE")] = None,
+    from_trace: Annotated[
+        Path | None, typer.Option("--from-trace", "--trace", help="Trace that `record` has written.", metavar="FILE")
+    ] = None,
+    from_cluster: Annotated[
+        bool, typer.Option("--from-cluster", help="The pods and nodes that a cluster has now, read once.")
+    ] = False,
+    window: Annotated[
+        str, typer.Option("--window", help="With --from-cluster: how far back pods are new.", metavar="DURATION")
+    ] = "24h",
+    price: Prices = None,
+    prices: PricesFile = None,
+    scenario_only: Annotated[
+        Path | None,
+        typer.Option(
+            "--scenario-only",
+            help="Write the scenario made of the trace or cluster into this file and end: for another autoscaler's "
+            "settings, limits or prices, then --scenario.",
+            metavar="FILE",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="Runs a rate.", min=1, max=100)] = 5,
+    step: Annotated[float, typer.Option("--step", help="Rates are multiples of this.", metavar="RATE")] = 0.01,
+    largest: Annotated[float, typer.Option("--largest", help="No rate above this is tried.", metavar="RATE")] = 1.0,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Leave nothing out: every look of the operator, all seeds of every rate that is tried, no run given "
+            "up. Many times as long.",
+        ),
+    ] = False,
+    processes: Processes = 2,
+    picture: PictureFile = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")] = Format.TABLE,
+    placeholder_namespace: PlaceholderNamespace = "resource-slack",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Find the cheapest rate with which enough pods start at once, and print a SlackPolicy with it.
+
+    With --objective no rate is sought: a recording teaches the objective what comes, before it is used.
+
+    Exit code 0: found; 3: no rate reaches the goal; 2: bad input. Nothing is written to any cluster.
+
+    [bold]Examples[/bold]
+
+        resource-slack tune --instant-start 0.99 --from-trace trace.parquet
+
+        resource-slack tune --from-trace trace.parquet --price m7i.2xlarge=0.40 -o yaml | kubectl apply -f -
+
+        resource-slack tune --from-cluster --context prod --window 6h --picture curve.svg
+
+        resource-slack tune --objective 0.99 --from-trace trace.parquet --policy web --learnt-out web.yaml
+    """
+    from slack.cli.terminal.pictures import checked_picture
+
+    _check(instant_start, step, largest, [scenario is not None, from_trace is not None, from_cluster])
+    _refuse_ignored(ctx, scenario, from_trace, scenario_only)
+    _refuse_mixed(ctx, objective, learnt_out, policy)
+    drawn = checked_picture(picture)
+    if scenario is not None:
+        from slack.cli.simulation.scenarios import from_file, with_prices
+
+        if scenario_only is not None:
+            raise UserError("--scenario-only: --scenario names a scenario already")
+        if price:
+            raise UserError("--price: a scenario file has its own prices (nodeGroups[].pricePerHour); or give --prices")
+        loaded, left_out = with_prices(from_file(scenario), prices), 0
+    else:
+        seen = _seen(from_trace, window, price, prices, placeholder_namespace, kubeconfig, context)
+        if scenario_only is not None:
+            from slack.cli.simulation.scenarios import save
+
+            save(scenario_only, seen.document)
+            typer.echo(f"{scenario_only} written; next: resource-slack tune --scenario {scenario_only}", err=True)
+            return
+        loaded, left_out = seen.scenario, seen.left_out
+    if objective is not None:
+        _teach(loaded, objective, learnt_out, policy, output, left_out)
+        return
+    from slack.cli.simulation.runs import Runs
+    from slack.simulator.runs.baselines import priced
+    from slack.simulator.runs.curve import NothingMeasured
+    from slack.simulator.runs.savings import with_fewer_looks
+    from slack.simulator.runs.tune import tune as tuned_by
+    from slack.simulator.scenario.times import shown
+
+    loaded, currency = priced(loaded)
+    played = loaded if exact else with_fewer_looks(loaded)
+    given = range(loaded.seed, loaded.seed + seeds)
+    try:
+        with Runs(played, processes) as runs:
+            found = tuned_by(instant_start, given, runs.trials, step=step, largest=largest, exact=exact)
+    except NothingMeasured as error:
+        raise UserError(f"{loaded.name}: {error}; there is nothing to tune") from None
+    if drawn is not None:
+        from slack.simulator.runs.picture import rate_curve
+
+        drawn.save(rate_curve(found.curve, drawn.format, currency=currency, tuned=found))
+    if played is not loaded and output in (Format.TABLE, Format.WIDE):
+        looks = f"every {shown(played.operator.interval)}, not every {shown(loaded.operator.interval)}"
+        typer.echo(f"in these runs the operator looks {looks}; --exact has all its looks", err=True)
+    _print(found, loaded, currency, output, left_out)
+    if picture is not None and output in (Format.TABLE, Format.WIDE):
+        typer.echo(f"picture: {picture}")
+    if found.chosen is None:
+        raise typer.Exit(INFEASIBLE)
+
+
+def _check(instant_start: float, step: float, largest: float, sources: list[bool]) -> None:
+    if sources.count(True) != 1:
+        raise UserError("give exactly one of --scenario FILE, --from-trace FILE and --from-cluster")
+    if not 0 < instant_start <= 1:
+        # from 2 on it can only have been meant in percent; 1.5 may be anything
+        right = f"write {instant_start / 100:g}" if 2 <= instant_start <= 100 else "0.99 is 99 %"
+        raise UserError(f"--instant-start: {instant_start:g} is not a share above 0 and up to 1; {right}")
+    if not 0 < largest <= _LARGEST_RATE:
+        raise UserError(f"--largest: {largest:g} is not a rate above 0 and up to {_LARGEST_RATE:g}")
+    if not 0.001 <= step <= largest:
+        raise UserError(f"--step: {step:g} is not from 0.001 to {largest:g}")
+
+
+def _refuse_ignored(
+    ctx: typer.Context, scenario: Path | None, from_trace: Path | None, scenario_only: Path | None
+) -> None:
+    if scenario is not None:
+        refuse_given(ctx, ("window", *_OF_A_CLUSTER), "belongs to --from-cluster; --scenario asks no cluster")
+    if from_trace is not None:
+        why = "belongs to --from-cluster; what a trace has was chosen when it was recorded"
+        refuse_given(ctx, ("window", *_OF_A_CLUSTER), why)
+    if scenario_only is not None:
+        refuse_given(ctx, _OF_A_TUNING, "--scenario-only writes a scenario and tunes nothing; leave one of the two out")
+
+
+def _refuse_mixed(ctx: typer.Context, objective: float | None, learnt_out: Path | None, policy: str | None) -> None:
+    if objective is None:
+        refuse_given(ctx, _OF_A_TEACHING, "belongs to --objective; a rate learns nothing")
+        return
+    from slack.cli.simulation.teaching import check_name, check_objective, check_place
+
+    refuse_given(ctx, _OF_A_CURVE, "belongs to a search for a rate; --objective is one run and seeks none")
+    check_objective(objective)
+    if policy is not None:
+        check_name(policy)
+    if learnt_out is not None:
+        check_place(learnt_out)
+
+
+def _teach(
+    scenario: "Scenario",
+    objective: float,
+    learnt_out: Path | None,
+    policy: str | None,
+    output: Format,
+    left_out: int,
+) -> None:
+    import yaml
+
+    from slack.cli.simulation import teaching
+
+    found = teaching.teach(scenario, objective)
+    if learnt_out is not None:
+        teaching.save(learnt_out, teaching.histories(found.taught, policy))
+    text = yaml.safe_dump_all(teaching.objects(found, policy), sort_keys=False, width=120, allow_unicode=True)
+    if output is Format.JSON:
+        typer.echo(teaching.document(found, policy, left_out))
+    elif output is Format.YAML:
+        typer.echo(text, nl=False)
+    else:
+        teaching.print_teaching(found)
+        typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
+
+
+def _seen(
+    trace: Path | None,
+    window: str,
+    price: list[str] | None,
+    prices: Path | None,
+    placeholder_namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> "Replayed":
+    from slack.cli.simulation.scenarios import from_cluster, node_prices_of, prices_of, seen_in_trace, told
+
+    if trace is not None:
+        return seen_in_trace(trace, price, prices)
+    named, of_file = prices_of(price), node_prices_of(prices)
+    return told(from_cluster(kubeconfig, context, duration("--window", window), placeholder_namespace, named, of_file))
+
+
+def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Format, left_out: int) -> None:
+    import yaml
+
+    from slack.cli.simulation.reports import caution, no_slack_needed, print_tuned
+    from slack.simulator.runs.tune import policies
+
+    chosen = policies(scenario, tuned.chosen.rate) if tuned.chosen is not None else []
+    text = yaml.safe_dump_all(chosen, sort_keys=False, width=120, allow_unicode=True)
+    if output is Format.JSON:
+        typer.echo(json.dumps(_document(tuned, currency, chosen, left_out), indent=2, ensure_ascii=False))
+    elif output is Format.YAML:
+        if not chosen:
+            best = tuned.best
+            said = f"no rate up to {tuned.curve[-1].rate:g} reaches {tuned.goal:g}; the best is {best.rate:g} with"
+            typer.echo(f"{said} {best.instant_start_ratio:.3f}", err=True)
+        elif open_question := caution(tuned):
+            typer.echo(f"note: {open_question}", err=True)
+        if remark := no_slack_needed(tuned):
+            typer.echo(f"note: {remark}", err=True)
+        typer.echo(text, nl=False)
+    else:
+        with wide_columns(output):
+            print_tuned(tuned, currency)
+        if chosen:
+            typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
+
+
+def _document(tuned: "Tuned", currency: str, chosen: list[dict[str, Any]], left_out: int) -> dict[str, Any]:
+    from slack.cluster.labels import API_VERSION
+
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Tuning",
+        "instant_start": tuned.goal,
+        "seeds": list(tuned.seeds),
+        "currency": currency,
+        "reached": tuned.chosen is not None,
+        "chosen": tuned.chosen.to_dict() if tuned.chosen is not None else None,
+        "surer": tuned.surer.to_dict() if tuned.surer is not None else None,
+        "curve": [point.to_dict() for point in tuned.curve],
+        "given_up": list(tuned.given_up),
+        "policies": chosen,
+        "left_out_pods": left_out,
+    }

@@ -1,0 +1,1 @@
+"""`status`: is my slack there? Reads, prints the verdict, and ends with its exit code."""

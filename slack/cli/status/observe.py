@@ -1,0 +1,106 @@
+"""Reads what an API server shows of slack, as far as one may: the right to list SlackPolicies is enough.
+
+What else could not be seen is said. `slack.health` has the verdict.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from slack.cli.inputs.objects import PLACEHOLDERS, Json, item, items
+from slack.cli.status.installations import being_deleted, installations, running
+from slack.cli.terminal.problems import UserError
+from slack.cluster.labels import API_VERSION, DEFAULT_NAMESPACE, LABEL_POLICY, LABEL_SHAPE, SLACK_POLICIES
+from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder
+from slack.kube.errors import ApiError
+from slack.kube.paths import resource_path
+
+if TYPE_CHECKING:
+    from slack.kube.connection import Connection
+
+
+def observe(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> Observation:
+    """Ask the API server about a place.
+
+    Raises:
+        UserError: a policy is named that is not there.
+        KubeError: no answer, or no right to see SlackPolicies.
+    """
+    unseen: list[str] = []
+
+    def optional(what: str, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            unseen.append(f"{what}: not allowed to see them")
+            return None
+
+    pods_path = resource_path("v1", "pods", namespace=namespace)
+    policies, crd = _policies(connection, name)
+    pods = optional(f"pods in {namespace}", lambda: items(connection, pods_path, PLACEHOLDERS))
+    operators = None if pods is None else items(connection, pods_path, OPERATOR_PODS)
+    before = len(unseen)
+    lease_path = resource_path("coordination.k8s.io/v1", "leases", namespace=namespace, name=lease_name)
+    lease = optional(f"leases in {namespace}", lambda: item(connection, lease_path))
+    lease_seen = len(unseen) == before
+    elsewhere = installations(connection) if lease is None and lease_seen else ()
+    return Observation(
+        policies,
+        crd,
+        None if pods is None else tuple(_placeholder(pod) for pod in pods if not being_deleted(pod)),
+        lease,
+        lease_seen,
+        None if operators is None else sum(running(pod) for pod in operators),
+        tuple(unseen),
+        tuple(other for other in elsewhere if (other.namespace, other.lease_name) != (namespace, lease_name)),
+    )
+
+
+def observe_operator(
+    connection: "Connection", name: str | None, *, namespace: str | None, lease_name: str | None
+) -> tuple[Observation, str, str]:
+    """Observe the place that is named. Without a name: the usual one, or the only other one where an operator is.
+
+    Returns:
+        what is seen, and the namespace and the lease's name that it is of.
+
+    Raises:
+        UserError, KubeError: as `observe`.
+    """
+    at_namespace, at_lease = namespace or DEFAULT_NAMESPACE, lease_name or DEFAULT_LEASE
+    seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease)
+    if namespace is None and lease_name is None and seen.elsewhere:
+        with_operator = [other for other in seen.elsewhere if other.operator_pods]
+        best = with_operator or ([] if seen.placeholders else list(seen.elsewhere))
+        if len(best) == 1:
+            at_namespace, at_lease = best[0].namespace, best[0].lease_name
+            seen = observe(connection, name, namespace=at_namespace, lease_name=at_lease)
+    return seen, at_namespace, at_lease
+
+
+def _policies(connection: "Connection", name: str | None) -> tuple[tuple[Json, ...], bool]:
+    if name is not None:
+        found = item(connection, resource_path(API_VERSION, SLACK_POLICIES, name=name))
+        if found is not None:
+            return (found,), True
+    try:
+        known = items(connection, resource_path(API_VERSION, SLACK_POLICIES))
+    except ApiError as error:
+        if not error.not_found or name is not None:
+            raise
+        return (), False
+    if name is None:
+        return tuple(sorted(known, key=_name)), True
+    names = ", ".join(map(_name, known))
+    raise UserError(f"slackpolicy {name}: there is none of this name; there are: {names or 'none'}")
+
+
+def _name(item: Json) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _placeholder(pod: Json) -> Placeholder:
+    labels = pod["metadata"].get("labels", {})
+    node = pod.get("spec", {}).get("nodeName") or None
+    return Placeholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node)

@@ -1,0 +1,20 @@
+"""Ctrl-C and SIGTERM as a wish that is kept in order: what was made is taken away, what is known is printed."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from slack.process.stopping import Stopping
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[Stopping]:
+    """Let the first signal ask for the end, and one more a second later end at once; outside all is as it was."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopping = Stopping()
+    stopping.on_signals()
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

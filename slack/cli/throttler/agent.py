@@ -1,0 +1,27 @@
+"""`throttler agent`: the process of a node that lets its gated containers start."""
+
+import os
+from pathlib import Path
+
+from slack.cli.inputs.process_command import process_command
+from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+
+
+@process_command(ThrottlerAgentSettings)
+def agent(flags: dict[str, object], config: Path | None) -> None:
+    """Pace the starts of this node's gated containers: serves their gates, and reads the node's load.
+
+    Each flag is also an environment variable, such as RESOURCE_SLACK_THROTTLER_GATES_LISTEN, and a key of --config.
+
+    [bold]Examples[/bold]
+
+        resource-slack throttler agent --tls-cert-file tls.crt --tls-key-file tls.key --state-dir /tmp/throttler
+
+        resource-slack throttler agent --gates-listen 0.0.0.0:7472 --tls-cert-file tls.crt --tls-key-file tls.key
+    """
+    from slack.process.settings import load
+
+    load(ThrottlerAgentSettings, flags, os.environ, file=config)  # so that mistakes are told here, as everywhere
+    from slack_operator.throttler.agent.process import become
+
+    become(flags, config)

@@ -1,0 +1,23 @@
+"""`throttler`: start-ups that are paced and ordered.
+
+Only what gathers the subcommands is here; each loads what it needs when it runs.
+"""
+
+import typer
+
+from slack.cli.terminal.problems import Command, Group
+from slack.cli.throttler.agent import agent
+from slack.cli.throttler.check import check
+from slack.cli.throttler.simulate import simulate
+
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def throttler() -> None:
+    """Start-ups that are paced and ordered: check policies and pods, play scenarios, and run a node's agent."""
+
+
+app.command(cls=Command)(check)
+app.command(cls=Command)(simulate)
+app.command(cls=Command)(agent)

@@ -1,0 +1,27 @@
+"""Durations as Go writes them, of whole hours, minutes and seconds. Light: the agent reads its settings with it."""
+
+import re
+from datetime import timedelta
+
+_LONGEST_SHOWN = 64
+_DURATION = re.compile(r"(?:([0-9]{1,18})h)?(?:([0-9]{1,18})m)?(?:([0-9]{1,18})s)?")
+
+
+def parse_duration(text: object) -> timedelta:
+    """Parse `90s`, `10m`, `1h30m` as Go's time.ParseDuration does for whole hours, minutes and seconds.
+
+    Raises:
+        ValueError: for anything else, negative or fractional durations included.
+    """
+    if isinstance(text, timedelta):
+        return text
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if not match or not any(match.groups()):
+        shown = repr(text)
+        shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+        raise ValueError(f"{shown} is not a duration such as 30s, 10m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    try:
+        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than any clock counts") from None

@@ -1,0 +1,89 @@
+"""Every label, annotation and name on Kubernetes objects, declared once: ours, and the well-known ones that we read.
+
+Ours are an interface. Placeholders are recognised by them after an upgrade, and a changed value replaces every one, so
+values here never change. This module imports nothing: the audit agent reads it too.
+"""
+
+API_VERSION = "resource-slack.io/v1alpha1"
+"""Of all kinds of ours."""
+SLACK_POLICIES = "slackpolicies"
+"""How SlackPolicies are called in paths."""
+DEFAULT_NAMESPACE = "resource-slack"
+MANAGED_BY = "resource-slack"
+FIELD_MANAGER = "resource-slack"
+"""Of the operator's server-side apply."""
+AUDIT_FIELD_MANAGER = "resource-slack-audit"
+PRIORITY_CLASS = "resource-slack"
+BRAKE = "resource-slack-brake"
+"""The ResourceQuota that stops a controller which makes too many placeholders."""
+
+# On what we make.
+LABEL_PLACEHOLDER = "resource-slack.io/placeholder"
+LABEL_POLICY = "resource-slack.io/policy"
+LABEL_SHAPE = "resource-slack.io/shape"
+LABEL_RESERVED_FOR = "resource-slack.io/reserved-for"
+ANNOTATION_SPEC = "resource-slack.io/spec"
+"""The shape as JSON, so that a restarted operator adopts the ReplicaSet."""
+ANNOTATION_APPLIED = "resource-slack.io/applied"
+"""A digest of what was applied."""
+ANNOTATION_ROLE = "resource-slack.io/role"
+ANNOTATION_RETIRING = "resource-slack.io/retiring"
+"""Present while the shape is being given up."""
+ANNOTATION_BUILT_IN_POLICY = "resource-slack.io/built-in-policy"
+"""On the operator's lease: whether its leader keeps the built-in policy while there is no SlackPolicy."""
+ANNOTATION_FORMER_LIMITS = "audit.resource-slack.io/former-limits"
+
+# What users write on their workloads and pods.
+ANNOTATION_RESERVE = "resource-slack.io/reserve"
+ANNOTATION_EXCLUDE = "resource-slack.io/exclude"
+ANNOTATION_LATENCY = "audit.resource-slack.io/latency"
+
+# Well-known ones of pods.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""On every namespace: its name."""
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_TEMPLATE_HASH = "pod-template-hash"
+LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"
+"""Of the scheduler plugins' coscheduling, which lets a pod wait for the others of its gang before it is bound."""
+ANNOTATION_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+ANNOTATION_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+ANNOTATION_SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
+ANNOTATION_STATIC_POD = "kubernetes.io/config.mirror"
+"""On the API server's copy of a static pod."""
+ANNOTATION_CONFIG_HASH = "kubernetes.io/config.hash"
+"""What the kubelet names a static pod's cgroup by."""
+
+# By which injectors leave a pod alone: nothing is to be added to a placeholder.
+LABELS_AGAINST_INJECTION = {
+    "sidecar.istio.io/inject": "false",
+    "kuma.io/sidecar-injection": "disabled",
+    "admission.datadoghq.com/enabled": "false",
+}
+_OTEL_LANGUAGES = ("java", "nodejs", "python", "dotnet", "go", "apache-httpd", "nginx", "sdk")
+ANNOTATIONS_AGAINST_INJECTION = {
+    "sidecar.istio.io/inject": "false",  # up to Istio 1.9 it was an annotation
+    "linkerd.io/inject": "disabled",
+    "kuma.io/sidecar-injection": "disabled",
+    "dapr.io/enabled": "false",
+    "vault.hashicorp.com/agent-inject": "false",
+    "consul.hashicorp.com/connect-inject": "false",
+    "dynatrace.com/inject": "false",
+    "sidecar.opentelemetry.io/inject": "false",
+    **{f"instrumentation.opentelemetry.io/inject-{language}": "false" for language in _OTEL_LANGUAGES},
+}
+"""Kyverno, Gatekeeper and policies of one's own have none that holds in general: these leave our namespace out."""
+
+# Well-known ones of nodes.
+HOSTNAME = "kubernetes.io/hostname"
+ARCH = "kubernetes.io/arch"
+OS = "kubernetes.io/os"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+REGION = "topology.kubernetes.io/region"
+ZONE = "topology.kubernetes.io/zone"
+FORMER_ZONE = "failure-domain.beta.kubernetes.io/zone"
+EKS_NODE_GROUP = "eks.amazonaws.com/nodegroup"
+GKE_NODE_POOL = "cloud.google.com/gke-nodepool"
+AKS_AGENT_POOL = "kubernetes.azure.com/agentpool"
+KARPENTER_NODE_POOL = "karpenter.sh/nodepool"
+NODE_GROUPS = (EKS_NODE_GROUP, GKE_NODE_POOL, AKS_AGENT_POOL, KARPENTER_NODE_POOL)
+"""By which the clouds and Karpenter tell groups of nodes apart."""

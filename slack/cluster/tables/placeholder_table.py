@@ -1,0 +1,127 @@
+"""The placeholders, kept one by one with what a plan asks of each. Owned by `ClusterColumns`, keyed by pod row."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slack.cluster import wire
+from slack.cluster.identity import deletion_cost
+from slack.cluster.labels import LABEL_POLICY, LABEL_SHAPE
+from slack.cluster.requests import effective_requests
+
+UID_BITS = 32
+"""Two of 20,000 random uids have them in common in one case of twenty."""
+
+
+class PlaceholderFacts(NamedTuple):
+    """A placeholder as the columns keep it: its node as a row of the node table."""
+
+    uid: str
+    name: str
+    policy: str
+    shape: str
+    replica_set: str
+    node: int
+    created_seconds: float
+    deletion_cost: int
+    unschedulable: bool
+    requests: tuple[tuple[str, int], ...]
+    terminating: bool
+    """It is being deleted, and in no snapshot any more."""
+
+
+class PlaceholderTable:
+    """Placeholders that are not finished, and in columns by pod row what is asked of all of them within a burst."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, PlaceholderFacts] = {}
+        self.version = 0
+        """Grows with every change of them; that one got ready is none."""
+        self.policies: list[str] = []
+        """By the number that `policy` has for it."""
+        self._numbers: dict[str, int] = {}
+        self.policy: npt.NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+        self.leaving: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
+        self.cost: npt.NDArray[np.int64] = np.zeros(64, dtype=np.int64)
+        self.ready_seconds: npt.NDArray[np.float64] = np.zeros(64)
+        """Unix time since when it is ready, nan while it is not."""
+        self.uid_order: npt.NDArray[np.int64] = np.zeros(64, dtype=np.int64)
+        """The beginning of its uid, which nearly always tells two apart."""
+
+    def put(self, row: int, pod: wire.Pod, node: int) -> bool:
+        """Keep what a placeholder is now; return whether that is news."""
+        facts = _facts(pod, node)
+        if row >= self.policy.size:
+            self._grow(row)
+        self.ready_seconds[row] = _ready_since(pod.status)
+        if self.rows.get(row) == facts:
+            return False
+        number = self._numbers.setdefault(facts.policy, len(self.policies))
+        if number == len(self.policies):
+            self.policies.append(facts.policy)
+        self.policy[row], self.leaving[row], self.cost[row] = number, facts.terminating, facts.deletion_cost
+        self.uid_order[row] = _beginning(facts.uid)
+        self.rows[row] = facts
+        self.version += 1
+        return True
+
+    def drop(self, row: int) -> None:
+        """Forget a placeholder that has gone or finished."""
+        del self.rows[row]
+        self.version += 1
+
+    def _grow(self, row: int) -> None:
+        size = max(2 * self.policy.size, row + 1)
+        self.policy = _grown(self.policy, size)
+        self.leaving = _grown(self.leaving, size)
+        self.cost = _grown(self.cost, size)
+        self.ready_seconds = _grown(self.ready_seconds, size)
+        self.uid_order = _grown(self.uid_order, size)
+
+
+def _grown(column: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    larger = np.zeros(size, dtype=column.dtype)
+    larger[: column.size] = column
+    return larger
+
+
+def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
+    metadata = pod.metadata
+    owner = metadata.controller()
+    return PlaceholderFacts(
+        metadata.uid or "",
+        metadata.name,
+        metadata.label(LABEL_POLICY),
+        metadata.label(LABEL_SHAPE),
+        owner.name if owner else "",
+        node,
+        metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
+        deletion_cost(metadata),
+        node < 0 and _unschedulable(pod.status),
+        tuple(sorted(effective_requests(pod.spec, pod.status).items())),
+        metadata.deletion_timestamp is not None,
+    )
+
+
+def _unschedulable(status: wire.PodStatus | None) -> bool:
+    return any(
+        condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable"
+        for condition in (status.conditions if status else None) or ()
+    )
+
+
+def _ready_since(status: wire.PodStatus | None) -> float:
+    for condition in (status.conditions if status else None) or ():
+        if condition.type == "Ready" and condition.status == "True":
+            return condition.last_transition_time.timestamp() if condition.last_transition_time else 0.0
+    return math.nan
+
+
+def _beginning(uid: str) -> int:
+    """Return the first characters of a uid as a number of `UID_BITS` that sorts as they do."""
+    try:
+        return int(uid[: UID_BITS // 4].ljust(UID_BITS // 4, "0"), 16)
+    except ValueError:  # no API server makes such a uid
+        return int.from_bytes(uid.encode()[: UID_BITS // 8].ljust(UID_BITS // 8, b"\0"), "big")

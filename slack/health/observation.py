@@ -1,0 +1,173 @@
+"""What an API server shows of slack: the policies with their status, placeholders, the operator and its lease."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY
+from slack.schema.conditions import is_trouble
+
+Json = dict[str, Any]
+
+DEFAULT_LEASE = "resource-slack"
+OPERATOR_PODS = "app.kubernetes.io/name=resource-slack,app.kubernetes.io/component=operator"
+"""A label selector."""
+_LEASE_SECONDS = 15.0
+
+
+class Condition(msgspec.Struct, rename="camel"):
+    """One condition as the API has it."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it does not say what one would like to hear."""
+        return is_trouble(self.type, self.status)
+
+
+class Shape(msgspec.Struct):
+    """One entry of status.shapes."""
+
+    name: str
+    role: str = ""
+    requests: dict[str, str] = {}
+    count: int = 0
+    replicas: int = 0
+    bound: int = 0
+    pending: int = 0
+    workloads: list[str] = msgspec.field(default=[], name="for")
+
+
+class Uncovered(msgspec.Struct):
+    """One entry of status.uncovered."""
+
+    pod: str = ""
+    reason: str = ""
+
+
+class Displaced(msgspec.Struct):
+    """status.displaced"""
+
+    total: int = 0
+    since: str = ""
+
+
+class Objective(msgspec.Struct):
+    """status.objective"""
+
+    why: str = ""
+
+
+class Cost(msgspec.Struct, rename="camel"):
+    """status.cost"""
+
+    node_hours_per_hour: str = ""
+    node_hours_per_month: str = ""
+    currency: str = ""
+    per_hour: str = ""
+    per_month: str = ""
+    unpriced_nodes: int = 0
+    text: str = ""
+
+
+class Spared(msgspec.Struct):
+    """status.spared"""
+
+    pods: int = 0
+    seconds: int = 0
+    text: str = ""
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """A SlackPolicy's status, as far as it is shown."""
+
+    observed_generation: int = 0
+    nodes: int = 0
+    summary: dict[str, str] = {}
+    limit: str = ""
+    desired: dict[str, str] = {}
+    reserved: dict[str, str] = {}
+    pending: int = 0
+    displaced: Displaced = msgspec.field(default_factory=Displaced)
+    shapes: list[Shape] = []
+    uncovered: list[Uncovered] = []
+    burst: int = 0
+    sustained: str = ""
+    instant_start: str = ""
+    cost: Cost = msgspec.field(default_factory=Cost)
+    spared: Spared = msgspec.field(default_factory=Spared)
+    objective: Objective = msgspec.field(default_factory=Objective)
+    conditions: list[Condition] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """One placeholder pod that is not on its way out."""
+
+    policy: str
+    shape: str
+    node: str | None
+    """None while it is on none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Where an operator is, or what is left of one."""
+
+    namespace: str
+    lease_name: str
+    placeholders: int
+    operator_pods: int
+
+
+def installations_text(installations: Sequence[Installation]) -> str:
+    """Say what is at each of them, and how to look there."""
+    texts = []
+    for installation in installations:
+        parts = [(installation.operator_pods, "operator pod"), (installation.placeholders, "placeholder")]
+        counted = " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in parts if count)
+        lease = f" --lease-name {installation.lease_name}" if installation.lease_name != DEFAULT_LEASE else ""
+        texts.append(f"{counted} in {installation.namespace}: kubectl slack status -n {installation.namespace}{lease}")
+    return "; ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the API server showed."""
+
+    policies: tuple[Json, ...]
+    crd: bool
+    placeholders: tuple[Placeholder, ...] | None
+    """None when they may not be seen."""
+    lease: Json | None
+    lease_seen: bool
+    operator_pods: int | None
+    """Operator pods that run; None when they may not be seen."""
+    unseen: tuple[str, ...]
+    """What could not be looked at, and why."""
+    elsewhere: tuple[Installation, ...] = ()
+    """Where else something of ours is; only looked for where no lease is."""
+
+
+def keeps_built_in(lease: Json | None) -> bool | None:
+    """Whether the leader of a lease keeps its built-in policy, as it says there itself; None where it says nothing."""
+    said = ((lease or {}).get("metadata") or {}).get("annotations") or {}
+    return {"true": True, "false": False}.get(said.get(ANNOTATION_BUILT_IN_POLICY, ""))
+
+
+def lease_holder(lease: Json, now: float) -> str | None:
+    """Return who holds a lease at a time (Unix seconds); None when nobody has renewed it in its time."""
+    spec = lease.get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not holder or not renewed:
+        return None
+    age_seconds = now - datetime.fromisoformat(renewed).timestamp()
+    return str(holder) if age_seconds < float(spec.get("leaseDurationSeconds") or _LEASE_SECONDS) else None

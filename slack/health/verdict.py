@@ -1,0 +1,224 @@
+"""The verdict on what an API server shows: what is wrong with each policy and with the operator, and what to do.
+
+What could not be seen is said and not held against anybody.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from slack.cluster.labels import DEFAULT_NAMESPACE
+from slack.health.absence import not_known
+from slack.health.ages import duration
+from slack.health.answer import Finding, Health, PolicyHealth
+from slack.health.observation import (
+    DEFAULT_LEASE,
+    OPERATOR_PODS,
+    Condition,
+    Json,
+    Observation,
+    Placeholder,
+    Status,
+    installations_text,
+    keeps_built_in,
+    lease_holder,
+)
+from slack.process.reasons import OPERATOR_ABSENT, Level, advice_on, reason
+from slack.process.states import State, slack_state
+
+BUILT_IN_NAME = "default"
+"""Of the built-in policy, on its placeholders."""
+
+
+def assess(seen: Observation, *, now: float, namespace: str, lease_name: str) -> Health:
+    """Return the verdict on all of it.
+
+    Args:
+        seen: what the API server showed.
+        now: Unix seconds, to compare the lease's time with.
+        namespace: of the lease, for the words.
+        lease_name: for the words.
+    """
+    operator, findings = _operator(seen, now, namespace, lease_name)
+    none = not seen.policies and (not seen.crd or not findings)
+    keeps = keeps_built_in(seen.lease)
+    if keeps is None and seen.placeholders is not None:  # nobody says it: what is there?
+        keeps = any(pod.policy == BUILT_IN_NAME for pod in seen.placeholders)
+    built_in, idle = none and keeps is True, none and keeps is False
+    return Health(
+        tuple(
+            not_known(health, policy, seen.lease, now, namespace) if findings else health
+            for policy in seen.policies
+            for health in [_policy_health(policy, seen.placeholders, namespace, absent=bool(findings))]
+        ),
+        None if not seen.lease_seen else not findings,
+        operator,
+        findings,
+        seen.unseen,
+        built_in,
+        idle,
+        sum(1 for pod in seen.placeholders or () if pod.node),
+        _without_policy(seen, namespace, keeps) if none and not findings else (),
+    )
+
+
+def _without_policy(seen: Observation, namespace: str, keeps: bool | None) -> tuple[Finding, ...]:
+    if keeps is not None:
+        return _built_in_findings(seen, namespace) if keeps else _left_over(seen, namespace)
+    text = (
+        "whether the operator keeps its built-in policy may not be seen: its lease says so, and its placeholders would"
+    )
+    return (Finding(text, f"the right to get leases, or to list pods, in {namespace}", Level.TROUBLE, "NotSeen"),)
+
+
+def _left_over(seen: Observation, namespace: str) -> tuple[Finding, ...]:
+    """What is there though nothing asks for it goes within seconds where an operator runs."""
+    if not seen.placeholders:
+        return ()
+    text = f"{len(seen.placeholders)} placeholders are there, and no policy asks for them"
+    advice = (
+        f"an operator takes them away within seconds; if they stay, see its log (kubectl -n {namespace} logs -l "
+        f"{OPERATOR_PODS}), or run: resource-slack uninstall"
+    )
+    return (Finding(text, advice, Level.TROUBLE, "PlaceholdersLeft"),)
+
+
+def _built_in_findings(seen: Observation, namespace: str) -> tuple[Finding, ...]:
+    """The built-in policy has no status: only placeholders that are there and on nodes show that it does its work."""
+    waiting = sum(1 for pod in seen.placeholders or () if not pod.node)
+    if seen.placeholders is None:
+        name, text = "NotSeen", "the built-in policy has no status, and its placeholders may not be seen"
+    elif not seen.placeholders:
+        name, text = "NoPlaceholders", "the built-in policy has no status, and none of its placeholders is there"
+    elif waiting:
+        name = "PlaceholdersPending"
+        text = f"{waiting} of the {len(seen.placeholders)} placeholders of the built-in policy wait for a node"
+    else:
+        return ()
+    advice = (
+        f"its conditions are in the operator's log (kubectl -n {namespace} logs -l {OPERATOR_PODS}), its metrics "
+        "(slack_policy_condition) and on its web page; what it would keep: kubectl slack plan"
+    )
+    return (Finding(text, advice, Level.TROUBLE, name),)
+
+
+def _operator(seen: Observation, now: float, namespace: str, lease_name: str) -> tuple[str, tuple[Finding, ...]]:
+    lease = f"{namespace}/{lease_name}"
+    start = (
+        f"another release? {installations_text(seen.elsewhere)}"
+        if seen.elsewhere
+        else f"{advice_on(OPERATOR_ABSENT, namespace)}; if it runs elsewhere, name the place with --namespace and "
+        "--lease-name"
+    )
+    statuses = (policy.get("status") for policy in seen.policies)
+    said = any(isinstance(status, dict) and status.get("conditions") for status in statuses)
+    last = "; what is said below is what it said last" if said else ""
+    if not seen.lease_seen:
+        return "not known: its lease may not be seen", ()
+    if seen.lease is None:
+        if seen.operator_pods:
+            return f"{seen.operator_pods} running, without a lease", ()
+        text = f"no operator is seen: there is no lease {lease}{last}"
+        return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+    leader = lease_holder(seen.lease, now)
+    if leader is not None:
+        usual = (namespace, lease_name) == (DEFAULT_NAMESPACE, DEFAULT_LEASE)
+        return f"runs; {leader} leads{'' if usual else f' in {namespace} (lease {lease_name})'}", ()
+    spec = seen.lease.get("spec") or {}
+    ended = "released, and nobody has taken it since"
+    if spec.get("holderIdentity") and spec.get("renewTime"):
+        ended = f"last renewed {duration(now - datetime.fromisoformat(spec['renewTime']).timestamp())} ago"
+    text = f"no operator leads: the lease {lease} was {ended}{last}"
+    return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+
+
+def _policy_health(
+    policy: Json, placeholders: Sequence[Placeholder] | None, namespace: str, *, absent: bool
+) -> PolicyHealth:
+    """Return the verdict on a policy; absent: no operator runs, which is said once and not of each policy."""
+    name = str(policy["metadata"]["name"])
+    generation = int(policy["metadata"].get("generation") or 0)
+    try:
+        status = msgspec.convert(policy.get("status") or {}, Status, strict=False)
+    except msgspec.ValidationError as error:
+        return _unreadable(name, str(error))
+    ready, satisfied = (_is_true(status.conditions, kind) for kind in ("Ready", "SlackSatisfied"))
+    state = slack_state(((said.type, said.reason, said.wrong) for said in status.conditions), namespace)
+    findings = list(_findings(status.conditions, namespace))
+    if not status.conditions:
+        headline = "never looked at"
+        if not absent:
+            text = "no operator has written a status yet"
+            findings.append(Finding(text, "see below whether the operator runs", Level.TROUBLE, "NoStatus"))
+    elif status.observed_generation < generation:
+        ready, satisfied, headline = False, False, "changed since the operator looked"
+        text = f"the spec is of generation {generation}, the status of {status.observed_generation}"
+        advice = "wait some seconds; if it stays, see below whether the operator runs"
+        findings.insert(0, Finding(text, None if absent else advice, Level.TROUBLE, "NotObserved"))
+    else:
+        headline = state.words if state.calm else f"{'ready' if ready else 'not ready'}, {state.brief}"
+    mine = None if placeholders is None else [pod for pod in placeholders if pod.policy == name]
+    on_nodes = sum(1 for pod in mine or () if pod.node)
+    return PolicyHealth(
+        name,
+        ready,
+        satisfied,
+        headline,
+        status,
+        tuple(findings),
+        sum(shape.bound for shape in status.shapes),
+        status.pending,
+        state,
+        bool(status.conditions),
+        mine is not None,
+        _nodes_of_shape(status, mine or ()),
+        (on_nodes, len(mine) - on_nodes) if absent and mine is not None else None,
+    )
+
+
+def _unreadable(name: str, why: str) -> PolicyHealth:
+    """Say whose status is not what the CRD lets in: it was written past it, or under the CRD of another version."""
+    what, _, where = why.partition(" - at `$")
+    text = f"its status cannot be read: {what} - at `status{where or '`'}"
+    advice = (
+        f"see who wrote it: kubectl get slackpolicy {name} -o yaml --show-managed-fields; and apply the CRDs of the "
+        "operator's version"
+    )
+    state = State("StatusUnreadable", Level.TROUBLE, "its status cannot be read", advice)
+    finding = Finding(text, advice, Level.TROUBLE, state.name)
+    return PolicyHealth(name, None, None, state.words, Status(), (finding,), 0, 0, state, True, pods_seen=False)
+
+
+def _nodes_of_shape(status: Status, placeholders: Sequence[Placeholder]) -> dict[str, Counter[str]]:
+    """Return where the placeholders are that the status counts; not of a shape that has moved since it was written."""
+    nodes: dict[str, Counter[str]] = {}
+    for pod in placeholders:
+        if pod.node:
+            nodes.setdefault(pod.shape, Counter())[pod.node] += 1
+    counted = {shape.name: shape.bound for shape in status.shapes}
+    return {shape: found for shape, found in nodes.items() if found.total() == counted.get(shape)}
+
+
+def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
+    return any(condition.status == "True" for condition in conditions if condition.type == kind)
+
+
+def _findings(conditions: Sequence[Condition], namespace: str) -> list[Finding]:
+    """Each cause once, whatever number of conditions it has turned: what they say of it, and one remedy."""
+    grouped: dict[str, list[Condition]] = {}
+    for condition in conditions:
+        if condition.wrong:
+            grouped.setdefault(condition.reason, []).append(condition)
+    found = []
+    for name, same in grouped.items():
+        known = reason(name)
+        types = ", ".join(f"{condition.type}={condition.status}" for condition in same)
+        times = [condition.last_transition_time for condition in same if condition.last_transition_time]
+        since = min(times, default=None)
+        level = known.level if known is not None and known.level is not Level.GOOD else Level.TROUBLE
+        text = f"{types} {name}: {'; '.join(dict.fromkeys(condition.message for condition in same))}"
+        advice = known.advice.replace("NAMESPACE", namespace) or None if known is not None else None
+        found.append(Finding(text, advice, level, name, since))
+    return found

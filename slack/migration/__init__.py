@@ -1,0 +1,1 @@
+"""What other people's manifests that keep room mean in SlackPolicies: read, judged, and put into words. Pure."""

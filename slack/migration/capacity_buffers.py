@@ -1,0 +1,149 @@
+"""Reads CapacityBuffer objects (autoscaling.x-k8s.io), in both forms.
+
+A buffer of pods from a PodTemplate becomes a floor; one that follows a workload becomes an annotation on that workload,
+which is what this operator has for it. Sizes follow Cluster Autoscaler 1.37: the larger of replicas and percentage,
+rounded up, within the limits.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from slack.cluster.labels import ANNOTATION_RESERVE
+from slack.cluster.quantity import QuantityError, amount, format_quantity
+from slack.migration.findings import (
+    CannotMigrate,
+    Json,
+    KeptRoom,
+    Placement,
+    Remarks,
+    named,
+    namespace_of,
+    object_named,
+    placement_of,
+    requests_of,
+    template_of,
+    times,
+)
+
+GROUP = "autoscaling.x-k8s.io"
+KIND = "CapacityBuffer"
+_ACTIVE = ("", "buffer.x-k8s.io/active-capacity")
+_SHORT = {"Deployment": "deployment", "StatefulSet": "statefulset", "ReplicaSet": "replicaset", "Job": "job"}
+
+
+def is_buffer(manifest: Json) -> bool:
+    """Whether it is a CapacityBuffer of any version."""
+    return manifest.get("kind") == KIND and str(manifest.get("apiVersion", "")).startswith(f"{GROUP}/")
+
+
+def room_of_buffer(manifest: Json, manifests: Sequence[Json]) -> KeptRoom:
+    """Read a buffer.
+
+    Args:
+        manifest: the CapacityBuffer.
+        manifests: all that was given with it; its PodTemplate or its workload must be among them.
+
+    Raises:
+        CannotMigrate: when its size or its pods cannot be told.
+    """
+    spec, remarks = manifest.get("spec") or {}, Remarks(named(manifest))
+    template, scalable = spec.get("podTemplateRef") or {}, spec.get("scalableRef") or {}
+    if bool(template) == bool(scalable):
+        raise CannotMigrate(f"{remarks.source}: expected either spec.podTemplateRef or spec.scalableRef")
+    strategy = str(spec.get("provisioningStrategy") or "")
+    if strategy not in _ACTIVE:
+        remarks.warn(f"its strategy {strategy} is not kept: placeholders hold nodes that run")
+    if template:
+        return _of_template(manifest, str(template.get("name")), manifests, remarks)
+    return _of_workload(manifest, scalable, manifests, remarks)
+
+
+def _of_template(manifest: Json, name: str, manifests: Sequence[Json], remarks: Remarks) -> KeptRoom:
+    spec, source = manifest["spec"], remarks.source
+    template = object_named(manifests, "PodTemplate", name, namespace_of(manifest))
+    if template is None:
+        raise CannotMigrate(
+            f"{source}: PodTemplate {name} is not here; give it too: "
+            f"kubectl get capacitybuffers,podtemplates -n {namespace_of(manifest)} -o yaml"
+        )
+    pod_spec = (template.get("template") or {}).get("spec") or {}
+    requests = requests_of(pod_spec, named(template))
+    if not requests:
+        raise CannotMigrate(f"{named(template)}: requests nothing, so its pods keep no room; nothing to migrate")
+    size = _limited(spec, None if spec.get("replicas") is None else int(spec["replicas"]), requests, source)
+    limits = f" within limits {_texts(spec['limits'])}" if spec.get("limits") else ""
+    remarks.notes.append(f"{size} pods of PodTemplate {name}{limits} -> spec.extraCapacity.floor")
+    return KeptRoom(
+        source=source,
+        name=str(manifest["metadata"]["name"]),
+        placement=placement_of(pod_spec, remarks),
+        room=times(requests, size),
+        notes=tuple(remarks.notes),
+        warnings=tuple(remarks.warnings),
+    )
+
+
+def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Json], remarks: Remarks) -> KeptRoom:
+    spec, namespace, source = manifest["spec"], namespace_of(manifest), remarks.source
+    kind, name = str(ref.get("kind")), str(ref.get("name"))
+    if kind not in _SHORT:
+        raise CannotMigrate(
+            f"{source}: spec.scalableRef.kind: {kind} cannot be annotated; one of {', '.join(_SHORT)} can"
+        )
+    percentage, replicas = spec.get("percentage"), spec.get("replicas")
+    if percentage is None and replicas is None:
+        raise CannotMigrate(f"{source}: expected spec.percentage or spec.replicas beside spec.scalableRef")
+    reserve = f"{percentage}%" if percentage is not None else str(replicas)
+    if percentage is not None and replicas is not None:
+        remarks.warn(
+            f"keeps the larger of {percentage} % and {replicas}; the annotation has one of the two: "
+            f'"{percentage}%" is printed, "{replicas}" is the other'
+        )
+    ceiling = _amounts(spec["limits"], f"{source}: spec.limits") if spec.get("limits") else {}
+    command = f'kubectl annotate {_SHORT[kind]} {name} -n {namespace} {ANNOTATION_RESERVE}="{reserve}"'
+    asked = f"{percentage} % of" if percentage is not None else f"{replicas} pods like"
+    remarks.notes += [
+        f"{asked} {kind} {namespace}/{name} -> an annotation on it; run: {command}",
+        "the policy only has to cover the nodes; its own rate is 0",
+    ]
+    workload = object_named(manifests, kind, name, namespace)
+    if workload is None:
+        placement = Placement()
+        remarks.warn(
+            f"{kind} {namespace}/{name} is not here; where its pods may go (nodeSelector, tolerations) "
+            f"is for you to write into the policy if they do not go everywhere"
+        )
+    else:
+        placement = placement_of(template_of(workload), remarks, named(workload))
+    return KeptRoom(
+        source=source,
+        name=str(manifest["metadata"]["name"]),
+        placement=placement,
+        ceiling=ceiling,
+        mirrors=True,
+        notes=tuple(remarks.notes),
+        warnings=tuple(remarks.warnings),
+    )
+
+
+def _limited(spec: Json, replicas: int | None, requests: Mapping[str, int], source: str) -> int:
+    """Return how many pods a buffer of a template has."""
+    if not spec.get("limits"):
+        if replicas is None:
+            raise CannotMigrate(f"{source}: expected spec.replicas or spec.limits beside spec.podTemplateRef")
+        return replicas
+    limits = _amounts(spec["limits"], f"{source}: spec.limits")
+    fits = [limits[name] // requested for name, requested in requests.items() if name in limits and requested]
+    if not fits:
+        raise CannotMigrate(f"{source}: spec.limits: names nothing that the pods request ({', '.join(requests)})")
+    return min(fits) if replicas is None else min(replicas, *fits)
+
+
+def _amounts(limits: Mapping[str, object], path: str) -> dict[str, int]:
+    try:
+        return {name: amount(name, str(text)) for name, text in limits.items()}
+    except QuantityError as error:
+        raise CannotMigrate(f"{path}: {error}") from None
+
+
+def _texts(limits: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {format_quantity(name, amount(name, str(text)))}" for name, text in limits.items())

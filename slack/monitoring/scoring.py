@@ -1,0 +1,130 @@
+"""Load-aware scores: alerts on the scorer and what it knows, and its row of the dashboard.
+
+kube-scheduler says nothing of an extender that fails or is late, it places pods without it: these alerts are the only
+ones to see that pods go by requests again.
+"""
+
+from slack.monitoring.expressions import SOURCE
+from slack.monitoring.panels import Kind, Panel, Query, Row
+from slack.monitoring.rules import Alert, Severity
+
+_RATE = "$__rate_interval"
+_NODES = f"sum by ({SOURCE}) (slack_scorer_nodes)"
+_UNKNOWN = f'sum by ({SOURCE}) (slack_scorer_nodes{{state=~"Stale|NoMetrics|Future"}})'
+_SLOW_SECONDS = 0.1
+"""Half of the 200 ms that the scheduler waits."""
+
+
+def _slowest(window: str) -> str:
+    buckets = f'rate(slack_scorer_handler_seconds_bucket{{verb="prioritize"}}[{window}])'
+    return f"histogram_quantile(0.99, sum by (le, {SOURCE}) ({buckets}))"
+
+
+ALERTS = (
+    Alert(
+        "ResourceSlackScoringFallsBack",
+        f"max by ({SOURCE}) (slack_scorer_falling_back) == 1",
+        Severity.WARNING,
+        "10m",
+        "Pods are placed by requests: no node's load is known",
+        "The load watcher has told nothing new of any node for five minutes, or its names are those of no node. The "
+        "scorer packs pods by what is requested until it does.",
+    ),
+    Alert(
+        "ResourceSlackScorerSlow",
+        f"{_slowest('5m')} > {_SLOW_SECONDS:g}",
+        Severity.WARNING,
+        "10m",
+        "The scorer answers late",
+        "One answer in a hundred takes {{ $value | humanizeDuration }} and more. The scheduler waits 200 ms, and then "
+        "places the pod without it.",
+    ),
+    Alert(
+        "ResourceSlackLoadStale",
+        f"{_UNKNOWN} > 0.1 * {_NODES} unless max by ({SOURCE}) (slack_scorer_falling_back) == 1",
+        Severity.WARNING,
+        "15m",
+        "The load of many nodes is not known",
+        "Of {{ $value }} nodes, more than a tenth, metrics are missing, older than five minutes or from the future. "
+        "They get the minimum and pods go elsewhere.",
+    ),
+    Alert(
+        "ResourceSlackLoadUnmatched",
+        f"max by ({SOURCE}) (slack_scorer_unmatched_names) > 0",
+        Severity.INFO,
+        "15m",
+        "Metrics name nodes that the cluster does not have",
+        "{{ $value }} names in the load watcher's figures are no node's name, host name or address.",
+    ),
+)
+
+
+def row() -> Row:
+    """Whether scores go by load, how quick they are, and how old what they go by is."""
+    states = f"max by ({SOURCE}, state) (slack_scorer_nodes)"
+    return Row(
+        "Load-aware scores",
+        (
+            Panel(
+                "Nodes by what is known of their load",
+                "All but Measured and New get the minimum; when none is measured, requests decide.",
+                (Query(f"sum by (state) ({states})", "{{state}}"),),
+                "short",
+                decimals=0,
+                stacked=True,
+            ),
+            Panel(
+                "Decisions",
+                "Answers to the scheduler by the rule that held.",
+                (Query(f"sum by (rule) (rate(slack_scorer_decisions_total[{_RATE}]))", "{{rule}}"),),
+                "reqps",
+            ),
+            Panel(
+                "Time of an answer",
+                "The slowest in a hundred, and the middle one. From 200 ms on the scheduler does without.",
+                (
+                    Query(_slowest(_RATE), "p99"),
+                    Query(_slowest(_RATE).replace("0.99", "0.5"), "p50"),
+                ),
+                "s",
+            ),
+            Panel(
+                "Age of the load",
+                "Of the newest figure of any node. After five minutes it tells nothing.",
+                (Query(f"max by ({SOURCE}) (slack_scorer_load_age_seconds)", "{{job}}"),),
+                "s",
+            ),
+            Panel(
+                "Answers by code",
+                "All but 200 are pods that were placed without us.",
+                (Query(f"sum by (code) (rate(slack_scorer_calls_total[{_RATE}]))", "{{code}}"),),
+                "reqps",
+            ),
+            Panel(
+                "Errors",
+                "Windows that the load watcher did not give, and nodes that are not known.",
+                (
+                    Query(f"sum by (why) (rate(slack_scorer_fetch_errors_total[{_RATE}]))", "load: {{why}}"),
+                    Query(f"sum(rate(slack_scorer_unknown_nodes_total[{_RATE}]))", "unknown nodes"),
+                ),
+                "ops",
+            ),
+            Panel(
+                "Predicted",
+                "CPU of pods that metrics do not show yet, on all nodes.",
+                (Query(f"max by ({SOURCE}) (slack_scorer_predicted_cpu_cores)", "{{job}}"),),
+                "short",
+                kind=Kind.TIMESERIES,
+            ),
+            Panel(
+                "Series left out",
+                "By the load watcher: those that cannot be believed, by why, and names that no node goes by.",
+                (
+                    Query("sum by (reason) (slack_load_watcher_dropped_series)", "{{reason}}"),
+                    Query("sum(slack_load_watcher_unmatched_series)", "unmatched"),
+                ),
+                "short",
+                decimals=0,
+            ),
+        ),
+    )

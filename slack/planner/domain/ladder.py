@@ -1,0 +1,93 @@
+"""Which step of a ladder holds: a rate by the size of the cluster.
+
+The size is what real pods need, never how many nodes there are: nodes that the slack itself brings would lower a rate,
+go, and raise it again, for ever. A step that holds is left only when the size is a tenth below it, so that a load near
+it does not swing either; with slack per zone one step holds for the whole domain.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slack.cluster.snapshot import IntArray, Snapshot
+from slack.planner.domain.capacity import RATED, average_node, rated
+from slack.planner.domain.membership import Domain
+from slack.planner.policy.spec import LadderStep
+
+Held = frozenset[str]
+"""Steps that hold, each as JSON: a step that somebody edits is another."""
+_LEFT = 0.9
+"""A step is left below this share of what it begins at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSize:
+    """How large a domain is for its ladder."""
+
+    nodes: float
+    """Nodes that real pods fill."""
+    requested: IntArray
+    """[R] what they request."""
+
+
+def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray) -> ClusterSize:
+    """Measure a domain by its real pods.
+
+    Each node counts by the share of it that its pods request, so that one which only slack keeps counts for nothing;
+    pods that wait count as shares of an average node.
+
+    Args:
+        snapshot: the cluster.
+        domain: the policy's part of it.
+        pending: [R] what its pending pods request.
+    """
+    nodes, members = snapshot.nodes, domain.members
+    room = np.maximum(nodes.allocatable[members] - nodes.daemon[members], 0)
+    real = nodes.real[members]
+    average = average_node(room if len(room) else np.array([t.allocatable for t in domain.templates] or [pending]))
+    shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) + pending / np.maximum(average, 1)
+    requested: IntArray = real.sum(axis=0, dtype=np.int64) + pending
+    return ClusterSize(float(shares[:RATED].max()), requested)
+
+
+def ladder_rate(
+    domain: Domain, size: ClusterSize, resources: tuple[str, ...], held: Held | None, there: IntArray
+) -> tuple[float | None, Held]:
+    """Return the rate of the last step that holds, None where none does, and the steps that hold.
+
+    Args:
+        domain: of the policy.
+        size: of the domain.
+        resources: names of the R resources.
+        held: the steps that held before; None after a restart: then a step within its margin holds where its rate
+            explains better what is there.
+        there: [R] what the policy's placeholders were asked to request.
+    """
+    ladder = domain.policy.spec.extra_capacity.ladder
+    names = [step.model_dump_json() for step in ladder]
+    reached = [_holds(step, size, resources, 1.0) for step in ladder]
+    margin = [_holds(step, size, resources, _LEFT) for step in ladder]
+    kept = [m and (r or (held is not None and name in held)) for name, r, m in zip(names, reached, margin, strict=True)]
+    if held is None and margin != reached and there.any():
+        kept = min((reached, margin), key=lambda holds: _distance(_rate(ladder, holds), size, there))
+    return _rate(ladder, kept), frozenset(name for name, holds in zip(names, kept, strict=True) if holds)
+
+
+def _rate(ladder: tuple[LadderStep, ...], holds: list[bool]) -> float | None:
+    return next((step.min_rate for step, is_held in reversed(list(zip(ladder, holds, strict=True))) if is_held), None)
+
+
+def _distance(rate: float | None, size: ClusterSize, there: IntArray) -> float:
+    wanted = rated(size.requested, 0.0 if rate is None else rate)[:RATED]
+    return float((abs(wanted - there[:RATED]) / np.maximum(size.requested[:RATED], 1)).sum())
+
+
+def _holds(step: LadderStep, size: ClusterSize, resources: tuple[str, ...], share: float) -> bool:
+    """Tell whether a step holds that is entered at its threshold and left at a share of it."""
+    if step.from_nodes is not None:
+        # The twentieth node is needed as soon as nineteen are full.
+        return step.from_nodes <= 0 or size.nodes > (step.from_nodes - 1) * share + 1e-9
+    return all(
+        size.requested[resources.index(name)] >= amount * share if name in resources else amount == 0
+        for name, amount in (step.from_requested or {}).items()
+    )

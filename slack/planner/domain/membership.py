@@ -1,0 +1,219 @@
+"""Which nodes belong to which policy.
+
+Policies divide the cluster by node selector. A node that two policies select goes to the more specific one (more
+selector keys); the other keeps its placeholders away from it by a node affinity. Two equally specific policies that
+select the same node are a mistake only a user can mend: the younger one (the later by name) does nothing and says so.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from slack.cluster.classes import Constraints, NodeClass, Requirement, Taint, admits
+from slack.cluster.labels import ZONE
+from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
+from slack.planner.policy.spec import NodeTemplate, Policy
+
+Terms = tuple[tuple[Requirement, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Template:
+    """A node that may not exist yet: a row of allocatable and its class."""
+
+    name: str
+    node_class: NodeClass
+    allocatable: IntArray
+    """[R]"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """The part of the cluster in which one policy keeps slack."""
+
+    policy: Policy
+    constraints: Constraints
+    """What every placeholder of the policy carries."""
+    owned: BoolArray
+    """[NC] node classes that it selects and no more specific policy does, whatever their taints."""
+    classes: BoolArray
+    """[NC] of these, the ones whose taints it tolerates: the domain."""
+    members: BoolArray
+    """[N] nodes that belong to it, ready or not: their pods count in the base."""
+    eligible: BoolArray
+    """[N] of these, the ready and schedulable ones: placeholders could go there now."""
+    templates: tuple[Template, ...]
+    yielded: tuple[str, ...]
+    """`node to policy` for nodes that it selects but a more specific policy holds; at most a few, for status."""
+    conflict: str | None
+    """Why it must not act: another policy selects the same nodes and is as specific."""
+
+
+def node_labels(policies: Iterable[Policy], prices: NodePrices = NO_PRICES) -> frozenset[str]:
+    """Return the labels by which policies and prices tell nodes apart; a snapshot needs no others."""
+    keys: set[str] = set(prices.label_keys)
+    for policy in policies:
+        keys |= {*policy.spec.node_selector, *([ZONE] if policy.spec.per_domain == "Zone" else [])}
+    return frozenset(keys)
+
+
+def selects(policy: Policy, node_class: NodeClass) -> bool:
+    """Tell whether the policy's node selector is met; taints are a later question."""
+    labels = dict(node_class.labels)
+    return all(labels.get(key) == value for key, value in policy.spec.node_selector.items())
+
+
+def conjunction(first: Terms, second: Terms) -> Terms:
+    """Return node selector terms that hold where both do; () means no restriction."""
+    if not first or not second:
+        return first or second
+    return tuple(sorted({tuple(sorted({*a, *b})) for a, b in product(first, second)}))
+
+
+def _outside(policy: Policy, others: Sequence[Policy]) -> Terms:
+    """Return terms that keep `policy` off the nodes that more specific `others` select."""
+    own = policy.spec.node_selector
+    terms: Terms = ()
+    for other in others:
+        selector = other.spec.node_selector
+        if any(own.get(key, value) != value for key, value in selector.items()):
+            continue  # no node can match both
+        free = tuple((Requirement(key, "NotIn", (value,)),) for key, value in selector.items() if key not in own)
+        terms = conjunction(terms, free)
+    return tuple(sorted(terms))
+
+
+def template_of(node: NodeTemplate, resources: Sequence[str]) -> Template:
+    """Turn a policy's node template into a node class and a row of allocatable."""
+    taints = tuple(
+        sorted(
+            Taint(str(t.get("key", "")), str(t.get("value", "")), str(t.get("effect", "NoSchedule")))
+            for t in node.taints
+            if t.get("effect") != "PreferNoSchedule"
+        )
+    )
+    row = np.array([node.allocatable.get(name, 0) for name in resources], dtype=np.int64)
+    return Template(node.name, NodeClass(tuple(sorted(node.labels.items())), taints), row)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeView:
+    """What of a snapshot tells whose each node is; nothing of what stands on them."""
+
+    names: tuple[str, ...]
+    """[N]"""
+    class_id: IndexArray
+    """[N] row in `classes`."""
+    ready: BoolArray
+    """[N]"""
+    schedulable: BoolArray
+    """[N]"""
+    classes: tuple[NodeClass, ...]
+    resources: tuple[str, ...]
+
+
+def node_view(snapshot: Snapshot) -> NodeView:
+    """Return what tells whose each node is."""
+    nodes = snapshot.nodes
+    return NodeView(
+        nodes.names, nodes.class_id, nodes.ready, nodes.schedulable, snapshot.node_classes, snapshot.resources
+    )
+
+
+def divide(snapshot: Snapshot, policies: Sequence[Policy]) -> tuple[Domain, ...]:
+    """Give every node to at most one policy: see `divided`."""
+    return divided(node_view(snapshot), tuple(policies))
+
+
+def divided(nodes: NodeView, policies: tuple[Policy, ...]) -> tuple[Domain, ...]:
+    """Give every node to at most one policy.
+
+    Returns:
+        One domain per policy, in the order of `policies`.
+    """
+    selected = np.array(
+        [[selects(policy, node_class) for node_class in nodes.classes] for policy in policies], dtype=bool
+    ).reshape(len(policies), len(nodes.classes))
+    keys = [len(policy.spec.node_selector) for policy in policies]
+    # Of equally specific policies the one that was there first keeps the nodes: a newcomer must change nothing.
+    age = [(policy.created_seconds or math.inf, policy.name, i) for i, policy in enumerate(policies)]
+    domains = []
+    for i, policy in enumerate(policies):
+        rivals = [j for j in range(len(policies)) if j != i]
+        above = [j for j in rivals if keys[j] > keys[i]]
+        lost = selected[above].any(axis=0) if above else np.zeros(len(nodes.classes), dtype=bool)
+        constraints = Constraints(
+            node_selector=tuple(sorted(policy.spec.node_selector.items())),
+            node_affinity=_outside(policy, [policies[j] for j in above]),
+            tolerations=tuple(sorted(t.toleration() for t in policy.spec.tolerations)),
+            scheduler_name=policy.spec.scheduler_name,
+        )
+        conflict = None
+        for j in sorted(rivals, key=age.__getitem__):
+            both = selected[i] & selected[j]
+            if keys[j] == keys[i] and both.any() and age[j] < age[i]:
+                held = np.flatnonzero(both[nodes.class_id])
+                names = [nodes.names[row] for row in held[:1]] or ["the same node classes"]
+                more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+                conflict = (
+                    f"spec.nodeSelector: selects {names[0]}{more}, which policy {policies[j].name!r} selects as well "
+                    f"and as specifically; add a label to one of the selectors"
+                )
+                break
+        owned = selected[i] & ~lost
+        tolerated = [admits(constraints, node_class) for node_class in nodes.classes]
+        classes = owned & np.array(tolerated, dtype=bool)
+        members = classes[nodes.class_id]
+        yielded = []
+        for j in above:
+            given = np.flatnonzero((selected[i] & selected[j])[nodes.class_id])
+            if len(given):
+                yielded.append(f"{len(given)} nodes ({nodes.names[given[0]]} ...) to {policies[j].name}")
+        templates = tuple(
+            template
+            for template in (template_of(node, nodes.resources) for node in policy.spec.node_templates)
+            if admits(constraints, template.node_class)
+        )
+        domains.append(
+            Domain(
+                policy=policy,
+                constraints=constraints,
+                owned=owned,
+                classes=classes,
+                members=members,
+                eligible=members & nodes.ready & nodes.schedulable,
+                templates=templates,
+                yielded=tuple(yielded),
+                conflict=conflict,
+            )
+        )
+    return tuple(domains)
+
+
+def by_zone(nodes: NodeView, domain: Domain) -> tuple[tuple[str, Domain], ...]:
+    """Split a domain into its zones (perDomain: Zone); ('', domain) when it is not to be split or names no zone."""
+    if domain.policy.spec.per_domain == "None":
+        return (("", domain),)
+    zone_of = [dict(node_class.labels).get(ZONE, "") for node_class in nodes.classes]
+    template_zone = [dict(template.node_class.labels).get(ZONE, "") for template in domain.templates]
+    zones = sorted({zone for zone, mine in zip(zone_of, domain.classes, strict=True) if mine} | set(template_zone))
+    parts = []
+    for zone in filter(None, zones):
+        inside = np.array([z == zone for z in zone_of], dtype=bool)
+        members = domain.members & inside[nodes.class_id]
+        selector = tuple(sorted({*domain.constraints.node_selector, (ZONE, zone)}))
+        part = replace(
+            domain,
+            constraints=replace(domain.constraints, node_selector=selector),
+            owned=domain.owned & inside,
+            classes=domain.classes & inside,
+            members=members,
+            eligible=domain.eligible & members,
+            templates=tuple(t for t, z in zip(domain.templates, template_zone, strict=True) if z == zone),
+        )
+        parts.append((zone, part))
+    return tuple(parts) or (("", domain),)

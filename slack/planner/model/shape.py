@@ -1,0 +1,135 @@
+"""What one placeholder is: its requests and where it may go, with a name that does not change.
+
+A shape's name is a hash over the canonical JSON of its spec (1000m equals 1, order does not matter). It must be
+the same in every version of the operator for the same spec, or an upgrade would replace all slack: a golden
+test keeps it. New fields therefore join the hash only where they differ from their default.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from slack.cluster.classes import Constraints, Requirement, Toleration
+from slack.cluster.snapshot import IntArray
+
+
+class Role(StrEnum):
+    """Why a shape is there."""
+
+    COVER = "cover"
+    FILL = "fill"
+    MIRROR = "mirror"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One placeholder's requests plus its scheduling constraints. Equal specs are equal values."""
+
+    requests: tuple[tuple[str, int], ...]
+    """Positive amounts by resource name, sorted; cpu in millicores, everything else in base units."""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[tuple[Requirement, ...], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    anti_affinity: str = ""
+    """Canonical JSON of required podAntiAffinity terms, already rewritten for placeholders (R8)."""
+    pod_affinity: str = ""
+    topology_spread: str = ""
+    scheduler_name: str = "default-scheduler"
+    runtime_class: str = ""
+    priority_class_name: str = "resource-slack"
+    reserved_for: str = ""
+    """The mirrored workload (`shop/deploy/api`); it keeps the mirrors of two workloads apart."""
+
+    @cached_property
+    def name(self) -> str:
+        """Eight hexadecimal digits."""
+        defaults = {part.name: part.default for part in fields(self)}
+        spec = {
+            name: value
+            for name, value in msgspec.to_builtins(self).items()
+            if name == "requests" or getattr(self, name) != defaults.get(name)
+        }
+        spec["requests"] = dict(self.requests)
+        text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def constraints(self) -> Constraints:
+        """Where it may go, as the cluster room has it."""
+        return Constraints(
+            node_selector=self.node_selector,
+            node_affinity=self.node_affinity,
+            tolerations=self.tolerations,
+            scheduler_name=self.scheduler_name,
+            runtime_class=self.runtime_class,
+        )
+
+    def vector(self, resources: Sequence[str]) -> IntArray:
+        """Return its requests as a row after `resources`; what is not named there is left out."""
+        amounts = dict(self.requests)
+        return np.array([amounts.get(name, 0) for name in resources], dtype=np.int64)
+
+    def to_json(self) -> str:
+        """Return the whole spec as text, kept beside the ReplicaSet so that a restarted operator adopts it."""
+        return msgspec.json.encode(self, order="sorted").decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Shape":
+        """Read what `to_json` wrote.
+
+        Raises:
+            msgspec.ValidationError, msgspec.DecodeError: for anything else.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+
+def amounts(vector: IntArray, resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Return the positive amounts of a row as sorted (name, amount) pairs."""
+    return tuple(sorted((name, int(value)) for name, value in zip(resources, vector, strict=True) if value > 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """One shape that should be there."""
+
+    shape: Shape
+    role: Role
+    count: int
+    vector: IntArray
+    """[R]"""
+    workloads: tuple[str, ...] = ()
+    kinds: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """Rows of `Snapshot.kinds` that it makes room for."""
+    used_up: bool = False
+    """Its placeholders live on while they are bound; none is made anew."""
+
+
+def room_in(wanted: Sequence[Wanted], width: int) -> IntArray:
+    """[R] what all of them request together."""
+    total = np.zeros(width, dtype=np.int64)
+    for item in wanted:
+        total = total + item.count * item.vector
+    return total
+
+
+def merged(wanted: Iterable[Wanted]) -> tuple[Wanted, ...]:
+    """Add up equal shapes: a covering and a standard placeholder may be the same."""
+    found: dict[str, Wanted] = {}
+    for w in wanted:
+        name = w.shape.name
+        if name in found:
+            first = found[name]
+            w = replace(
+                first,
+                count=first.count + w.count,
+                kinds=np.union1d(first.kinds, w.kinds),
+                used_up=first.used_up and w.used_up,
+            )
+        found[name] = w
+    return tuple(found.values())

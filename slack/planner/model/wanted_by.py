@@ -1,0 +1,54 @@
+"""What sets the amount that a policy wants: its rate, a step of its ladder, its floor, a fixed number, its objective.
+
+Each resource has one: the largest of them wins. The same words in `plan` and in its document.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slack.planner.model.amount_text import resources_text
+
+
+class Source(StrEnum):
+    """Which field of a policy."""
+
+    RATE = "rate"
+    LADDER = "ladder"
+    FLOOR = "floor"
+    REPLICAS = "replicas"
+    OBJECTIVE = "objective"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedBy:
+    """One field of a policy, and the resources of which it sets how much is wanted."""
+
+    source: Source
+    resources: tuple[str, ...]
+    """Whose amount it sets, in the order of the snapshot."""
+    window: str | None = None
+    """The window of the schedule that it stands in: its name, or when it opens."""
+    rate: float | None = None
+    """Of a rate, and of a ladder's step."""
+    base: tuple[tuple[str, int], ...] = ()
+    """What the rate is taken of, of these resources."""
+    floor: tuple[tuple[str, int], ...] = ()
+    """The floor of these resources, whole, however many zones it is divided among."""
+    replicas: int | None = None
+    """The fixed number, whole."""
+    instant_start: float | None = None
+    """The objective."""
+
+    def __str__(self) -> str:
+        """Return it in words: `10 % of 41 cpu`, `floor 500 cpu, window night`."""
+        match self.source:
+            case Source.FLOOR:
+                text = f"floor {resources_text(self.floor)}"
+            case Source.REPLICAS:
+                text = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+            case Source.OBJECTIVE:
+                text = f"what {(self.instant_start or 0) * 100:g} % at once takes, as learnt"
+            case _:
+                text = f"{(self.rate or 0) * 100:g} % of {resources_text(self.base)}"
+                text += ", by the ladder" if self.source is Source.LADDER else ""
+        return text if self.window is None else f"{text}, window {self.window}"

@@ -1,0 +1,108 @@
+"""The writes that may follow from a plan, and what they are decided from. Values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slack.cluster.identity import owner_name
+from slack.cluster.labels import LABEL_SHAPE
+from slack.cluster.wire import OwnReplicaSet, Pod
+from slack.planner.objects.drift import Part
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A part of an object of ours that somebody else has written."""
+
+    part: Part
+    holder: str
+    """The field manager, or kind and name of a foreign owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of a ReplicaSet."""
+
+    manifest: Manifest
+    before: int | None
+    """spec.replicas as the watch shows it; None when the ReplicaSet is new."""
+    after: int
+    leaving: int = 0
+    """How many bound placeholders go by it."""
+    why: str = ""
+    """For the log."""
+    taken: tuple[Taken, ...] = ()
+    """What is taken back by it."""
+    patch: Manifest | None = None
+    """JSON merge patch that goes before it, for what an apply would leave."""
+    uid: str = ""
+    """Of the ReplicaSet that the patch is for."""
+
+    @property
+    def name(self) -> str:
+        """The ReplicaSet's."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def shape(self) -> str:
+        """The name of its shape."""
+        return str(self.manifest["metadata"]["labels"][LABEL_SHAPE])
+
+
+@dataclass(frozen=True, slots=True)
+class SetCost:
+    """Write a pod's deletion cost; None takes it away."""
+
+    pod: str
+    replica_set: str
+    cost: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSet:
+    """Delete a ReplicaSet, this very one."""
+
+    name: str
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete a placeholder, this very one: real pods leave it no room, or `why`."""
+
+    name: str
+    uid: str
+    why: str | None = None
+    """Why it is no placeholder of the plan; it is not displaced then."""
+    replica_set: str = ""
+    """That controls it, or has made it; '' where that is no matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Have no placeholder of a PriorityClass made for some seconds: a controller makes too many."""
+
+    priority_class: str
+
+
+Action = Stop | Apply | SetCost | DeleteSet | DeletePod
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What our watch shows in our namespace."""
+
+    sets: Mapping[str, OwnReplicaSet]
+    pods: Mapping[str, Pod]
+    """Placeholders by name, those on their way out included."""
+
+    def alive(self, replica_set: str) -> list[Pod]:
+        """Return a ReplicaSet's pods that are not on their way out, by name."""
+        return [
+            self.pods[name]
+            for name in sorted(self.pods)
+            if self.pods[name].metadata.deletion_timestamp is None and owner_name(self.pods[name]) == replica_set
+        ]

@@ -1,0 +1,90 @@
+"""What autoscalers and admission have said about placeholders, read from the Events of our own namespace.
+
+The Cluster Autoscaler and Karpenter speak through Events on pods, the ReplicaSet controller through Events on
+ReplicaSets. kube-scheduler's FailedScheduling is no word about nodes to come and is left out. Owned by the view, under
+its lock.
+"""
+
+from collections.abc import Iterable
+
+from slack.cluster.labels import BRAKE
+from slack.cluster.wire import Event
+from slack.planner.model.result import Answer, AutoscalerEvent
+
+KEEP_SECONDS = 3600.0
+"""As long as the API server keeps Events; a word that nobody repeats for so long is no longer true."""
+MAX_MESSAGE = 300
+
+_LIMITS = (
+    "max node group size reached",
+    "max total nodes in cluster reached",
+    "max cluster",
+    "exceed limits for nodepool",
+    "exceeded limits for nodepool",
+    "limits exceeded",
+)
+"""Parts of refusals that name a ceiling: cluster-autoscaler NotTriggerScaleUp, Karpenter FailedScheduling."""
+_AUTOSCALER = {
+    "TriggeredScaleUp": Answer.TRIGGERED,
+    "NotTriggerScaleUp": Answer.REFUSED,
+    "MaxNodesTotalReached": Answer.LIMIT,
+    "ScaleUpFailed": Answer.REFUSED,
+    "FailedToScaleUpGroup": Answer.REFUSED,
+    "ScaleUpTimedOut": Answer.REFUSED,
+}
+
+
+def autoscaler_event(event: Event, now: float) -> AutoscalerEvent | None:
+    """Read one Event; None when it is no word about placeholders."""
+    about = event.involved_object
+    if about is None or not about.name:
+        return None
+    reason, message = event.reason or "", event.message or ""
+    source = event.reporting_component or (event.source.component if event.source else None) or ""
+    answer: Answer | None = None
+    if about.kind == "Pod":
+        name = about.name.rpartition("-")[0]  # the ReplicaSet controller adds -xxxxx
+        if source == "karpenter":
+            answer = {"Nominated": Answer.TRIGGERED, "FailedScheduling": Answer.REFUSED}.get(reason)
+        else:
+            answer = _AUTOSCALER.get(reason)
+        if answer is Answer.REFUSED and any(part in message.lower() for part in _LIMITS):
+            answer = Answer.LIMIT
+    elif about.kind == "ReplicaSet":
+        name = about.name
+        if reason == "FailedCreate" and "exceeded quota" in message and BRAKE not in message:
+            answer = Answer.QUOTA
+    if answer is None or not name:
+        return None
+    moment = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+    return AutoscalerEvent(name, answer, message[:MAX_MESSAGE], moment.timestamp() if moment else now)
+
+
+class AutoscalerEvents:
+    """The latest event about each ReplicaSet."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, AutoscalerEvent] = {}
+
+    def observe(self, event: Event, now: float) -> bool:
+        """Take one Event; True when it is news."""
+        found = autoscaler_event(event, now)
+        return found is not None and self.add(found)
+
+    def add(self, found: AutoscalerEvent) -> bool:
+        """Take what was said; True when it is news."""
+        known = self._latest.get(found.replica_set)
+        if known is not None and known.seen_seconds > found.seen_seconds:
+            return False  # a list comes in no order of time
+        self._latest[found.replica_set] = found
+        return found != known
+
+    def about(self, replica_sets: Iterable[str], now: float) -> tuple[AutoscalerEvent, ...]:
+        """Return the events that still count, and forget those about ReplicaSets that are gone."""
+        alive = set(replica_sets)
+        self._latest = {
+            name: event
+            for name, event in self._latest.items()
+            if name in alive and now - event.seen_seconds < KEEP_SECONDS
+        }
+        return tuple(self._latest[name] for name in sorted(self._latest))

@@ -1,0 +1,385 @@
+"""What to write so that the cluster follows a plan: a function of values, repeated until there is nothing to write.
+
+Every step starts from what our own watch shows, so a crash after any of them is only a later start of the same
+decision. Shrinking has two steps: victims get a deletion cost, and when the watch shows it, `replicas` is lowered
+(docs/decisions.md, "ReplicaSets"). What is pending goes before that and without marks, for each of it asks for a node.
+Lowering comes before raising; the planner has seen to it that ceilings hold meanwhile. A ReplicaSet of ours that others
+have changed is taken back in the same step, by force; what is to be left to them is the caller's to say.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from slack.cluster.identity import deletion_cost, owner_name
+from slack.cluster.labels import (
+    ANNOTATION_APPLIED,
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_SPEC,
+    FIELD_MANAGER,
+    LABEL_POLICY,
+)
+from slack.cluster.wire import OwnerReference, OwnReplicaSet, Pod
+from slack.planner.model.result import PolicyPlan, ShapePlan
+from slack.planner.objects.actions import (
+    Action,
+    Apply,
+    DeletePod,
+    DeleteSet,
+    Manifest,
+    Present,
+    SetCost,
+    Stop,
+    Taken,
+)
+from slack.planner.objects.adoption import is_adopted, is_owned, policy_of, replicas_of
+from slack.planner.objects.drift import (
+    Part,
+    changed_by_others,
+    changed_parts,
+    holder_of,
+    left_as_found,
+    restoring_patch,
+)
+from slack.planner.objects.manifests import replica_set_name
+from slack.planner.objects.surplus import (
+    MOST,
+    made_otherwise,
+    maker_of,
+    newest_first,
+    nobodys,
+    pending_surplus,
+    running_away,
+    strays,
+    undisplaceable,
+)
+from slack.planner.policy.spec import KIND
+
+SHOW_SECONDS = 5.0
+"""How long to wait until the watch shows the deletion costs; without them only the choice is not ours."""
+LOWEST_COST = -1000
+"""Karpenter takes a node for empty when its pods' costs are very low, so costs stay within a thousand."""
+
+MakeManifest = Callable[[ShapePlan], Manifest]
+Held = Mapping[str, frozenset[Part]]
+"""By ReplicaSet: what of it is left to those who keep on writing it, or as admission makes it."""
+BEYOND_THE_PLAN = "it is beyond the plan"
+MADE_OTHERWISE = "it was made from a changed template"
+LOST = "it belongs to no ReplicaSet any more"
+NOBODYS = "it belongs to no policy"
+UNDISPLACEABLE = "real pods cannot displace it"
+NOBODY_KNOWN = "an unknown writer"
+"""Where managedFields do not say who it was."""
+
+
+class Step(StrEnum):
+    """What a ReplicaSet needs, in the order of carrying out: room is given back before more is asked for."""
+
+    LOWER = "lower"
+    RETIRED = "retired"
+    """Given up, and down to nothing: it goes as soon as it has no pods."""
+    KEEP = "keep"
+    RAISE = "raise"
+
+    @property
+    def order(self) -> int:
+        """Position among the steps of one policy."""
+        return list(Step).index(self)
+
+
+def step_of(shape: ShapePlan, before: int | None) -> Step:
+    """Compare a shape's plan with spec.replicas as it is; None where there is no ReplicaSet."""
+    if shape.replicas > (before or 0):
+        return Step.RAISE
+    if before is None:
+        return Step.KEEP
+    if shape.replicas < before:
+        return Step.LOWER
+    return Step.RETIRED if before == shape.count == 0 else Step.KEEP
+
+
+def victim_costs(victims: Sequence[str]) -> dict[str, int]:
+    """Give the deletion costs of the pods that should leave first, in order."""
+    return {name: LOWEST_COST + rank for rank, name in enumerate(victims)}
+
+
+def digest(manifest: Manifest) -> str:
+    """Give the digest of a manifest without its count and without the digest itself."""
+    spec = {key: value for key, value in manifest["spec"].items() if key != "replicas"}
+    text = json.dumps({**manifest, "spec": spec}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def stamped(manifest: Manifest) -> Manifest:
+    """Return the manifest with its digest as an annotation."""
+    metadata = manifest["metadata"]
+    annotations = {**metadata.get("annotations", {}), ANNOTATION_APPLIED: digest(manifest)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def decide(
+    plan: PolicyPlan,
+    present: Present,
+    *,
+    owner_uid: str,
+    manifest: MakeManifest,
+    marked_since: Mapping[str, float],
+    now: float,
+    held: Held = MappingProxyType({}),
+) -> tuple[Action, ...]:
+    """Work out the writes for one policy.
+
+    Args:
+        plan: what should be there.
+        present: what is there.
+        owner_uid: uid of the object that owns the policy's ReplicaSets; those of an earlier owner are left alone.
+        manifest: makes the ReplicaSet of a shape.
+        marked_since: by ReplicaSet, when victims were first marked for the shrink that is under way.
+        now: by the same monotonic clock.
+        held: what is not taken back.
+
+    Returns:
+        Writes in order; empty when the cluster is as planned. When the plan may not be carried out only those that
+        take placeholders away which real pods cannot displace.
+    """
+    if plan.dry_run:
+        return ()
+    if not plan.act:
+        return _harmless(plan, present, owner_uid, manifest)
+    first: list[Action] = []
+    raising: list[Action] = []
+    # Before any count is lowered: what a controller makes for them until then is pending, and goes first.
+    for name in plan.pushed_out:
+        pod = present.pods.get(name)
+        if (
+            pod is not None
+            and pod.metadata.deletion_timestamp is None
+            and pod.metadata.label(LABEL_POLICY) == plan.policy
+        ):
+            first.append(DeletePod(name, pod.metadata.uid or ""))
+    planned = {replica_set_name(plan.policy, shape.shape): _careful(shape) for shape in plan.shapes}
+    for name, shape in sorted(planned.items()):
+        found = present.sets.get(name)
+        if found is None:
+            if step_of(shape, None) is Step.RAISE:
+                raising.append(Apply(stamped(manifest(shape)), None, shape.replicas, why=_why_more(shape)))
+        elif is_owned(found, owner_uid) and found.metadata.deletion_timestamp is None:
+            parts = held.get(name, frozenset())
+            lower, more = _keep(
+                shape, name, found, present, stamped(manifest(shape)), parts, marked_since, now, plan.pushed_out
+            )
+            first += lower
+            raising += more
+    for name, found in sorted(present.sets.items()):
+        if found.metadata.label(LABEL_POLICY) != plan.policy or name in planned or not is_owned(found, owner_uid):
+            continue
+        if found.metadata.deletion_timestamp is None and not is_adopted(found):
+            # the planner names every shape that it was told of, so this is one that cannot be read
+            first.append(DeleteSet(name, found.metadata.uid or "", f"no shape in {ANNOTATION_SPEC}"))
+    kept = [shape.shape.name for shape in plan.shapes if shape.replicas > 0 or shape.count > 0]
+    first += _lost(strays(present.pods, plan.policy, kept, present.sets), LOST)
+    return (*first, *raising)
+
+
+def _harmless(plan: PolicyPlan, present: Present, owner_uid: str, manifest: MakeManifest) -> tuple[Action, ...]:
+    """Take away what real pods cannot displace, and let no controller make more of it."""
+    actions: list[Action] = []
+    for shape in plan.shapes:
+        name = replica_set_name(plan.policy, shape.shape)
+        found = present.sets.get(name)
+        if found is None or not is_owned(found, owner_uid) or found.metadata.deletion_timestamp is not None:
+            continue
+        pods = present.alive(name)
+        if harmful := undisplaceable(pods):
+            before, left = replicas_of(found), len(pods) - len(harmful)
+            if left < before:
+                wanted = _with_replicas(stamped(manifest(shape)), left)
+                actions.append(Apply(wanted, before, left, 0, UNDISPLACEABLE))
+            actions += _deletions(harmful, UNDISPLACEABLE)[:MOST]
+    return tuple(actions)
+
+
+def _careful(shape: ShapePlan) -> ShapePlan:
+    """Under a ceiling the first placeholder shows what admission adds to each, before there are more."""
+    return shape if shape.at_first is None else replace(shape, replicas=shape.at_first)
+
+
+def _keep(
+    shape: ShapePlan,
+    name: str,
+    found: OwnReplicaSet,
+    present: Present,
+    manifest: Manifest,
+    held: frozenset[Part],
+    marked_since: Mapping[str, float],
+    now: float,
+    pushed_out: Collection[str],
+) -> tuple[list[Action], list[Action]]:
+    """Hold one ReplicaSet of ours to its plan; returns what comes first, and what asks for more."""
+    before = replicas_of(found)
+    harmful = undisplaceable(present.alive(name))
+    if stopped := bool(held & {Part.PRIORITY, Part.LOST}):  # others would go the same way
+        good = len(_matching(present.alive(name), manifest)) - len(harmful)
+        shape, held = replace(shape, replicas=max(min(shape.replicas, good), 0)), held - {Part.REPLICAS}
+    step = Step.KEEP if Part.REPLICAS in held else step_of(shape, before)
+    if step is Step.RETIRED and _empty(found, present):
+        return [DeleteSet(name, found.metadata.uid or "", "retired")], []
+    pods = present.alive(name)
+    unfit = {pod.metadata.name for pod in harmful}
+    others = [] if Part.PODS in held else made_otherwise((p for p in pods if p.metadata.name not in unfit), shape.shape)
+    gone = unfit.union((pod.metadata.name for pod in others), pushed_out)
+    target, leaving, marks = before, 0, list[Action]()
+    if step is Step.LOWER and stopped:
+        target = shape.replicas  # those that leave are deleted below, in the same turn
+    elif step is Step.LOWER:
+        staying = [pod for pod in pods if pod.metadata.name not in gone]  # the others need no marks to go first
+        raised = holder_of(found, Part.REPLICAS, FIELD_MANAGER) is not None
+        target, leaving, marks = _shrink(shape, name, before, staying, marked_since, now, raised=raised)
+    elif step is Step.RAISE:
+        target = shape.replicas
+    elif Part.REPLICAS not in held:
+        marks = _settle(name, before, pods)
+    parts = changed_parts(manifest, found) - held
+    writes: list[Action] = []
+    if parts or target != before:
+        wanted = left_as_found(_with_replicas(manifest, target), found, before, held)
+        patch = restoring_patch(manifest, found, parts)
+        taken = _taken(found, manifest, parts, recounted=target != before)
+        why = _why_more(shape) if step is Step.RAISE else _why_fewer(shape) if step is Step.LOWER else "as planned"
+        writes.append(Apply(wanted, before, target, leaving, why, taken, patch, found.metadata.uid or ""))
+    beyond = [] if Part.REPLICAS in held else pending_surplus(pods, target, lowered=before <= target)
+    deletions = [
+        *_deletions(harmful, UNDISPLACEABLE),
+        *_deletions(others, MADE_OTHERWISE),
+        *_deletions((pod for pod in beyond if pod.metadata.name not in gone), BEYOND_THE_PLAN),
+    ]
+    if Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
+        writes.insert(0, Stop(shape.shape.priority_class_name))
+    if target > before or step is Step.KEEP:
+        return [*deletions[:MOST], *marks], writes
+    return [*writes, *deletions[:MOST], *marks], []
+
+
+def _taken(found: OwnReplicaSet, manifest: Manifest, parts: frozenset[Part], *, recounted: bool) -> tuple[Taken, ...]:
+    """Say what a write takes back, and from whom. A count is another's when another holds it."""
+    others = changed_by_others(manifest, found)
+    taken = [
+        Taken(part, holder_of(found, part, FIELD_MANAGER) or NOBODY_KNOWN)
+        for part in sorted(parts)
+        if others or part is Part.OWNER
+    ]
+    if recounted and (holder := holder_of(found, Part.REPLICAS, FIELD_MANAGER)) is not None:
+        taken.append(Taken(Part.REPLICAS, holder))
+    return tuple(taken)
+
+
+def _deletions(pods: Iterable[Pod], why: str) -> list[Action]:
+    return [DeletePod(pod.metadata.name, pod.metadata.uid or "", why, owner_name(pod)) for pod in pods]
+
+
+def _matching(pods: Iterable[Pod], manifest: Manifest) -> list[Pod]:
+    """Return those that their ReplicaSet's controller will not let go."""
+    labels = manifest["spec"]["selector"]["matchLabels"].items()
+    return [pod for pod in pods if all(pod.metadata.label(key) == value for key, value in labels)]
+
+
+def _lost(pods: Iterable[Pod], why: str) -> list[Action]:
+    """Delete placeholders that have lost their ReplicaSet; the name still tells which it was."""
+    gone = list(pods)[:MOST]
+    return [DeletePod(pod.metadata.name, pod.metadata.uid or "", why, maker_of(pod)) for pod in gone]
+
+
+def _with_replicas(manifest: Manifest, replicas: int) -> Manifest:
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+
+
+def _empty(replica_set: OwnReplicaSet, present: Present) -> bool:
+    left = replica_set.status.replicas if replica_set.status else None
+    return not left and not any(owner_name(pod) == replica_set.metadata.name for pod in present.pods.values())
+
+
+def _is_bound(pod: Pod) -> bool:
+    return bool(pod.spec and pod.spec.node_name)
+
+
+def _shrink(
+    shape: ShapePlan,
+    name: str,
+    before: int,
+    pods: Sequence[Pod],
+    marked_since: Mapping[str, float],
+    now: float,
+    *,
+    raised: bool,
+) -> tuple[int, int, list[Action]]:
+    """Say how low the count may go now, how many bound placeholders leave by that, and which victims to mark first.
+
+    What is not bound goes at once, for the controller takes it first, whatever its cost; bound ones go when all victims
+    are marked, or have had their time to show. Where somebody has raised the count, those that came last leave.
+    """
+    bound = {pod.metadata.name: pod for pod in pods if _is_bound(pod)}
+    leaving = max(0, len(bound) - shape.replicas)
+    order = [pod.metadata.name for pod in newest_first(bound.values())] if raised else shape.victims
+    marked = {name: cost for name, pod in bound.items() if (cost := deletion_cost(pod.metadata)) < 0}
+    chosen = dict.fromkeys([*sorted(marked, key=lambda name: marked[name]), *order])  # a choice that is made stands
+    victims = [victim for victim in chosen if victim in bound][:leaving]
+    unmarked = [
+        SetCost(victim, name, cost)
+        for victim, cost in victim_costs(victims).items()
+        if deletion_cost(bound[victim].metadata) >= 0
+    ]
+    if unmarked and now - marked_since.get(name, now) < SHOW_SECONDS:
+        return min(before, max(shape.replicas, len(bound))), 0, list(unmarked)
+    return shape.replicas, leaving, []
+
+
+def _why_more(shape: ShapePlan) -> str:
+    held = "; more when others have given way or the autoscaler goes on" if shape.replicas < shape.count else ""
+    held = "; the first one shows what admission adds to it" if shape.at_first is not None else held
+    return f"{shape.role} wants {shape.count}{held}"
+
+
+def _why_fewer(shape: ShapePlan) -> str:
+    if shape.retiring or shape.count == 0:
+        return "its shape is no longer wanted"
+    if shape.replicas < shape.count:
+        return f"{shape.role} wants {shape.count}, but they are held back"
+    return f"{shape.role} wants {shape.count}"
+
+
+def _settle(name: str, replicas: int, pods: Sequence[Pod]) -> list[Action]:
+    """Take left-over costs away once the controller has done what they were for."""
+    if len(pods) > replicas:
+        return []
+    return [
+        SetCost(pod.metadata.name, name, None)
+        for pod in pods
+        if pod.metadata.annotations and ANNOTATION_DELETION_COST in pod.metadata.annotations
+    ]
+
+
+def orphans(present: Present, policies: Mapping[str, str]) -> tuple[Action, ...]:
+    """Find ReplicaSets and placeholders that nobody else will take away.
+
+    Args:
+        present: what is there.
+        policies: uid of the owner by name, for every policy that exists, whether it is good or bad.
+
+    Returns:
+        ReplicaSets of a policy that is no more (the garbage collector does not get to them when the CRD has gone with
+        it), and the built-in policy's when a SlackPolicy has its name; pods without an owner that name no policy.
+    """
+    found: list[Action] = []
+    for name, replica_set in sorted(present.sets.items()):
+        if replica_set.metadata.deletion_timestamp is not None or is_adopted(replica_set):
+            continue
+        policy = policy_of(replica_set, policies)
+        owner: OwnerReference | None = replica_set.metadata.controller()
+        if policy in policies and (owner is None or owner.kind == KIND or owner.uid == policies[policy]):
+            continue  # one of an earlier SlackPolicy of the same name is the garbage collector's
+        found.append(DeleteSet(name, replica_set.metadata.uid or "", f"policy {policy!r} is no more"))
+    found += _lost(nobodys(present.pods, policies, present.sets), NOBODYS)
+    return tuple(found)

@@ -1,0 +1,256 @@
+"""Placeholders as Kubernetes objects, field by field for a reason.
+
+One ReplicaSet per shape, owned by its policy: the stock controller refills exactly the displaced pods, with the
+operator down too (S4). Labels and spec are equal on all its pods, so the autoscaler treats them as one group (R1-1).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from slack.cluster.classes import Requirement, Toleration
+from slack.cluster.labels import (
+    ANNOTATION_RETIRING,
+    ANNOTATION_ROLE,
+    ANNOTATION_SAFE_TO_EVICT,
+    ANNOTATION_SCALE_UP_DELAY,
+    ANNOTATION_SPEC,
+    ANNOTATIONS_AGAINST_INJECTION,
+    HOSTNAME,
+    LABEL_MANAGED_BY,
+    LABEL_PLACEHOLDER,
+    LABEL_POLICY,
+    LABEL_RESERVED_FOR,
+    LABEL_SHAPE,
+    LABELS_AGAINST_INJECTION,
+    MANAGED_BY,
+    PRIORITY_CLASS,
+    ZONE,
+)
+from slack.cluster.quantity import format_quantity
+from slack.planner.model.shape import Role, Shape
+from slack.planner.wanted.mirror_template import label_value
+
+DEFAULT_IMAGE = "registry.k8s.io/pause:3.10"
+PLACEHOLDER_USER = 65535
+"""The pause image's own, said outright: another image that would run as root is made to run as nobody, too."""
+PRIORITY = -10
+"""The lowest that the Cluster Autoscaler still scales for (--expendable-pods-priority-cutoff)."""
+_LONGEST_NAME = 57
+"""Pod names add six characters, and a pod's name should stay a DNS label."""
+_LOST_NODE_SECONDS = 10
+SCALE_UP_DELAY = "3s"
+"""Before the Cluster Autoscaler makes a node for a placeholder: what is beyond the plan is taken away sooner."""
+
+
+def replica_set_name(policy: str, shape: Shape) -> str:
+    """Return `slack-<policy>-<shape>`, the policy shortened by a hash where it is long."""
+    room = _LONGEST_NAME - len("slack--") - len(shape.name)
+    plain = policy.replace(".", "-")
+    if len(plain) > room or plain != policy:
+        plain = f"{plain[: room - 7].rstrip('-')}-{hashlib.sha256(policy.encode()).hexdigest()[:6]}"
+    return f"slack-{plain}-{shape.name}"
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _requirement(requirement: Requirement) -> dict[str, Any]:
+    expression: dict[str, Any] = {"key": requirement.key, "operator": requirement.operator}
+    if requirement.values:
+        expression["values"] = list(requirement.values)
+    return expression
+
+
+def _affinity(shape: Shape) -> dict[str, Any]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity: dict[str, Any] = {}
+    if shape.node_affinity:
+        terms = []
+        for term in shape.node_affinity:
+            parts = {
+                "matchExpressions": [_requirement(r) for r in term if not r.field],
+                "matchFields": [_requirement(r) for r in term if r.field],
+            }
+            terms.append({name: part for name, part in parts.items() if part})
+        affinity["nodeAffinity"] = {required: {"nodeSelectorTerms": terms}}
+    if shape.anti_affinity:
+        affinity["podAntiAffinity"] = {required: json.loads(shape.anti_affinity)}
+    if shape.pod_affinity:
+        affinity["podAffinity"] = {required: json.loads(shape.pod_affinity)}
+    return affinity
+
+
+_SOFT_SKEW = 5
+"""Karpenter takes preferences for musts (--preference-policy=Respect, its default): with a skew of 1 it makes a node
+for every placeholder (measured: 29 nodes for 29). Five is the default granularity, the chunks of an average node."""
+
+
+def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
+    """Soft spread over zones and hosts, so that one node's loss or one burst does not take all slack."""
+    hard = json.loads(shape.topology_spread) if shape.topology_spread else []
+    taken = {constraint["topologyKey"] for constraint in hard}
+    soft = [
+        {
+            "maxSkew": _SOFT_SKEW,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {LABEL_POLICY: policy}},
+        }
+        for key in (ZONE, HOSTNAME)
+        if key not in taken
+    ]
+    return [*hard, *soft]
+
+
+def _resources(shape: Shape) -> dict[str, dict[str, str]]:
+    """Requests only: with limits the pod would be Guaranteed and take exclusive cores. Extended resources need both."""
+    requests = {name: format_quantity(name, amount) for name, amount in shape.requests}
+    both = {name: text for name, text in requests.items() if "/" in name or name.startswith("hugepages-")}
+    return {"requests": requests} | ({"limits": both} if both else {})
+
+
+def pod_labels(policy: str, shape: Shape) -> dict[str, str]:
+    """Return the labels of every placeholder pod of a shape; never the workload's."""
+    labels = {
+        LABEL_MANAGED_BY: MANAGED_BY,
+        LABEL_PLACEHOLDER: "true",
+        LABEL_POLICY: policy,
+        LABEL_SHAPE: shape.name,
+    }
+    if shape.reserved_for:
+        labels[LABEL_RESERVED_FOR] = label_value(shape.reserved_for)
+    return labels
+
+
+def _pod_security(user: int | None) -> dict[str, Any]:
+    """No user is named where the cluster gives one out: OpenShift's restricted SCC refuses any other."""
+    identity = {} if user is None else {"runAsUser": user, "runAsGroup": user}
+    return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLDER_USER) -> dict[str, Any]:
+    """Return the spec of a placeholder pod. It passes Pod Security `restricted`."""
+    # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
+    # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
+    lost_node = [
+        {
+            "key": f"node.kubernetes.io/{state}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": _LOST_NODE_SECONDS,
+        }
+        for state in ("not-ready", "unreachable")
+    ]
+    spec: dict[str, Any] = {
+        "priorityClassName": shape.priority_class_name,
+        "terminationGracePeriodSeconds": 0,  # literally: left out it would be 30, and each preemption would wait
+        "restartPolicy": "Always",
+        "schedulerName": shape.scheduler_name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": _pod_security(user),
+        "containers": [
+            {
+                "name": "placeholder",
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "resources": _resources(shape),
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+        "tolerations": [*(_toleration(t) for t in shape.tolerations), *lost_node],
+        "topologySpreadConstraints": _spread(policy, shape),
+    }
+    if shape.node_selector:
+        spec["nodeSelector"] = dict(shape.node_selector)
+    if affinity := _affinity(shape):
+        spec["affinity"] = affinity
+    if shape.runtime_class:
+        spec["runtimeClassName"] = shape.runtime_class
+    return spec
+
+
+def replica_set(
+    policy: str,
+    shape: Shape,
+    role: Role,
+    replicas: int,
+    *,
+    namespace: str,
+    owner: Mapping[str, Any] | None,
+    image: str = DEFAULT_IMAGE,
+    user: int | None = PLACEHOLDER_USER,
+    retiring: bool = False,
+) -> dict[str, Any]:
+    """Return the ReplicaSet that keeps `replicas` placeholders of a shape.
+
+    Args:
+        policy: its name.
+        shape: what each placeholder is.
+        role: kept as an annotation, for the next operator.
+        replicas: how many.
+        namespace: the operator's own; never a tenant's, whose quota the placeholders would use up.
+        owner: ownerReference to the SlackPolicy (to the PriorityClass for the built-in policy), so that nothing is left
+            when it goes.
+        image: of the pause container.
+        user: that it runs as; None leaves that to image and cluster.
+        retiring: the shape is being given up; a restarted operator must not take it up again.
+    """
+    labels = pod_labels(policy, shape)
+    metadata: dict[str, Any] = {
+        "name": replica_set_name(policy, shape),
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {ANNOTATION_SPEC: shape.to_json(), ANNOTATION_ROLE: str(role)},
+    }
+    if retiring:
+        metadata["annotations"][ANNOTATION_RETIRING] = "true"
+    if owner is not None:
+        metadata["ownerReferences"] = [dict(owner)]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {LABEL_POLICY: policy, LABEL_SHAPE: shape.name}},
+            "template": {
+                "metadata": {
+                    # Of pods only: who selects our ReplicaSets and pods goes by the others.
+                    "labels": labels | LABELS_AGAINST_INJECTION,
+                    "annotations": {
+                        ANNOTATION_SAFE_TO_EVICT: "true",
+                        ANNOTATION_SCALE_UP_DELAY: SCALE_UP_DELAY,
+                        **ANNOTATIONS_AGAINST_INJECTION,
+                    },
+                },
+                "spec": pod_spec(policy, shape, image, user),
+            },
+        },
+    }
+
+
+def priority_class() -> dict[str, Any]:
+    """Return the PriorityClass of placeholders; never the global default, and its pods preempt nobody."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PRIORITY_CLASS, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
+        "value": PRIORITY,
+        "globalDefault": False,
+        "preemptionPolicy": "Never",
+        "description": "Placeholders of resource-slack: every real pod may take their place.",
+    }

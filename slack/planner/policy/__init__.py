@@ -1,0 +1,1 @@
+"""SlackPolicy: its typed value, its schedule, and the CRD made of it."""

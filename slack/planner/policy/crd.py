@@ -1,0 +1,146 @@
+"""The SlackPolicy CustomResourceDefinition, generated from the pydantic models: one source for both checks.
+
+Invariants: the schema is structural; what a validator of `slack.planner.policy.spec` refuses and the API server can
+decide, a bound, a pattern or a CEL rule here refuses too, in the same words; defaults are not materialised, so
+that an operator's flag or a later version can still change them. What neither can decide (a cron expression, a time
+zone) the operator says in status.
+"""
+
+from slack.cluster.labels import API_VERSION, SLACK_POLICIES
+from slack.cluster.rates import NEEDS_CEILING
+from slack.planner.policy.scale import scale_paths
+from slack.planner.policy.spec import KIND, PolicySpec
+from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
+from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
+
+PLURAL = SLACK_POLICIES
+GROUP, _, VERSION = API_VERSION.partition("/")
+
+_TAINT: Schema = {
+    "type": "object",
+    "required": ["key", "effect"],
+    "properties": {
+        "key": {"type": "string", "maxLength": 317, "description": "Taint key."},
+        "value": {"type": "string", "maxLength": 63, "description": "Taint value."},
+        "effect": {
+            "type": "string",
+            "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            "description": "What the taint does to pods that do not tolerate it.",
+        },
+    },
+}
+_RULES: Rules = {
+    "TolerationSpec": (
+        (
+            "has(self.key) && self.key != ''",
+            "a toleration without a key tolerates every taint, that of a dying node too; name the key",
+        ),
+        (
+            "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+            "operator Exists takes no value; leave it out or use Equal",
+        ),
+    ),
+    "LadderStep": (
+        ("has(self.fromNodes) != has(self.fromRequested)", "give exactly one of fromNodes and fromRequested"),
+    ),
+    "ScheduleWindow": (
+        ("has(self.cron) != has(self.start)", "give either cron with duration, or start with until"),
+        (
+            "!has(self.cron) || (has(self.duration) && duration(self.duration) > duration('0s'))",
+            "a cron window needs a duration such as 12h",
+        ),
+        (
+            "!has(self.start) || has(self.until)",
+            "start and until are both needed, with an offset, such as 2026-11-27T06:00:00Z",
+        ),
+        ("!has(self.start) || !has(self.until) || self.until > self.start", "until is not after start"),
+        (
+            "has(self.minRate) || has(self.floor) || has(self.replicas)",
+            "the window changes nothing; give minRate, floor or replicas",
+        ),
+    ),
+    "ExtraCapacity": (
+        (
+            "!has(self.floor) || !has(self.ceiling) || self.floor.all(name, !(name in self.ceiling) || "
+            "quantity(string(self.floor[name])).compareTo(quantity(string(self.ceiling[name]))) <= 0)",
+            "floor is above ceiling",
+        ),
+        (
+            "((!has(self.minRate) || self.minRate <= 1.0) && "
+            "(!has(self.ladder) || self.ladder.all(step, step.minRate <= 1.0)) && "
+            "(!has(self.schedule) || self.schedule.all(window, !has(window.minRate) || window.minRate <= 1.0))) || "
+            "(has(self.ceiling) && 'cpu' in self.ceiling && 'memory' in self.ceiling)",
+            NEEDS_CEILING,
+        ),
+    ),
+    "PolicySpec": (
+        (
+            "!has(self.objective) || !has(self.extraCapacity) || (!has(self.extraCapacity.minRate) && "
+            "!has(self.extraCapacity.replicas) && "
+            "(!has(self.extraCapacity.ladder) || self.extraCapacity.ladder.size() == 0))",
+            "objective is in place of extraCapacity's minRate, replicas and ladder; give one of them",
+        ),
+        (
+            "!has(self.objective) || !has(self.extraCapacity) || !has(self.extraCapacity.schedule) || "
+            "self.extraCapacity.schedule.all(window, !has(window.minRate) && !has(window.replicas))",
+            "with an objective a window of extraCapacity.schedule can raise the floor only",
+        ),
+    ),
+    "PodSelector": (
+        (
+            "(has(self.namespace) && self.namespace != '') || (has(self.ownerKind) && self.ownerKind != '') || "
+            "(has(self.name) && self.name != '')",
+            "an empty selector would exclude every pod; give namespace, ownerKind or name",
+        ),
+    ),
+    "SelectorRequirement": (
+        ("self.key != ''", "a requirement needs the key of a label"),
+        (
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
+            "operators In and NotIn need values, Exists and DoesNotExist take none",
+        ),
+    ),
+    "NodeTemplate": (
+        ("'cpu' in self.allocatable && 'memory' in self.allocatable", "allocatable needs cpu and memory"),
+    ),
+}
+"""By model: the rule and what is said when it does not hold (the model validators' own words)."""
+
+
+def crd() -> Schema:
+    """Return the whole CustomResourceDefinition as it is applied."""
+    return custom_resource(
+        GROUP,
+        VERSION,
+        kind=KIND,
+        plural=PLURAL,
+        short_names=("slp",),
+        columns=(*PRINTER_COLUMNS, AGE),
+        schema=_object(),
+        scale=scale_paths(".spec.extraCapacity.replicas"),
+    )
+
+
+def _object() -> Schema:
+    source = PolicySpec.model_json_schema(by_alias=True)
+    spec = structural(source, "PolicySpec", _RULES)
+    # plain mappings in the model: the planner reads them as a node's own taints
+    spec["properties"]["nodeTemplates"]["items"]["properties"]["taints"]["items"] = dict(_TAINT)
+    return {
+        "type": "object",
+        "description": "Room kept for pods that are yet to come, by placeholder pods of low priority that they push "
+        "out. Is it there? kubectl get slackpolicies, or kubectl slack status.",
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
+            "kind": {"type": "string", "description": f"Always {KIND}."},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": STATUS_SCHEMA,
+        },
+        "x-kubernetes-validations": [
+            {
+                "rule": "self.metadata.name.size() <= 63",
+                "message": "metadata.name: is the value of a label and must have at most 63 characters",
+            }
+        ],
+    }

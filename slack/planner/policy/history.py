@@ -1,0 +1,64 @@
+"""SlackHistory: the small kind in the operator's namespace in which what a policy has learnt outlasts the operator.
+
+A kind of its own and no ConfigMap: the operator then needs no right to any ConfigMap, and the API server bounds what
+anybody may write there. Only the operator reads it; `learnt.state` is for no person.
+"""
+
+from typing import Final
+
+from slack.cluster.labels import API_VERSION
+from slack.schema.status_fields import COUNT, TIME, column
+from slack.schema.structural import AGE, Schema, custom_resource
+
+HISTORY_KIND = "SlackHistory"
+HISTORY_PLURAL = "slackhistories"
+MOST_STATE_CHARACTERS = 349_528
+"""256 KiB in base64."""
+_GROUP, _, _VERSION = API_VERSION.partition("/")
+
+_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "description": "What the SlackPolicy of this name has learnt about the pods that come, for its objective. Written "
+    "by the operator every few minutes, and read when another takes over. Delete it to begin anew.",
+    "properties": {
+        "apiVersion": {"type": "string", "description": f"Always {API_VERSION}."},
+        "kind": {"type": "string", "description": f"Always {HISTORY_KIND}."},
+        "metadata": {"type": "object"},
+        "learnt": {
+            "type": "object",
+            "description": "What was learnt.",
+            "properties": {
+                "state": {
+                    "type": "string",
+                    "maxLength": MOST_STATE_CHARACTERS,
+                    "description": "All of it, for the operator: RSOBJ1 and compressed MessagePack, in base64.",
+                },
+                "savedAt": TIME | {"description": "When it was written."},
+                "hours": COUNT | {"description": "Hours that were watched."},
+                "started": COUNT | {"description": "Pods that started in these hours."},
+                "late": COUNT | {"description": "Those of them that did not start at once."},
+            },
+        },
+    },
+}
+
+
+def history_crd() -> Schema:
+    """Return the whole CustomResourceDefinition as it is applied."""
+    return custom_resource(
+        _GROUP,
+        _VERSION,
+        kind=HISTORY_KIND,
+        plural=HISTORY_PLURAL,
+        short_names=("slh",),
+        columns=(
+            column("HOURS", ".learnt.hours", "Hours that were watched.", kind="integer"),
+            column("STARTED", ".learnt.started", "Pods that started in these hours.", kind="integer"),
+            column("LATE", ".learnt.late", "Those that did not start at once.", kind="integer"),
+            column("SAVED", ".learnt.savedAt", "When it was written.", kind="date"),
+            AGE,
+        ),
+        schema=_SCHEMA,
+        scope="Namespaced",
+        status=False,
+    )

@@ -1,0 +1,222 @@
+"""The status of a SlackPolicy: its OpenAPI schema and the columns that `kubectl get slackpolicies` prints.
+
+Structural, so that the API server prunes nothing the operator writes (`slack_operator.placeholders.status` builds the
+value and a test holds the two together). Amounts are quantities as text; `summary` holds the texts of the printed
+columns.
+"""
+
+from typing import Final
+
+from slack.schema.status_fields import COUNT, TIME, column, text
+from slack.schema.structural import Schema
+
+_GENERATION: Final[Schema] = {"type": "integer", "format": "int64"}
+
+
+def _amounts(description: str) -> Schema:
+    return {
+        "type": "object",
+        "description": description,
+        "maxProperties": 64,
+        "additionalProperties": {"type": "string", "maxLength": 64},
+    }
+
+
+_CONDITION: Final[Schema] = {
+    "type": "object",
+    "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+    "properties": {
+        "type": text(
+            "Good when True: Ready (accepted and acted upon), SlackSatisfied (the room is there), Covered, Feasible. "
+            "Good when False: PinsNodes, LimitReached, AutoscalerIgnoresPlaceholders, ViewStale, PreemptionStuck, "
+            "OwnershipContested, PlaceholdersChanged, HistoryLost; and two that are there only while they are true: "
+            "LargeSlack, and Stalled, while somebody must mend something.",
+            316,
+        ),
+        "status": {
+            "type": "string",
+            "enum": ["True", "False", "Unknown"],
+            "description": "Whether it is so.",
+        },
+        "reason": text("One CamelCase word that stays the same, to search and to alert by; Events have it too."),
+        "message": text("A sentence for people: what is so, and what would help.", 32768),
+        "lastTransitionTime": TIME | {"description": "Since when the status is as it is."},
+        "observedGeneration": _GENERATION | {"description": "The metadata.generation that it is about."},
+    },
+}
+
+_SHAPE: Final[Schema] = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": text("The shape's hash; the end of its ReplicaSet's name.", 63),
+        "role": text(
+            "cover: the size of pods that come often. fill: the rest of the rate. mirror: as an annotated workload.",
+            63,
+        ),
+        "requests": _amounts("Requests of one placeholder."),
+        "count": COUNT | {"description": "Placeholders that the plan heads for; 0 when the shape is being given up."},
+        "replicas": COUNT
+        | {"description": "Placeholders that should be there now; another number while slack changes."},
+        "bound": COUNT | {"description": "Placeholders on a node."},
+        "pending": COUNT | {"description": "Placeholders on no node yet."},
+        "for": {
+            "type": "array",
+            "maxItems": 20,
+            "items": {"type": "string", "maxLength": 512},
+            "description": "Workloads that it makes room for, the most frequent first.",
+        },
+    },
+}
+
+STATUS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "description": "What the operator found and did. Written by the operator only.",
+    # Until the operator has looked, tools that go by kstatus would take a new policy for done.
+    "default": {"observedGeneration": -1},
+    "properties": {
+        "observedGeneration": _GENERATION
+        | {"description": "The metadata.generation that this status is about; -1 before anything was planned."},
+        "summary": {
+            "type": "object",
+            "description": "Texts of the columns that kubectl prints.",
+            "properties": {
+                "state": text("How the slack is, in one word: the reason that matters most of all conditions.", 64),
+                "remedy": text("What to do about it; absent where there is nothing to do.", 1024),
+                "rate": text("The rate in force as a percentage; for an objective what it is.", 32),
+                "desired": text("cpu/memory wanted.", 128),
+                "reserved": text("cpu/memory of the placeholders that are on a node.", 128),
+            },
+        },
+        "nodes": COUNT | {"description": "Nodes of the policy that can take placeholders."},
+        "rate": text("The rate in force, after ladder and schedule, as a number.", 32),
+        "base": _amounts("What the rate is taken of: the requests of real pods."),
+        "desired": _amounts("Extra capacity wanted, within the ceiling."),
+        "limit": text("Which ceiling binds, and what would be wanted without it; absent while none does.", 1024),
+        "planned": _amounts("Requests of all placeholders that the plan heads for."),
+        "reserved": _amounts("Requests of the placeholders that are on a node."),
+        "pending": COUNT | {"description": "Placeholders on no node yet."},
+        "displaced": {
+            "type": "object",
+            "description": "Placeholders that left without the operator's doing.",
+            "properties": {
+                "total": COUNT | {"description": "How many, since `since`."},
+                "since": TIME | {"description": "Since when they are counted."},
+            },
+        },
+        "replicas": COUNT
+        | {
+            "description": "The room of all placeholders that there are, on nodes or not, counted in standard "
+            "placeholders and rounded down: what /scale calls replicas. Only where spec.extraCapacity.replicas is set."
+        },
+        "selector": text("The label selector of the policy's placeholder pods, for /scale.", 256),
+        "shapes": {
+            "type": "array",
+            "maxItems": 256,
+            "items": _SHAPE,
+            "description": "Placeholders by shape: what each requests, how many there are, and what for.",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+        "uncovered": {
+            "type": "array",
+            "maxItems": 32,
+            "description": "Pods for which no room is kept, and why; the first ones.",
+            "items": {
+                "type": "object",
+                "properties": {"pod": text("The workload or pod.", 512), "reason": text("Why.")},
+            },
+        },
+        "cut": {
+            "type": "array",
+            "maxItems": 32,
+            "description": "Workloads that get less than they reserve by annotation, and why; the first ones.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "workload": text("The workload or pod.", 512),
+                    "asked": COUNT | {"description": "Placeholders that its annotation asks for."},
+                    "granted": COUNT | {"description": "Placeholders that it gets."},
+                    "reason": text("Which bound it is."),
+                },
+            },
+        },
+        "objective": {
+            "type": "object",
+            "description": "Why this much is kept, where the policy has an objective.",
+            "properties": {
+                "instantStart": text("The share of pods that are to start at once.", 32),
+                "reached": text("The share of the last 24 hours.", 32),
+                "started": COUNT | {"description": "Pods of the last 24 hours that slack could help."},
+                "late": COUNT | {"description": "Those of them that did not start at once."},
+                "quantile": text("The share of what comes within the window that the amount is enough for.", 32),
+                "window": text("From the need for a node until pods run there, measured.", 32),
+                "pattern": text("What explains when pods come.", 64),
+                "pricePerHour": text("What the amount costs an hour, by the policy's or the operator's prices.", 32),
+                "why": text("All of it in a sentence."),
+            },
+        },
+        "cost": {
+            "type": "object",
+            "description": "What the policy's placeholders cost when the plan is carried out: their share of its "
+            "nodes, in money where the operator knows prices (--prices), in node hours always; to three digits.",
+            "properties": {
+                "nodeHoursPerHour": text("How many of its nodes they amount to.", 32),
+                "nodeHoursPerMonth": text("The same for a month of 730 hours.", 32),
+                "currency": text("Of the prices, where they name one.", 8),
+                "perHour": text("In money.", 32),
+                "perMonth": text("In money, for a month of 730 hours.", 32),
+                "unpricedNodes": COUNT
+                | {"description": "Nodes without a price; they count with the average of the others."},
+                "text": text("All of it in words."),
+            },
+        },
+        "spared": {
+            "type": "object",
+            "description": "Pods of the day before the last start that took a placeholder's place, and what they would "
+            "have waited for a node.",
+            "properties": {
+                "pods": COUNT | {"description": "How many."},
+                "seconds": COUNT | {"description": "What all of them together would have waited."},
+                "text": text("All of it in words."),
+            },
+        },
+        "burst": COUNT | {"description": "Placeholders that one burst can displace before pods wait."},
+        "sustained": text("Displacements a minute that refilling keeps up with.", 32),
+        "instantStart": text("Share of real pods bound within 2 s in the hour before the last start.", 32),
+        "conditions": {
+            "type": "array",
+            "maxItems": 32,
+            "items": _CONDITION,
+            "description": "Whether slack is there, and if not, why; docs/reference/events.md has every reason.",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["type"],
+        },
+    },
+}
+
+
+PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
+    column("READY", '.status.conditions[?(@.type=="Ready")].status', "Accepted and acted upon."),
+    column(
+        "SLACK", ".status.summary.state", "How the slack is: Reserved, Refilling, CeilingReached, or what is wrong."
+    ),
+    column("RATE", ".status.summary.rate", "The rate in force, after ladder and schedule; or the objective."),
+    column("DESIRED", ".status.summary.desired", "Extra capacity wanted, cpu/memory."),
+    column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory: placeholders on nodes."),
+    column("PENDING", ".status.pending", "Placeholders that wait for a node.", kind="integer"),
+    column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column("NODES", ".status.nodes", "Nodes of the policy that can take placeholders.", kind="integer", wide=True),
+    column("COVERED", '.status.conditions[?(@.type=="Covered")].status', "Enough pods fit one placeholder.", wide=True),
+    column("BURST", ".status.burst", "Placeholders that one burst can take.", kind="integer", wide=True),
+    column("DISPLACED", ".status.displaced.total", "Placeholders that pods pushed out.", kind="integer", wide=True),
+    column(
+        "SATISFIED",
+        '.status.conditions[?(@.type=="SlackSatisfied")].status',
+        "All wanted room is there; False during a refill too.",
+        wide=True,
+    ),
+    column("LIMIT", ".status.limit", "The ceiling that binds.", wide=True),
+    column("REMEDY", ".status.summary.remedy", "What to do about the state.", wide=True),
+)
+"""AGE, from the metadata, is added by the CRD."""

@@ -1,0 +1,98 @@
+"""Which placeholders go first when some must: R3, nodes should leave whole.
+
+The ReplicaSet controller takes pending pods before any other; this is the order among the bound ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.planner.domain.capacity import dominant_share
+from slack.planner.model.added import vector_of
+
+
+def victims(
+    snapshot: Snapshot, pods: Sequence[Placeholder], count: int, strangers: Mapping[str, bool] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return the names of `count` bound placeholders of one shape, first to leave first.
+
+    Those on nodes that the autoscaler has tainted as deletion candidates, then those whose leaving empties a node of
+    everything but DaemonSets (nodes with the fewest placeholders first), then those on the nodes with the most. Before
+    all others those go that are not on their policy's nodes, and after all others the ones of these that another policy
+    counts on (`strangers` tells by name).
+    """
+    if count <= 0:
+        return ()
+    nodes = snapshot.nodes
+    ours = np.bincount([p.node for p in snapshot.placeholders if p.node >= 0], minlength=len(nodes.names))
+    others = nodes.pod_count - nodes.daemon_count - ours
+
+    bound = sorted((p for p in pods if p.node >= 0), key=lambda p: p.name)
+    at = np.array([p.node for p in bound], dtype=np.int64)
+    alone = others[at] <= 0
+    # Nodes are sorted by name, and lexsort is stable: ties go to the first node, then to the first pod.
+    order = np.lexsort((at, np.where(alone, ours[at], -ours[at]), ~alone, ~nodes.deletion_candidate[at]))
+    if strangers:
+        rank = {False: 0, None: 1, True: 2}
+        order = np.array(sorted(order.tolist(), key=lambda i: rank[strangers.get(bound[i].name)]), dtype=np.int64)
+    return tuple(bound[i].name for i in order[:count])
+
+
+def _as_few_as_suffice(pods: Sequence[Placeholder], vectors: IntArray, over: IntArray, node: IntArray) -> list[str]:
+    """Choose placeholders that make up for what a node has too much: the cheapest that suffices, else the largest.
+
+    Among equals the first goes.
+    """
+    cost = dominant_share(vectors, np.maximum(node, 1))
+    left = list(np.argsort(cost, kind="stable"))
+    gone: list[str] = []
+    while left and (over > 0).any():
+        enough = [i for i in left if (vectors[i] >= over).all()]
+        helps = [i for i in left if (vectors[i][over > 0] > 0).any()]
+        if not helps:
+            break
+        best = enough[0] if enough else max(helps, key=lambda i: float(cost[i]))
+        gone.append(pods[best].name)
+        over = over - vectors[best]
+        left.remove(best)
+    return gone
+
+
+def _requested(pod: Placeholder, planned: IntArray, resources: tuple[str, ...]) -> IntArray:
+    return planned if pod.requests is None else vector_of(pod.requests, resources)
+
+
+def overcommitted(snapshot: Snapshot) -> IntArray:
+    """Return the rows of nodes with placeholders whose requests exceed what they have."""
+    nodes = snapshot.nodes
+    return np.flatnonzero((nodes.free < 0).any(axis=1) & nodes.placeholders.any(axis=1))
+
+
+def pushed_out(snapshot: Snapshot, vectors: Mapping[str, IntArray], over: IntArray) -> tuple[Placeholder, ...]:
+    """S2 step 1: placeholders on nodes whose requests exceed what they have, as few as suffice, the cheapest first.
+
+    The scheduler never overcommits a node; static pods, in-place resizes and a shrunk allocatable do.
+
+    Args:
+        snapshot: the cluster.
+        vectors: [R] of every placeholder shape by name.
+        over: as `overcommitted` gives it.
+    """
+    nodes = snapshot.nodes
+    standing: dict[int, list[Placeholder]] = {int(row): [] for row in over}
+    for pod in snapshot.placeholders if len(over) else ():
+        if pod.node in standing and pod.shape in vectors:
+            standing[pod.node].append(pod)
+    found: list[Placeholder] = []
+    for row, standing_there in standing.items():
+        if not standing_there:
+            continue
+        # Who came last made it too much, or is one too many anyway.
+        pods = sorted(standing_there, key=lambda p: (-p.created_seconds, p.name))
+        table = np.stack([_requested(p, vectors[p.shape], snapshot.resources) for p in pods])
+        excess = nodes.real[row] + nodes.daemon[row] + nodes.placeholders[row] - nodes.allocatable[row]
+        names = set(_as_few_as_suffice(pods, table, excess, nodes.allocatable[row]))
+        found.extend(sorted((p for p in pods if p.name in names), key=lambda p: p.name))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Which placeholders a policy should have: demand, cover, fill and mirrors, zone by zone."""

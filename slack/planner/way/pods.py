@@ -1,0 +1,174 @@
+"""From pods, and templates of pods that are promised, to bursts.
+
+A burst is what the scheduler would treat alike: equal requests, constraints and priority, whoever owns the pods. What a
+pod says that no choice of nodes can answer for is a reason to leave it to the scheduler, and rather once too often.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from slack.cluster import wire
+from slack.cluster.classes import Constraints
+from slack.cluster.constraints import needed_features, parse_constraints
+from slack.cluster.labels import HOSTNAME
+from slack.cluster.requests import effective_requests
+from slack.cluster.wire import ABSENT
+from slack.planner.way.admission import Quotas, with_defaults, within
+from slack.planner.way.burst import Burst, LeftAlone
+from slack.planner.way.promises import Promise
+
+_NONE = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"[]"), msgspec.Raw(b"{}"))
+_CLAIMS = (b'"persistentVolumeClaim"', b'"ephemeral"')
+"""Volumes that may be on some nodes only; a volume of such a name is taken for one, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClasses:
+    """What pods get from their PriorityClass; admission writes it into pods, not into templates."""
+
+    by_name: Mapping[str, tuple[int, bool]]
+    """Value, and whether its pods may preempt."""
+    default: tuple[int, bool] = (0, True)
+    """Of the class that is the global default."""
+
+    def of(self, spec: wire.PodSpec) -> tuple[int, bool]:
+        """Return a pod's priority and whether it may preempt."""
+        name = spec.priority_class_name
+        value, preempts = self.by_name.get(name, (0, True)) if name else self.default
+        value = spec.priority if spec.priority is not None else value
+        return value, spec.preemption_policy != "Never" and (bool(spec.preemption_policy) or preempts)
+
+    def admits(self, spec: wire.PodSpec) -> bool:
+        """Say whether admission takes pods of a template: it refuses a class that there is none of, and other values.
+
+        So does kube-apiserver (plugin/pkg/admission/priority admitPod); a pod that is there says what it was given.
+        """
+        name = spec.priority_class_name
+        if name and name not in self.by_name:
+            return False
+        value, preempts = self.by_name[name] if name else self.default
+        policy = "PreemptLowerPriority" if preempts else "Never"
+        return spec.priority in (None, value) and spec.preemption_policy in (None, "", policy)
+
+
+def burst_of_pod(pod: wire.Pod, key: str, classes: PriorityClasses, scheduler: str = "default-scheduler") -> Burst:
+    """Return a pod without a node as a burst of one.
+
+    Args:
+        pod: neither finished nor being deleted.
+        key: what it belongs to, as `shop/deploy/api`.
+        classes: of the cluster.
+        scheduler: of the placeholders.
+
+    Raises:
+        ValueError: when the pod cannot be read.
+    """
+    spec, status = pod.spec or wire.PodSpec(), pod.status
+    burst = _burst(spec, status, pod.metadata.labels or {}, key, classes, scheduler)
+    return replace(burst, node=(status.nominated_node_name or None) if status is not None else None)
+
+
+def burst_of_promise(
+    promise: Promise,
+    classes: PriorityClasses,
+    scheduler: str = "default-scheduler",
+    ranges: Sequence[wire.LimitRange] = (),
+    quotas: Quotas | None = None,
+) -> Burst:
+    """Return what an owner is about to make as a burst: of 0 pods where admission lets none in, or none would wait.
+
+    Args:
+        promise: with its template.
+        classes: of the cluster.
+        scheduler: of the placeholders.
+        ranges: LimitRanges of the promise's namespace.
+        quotas: what is left of ResourceQuotas; what is promised is taken off.
+
+    Raises:
+        ValueError: when the template cannot be read.
+    """
+    template = promise.template
+    spec = with_defaults(template.spec or wire.PodSpec(), ranges)
+    labels = (template.metadata.labels if template.metadata is not None else None) or {}
+    burst = _burst(spec, None, labels, promise.key, classes, scheduler)
+    count = promise.count
+    # Whoever names his node passes the scheduler by.
+    if spec.node_name or not (classes.admits(spec) and within(spec, ranges)):
+        count = 0
+    elif quotas is not None:
+        count = quotas.granted(promise.namespace, spec, promise.count)
+    refused = LeftAlone.QUOTA if promise.count and not count else None
+    return replace(burst, count=count, left_alone=burst.left_alone or refused)
+
+
+def merged(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
+    """Return bursts of which no two are of equal pods; keys and the order are those of the first of each."""
+    found: dict[object, Burst] = {}
+    for burst in bursts:
+        alike = replace(burst, key="", count=0)
+        first = found.get(alike)
+        found[alike] = burst if first is None else replace(first, count=first.count + burst.count)
+    return tuple(found.values())
+
+
+def _burst(
+    spec: wire.PodSpec,
+    status: wire.PodStatus | None,
+    labels: Mapping[str, str],
+    key: str,
+    classes: PriorityClasses,
+    scheduler: str,
+) -> Burst:
+    constraints = parse_constraints(
+        bytes(spec.node_selector),
+        bytes(spec.affinity),
+        bytes(spec.tolerations),
+        bytes(spec.topology_spread_constraints),
+        spec.scheduler_name,
+        spec.runtime_class_name,
+        needed_features(spec),
+    )
+    priority, preempts = classes.of(spec)
+    apart = _apart(constraints, labels)
+    reason = None
+    if spec.scheduling_gates not in _NONE:
+        reason = LeftAlone.GATED
+    elif not preempts:
+        reason = LeftAlone.NEVER_PREEMPTS
+    elif constraints.pod_affinity or constraints.topology_spread or apart is None:
+        reason = LeftAlone.AMONG_PODS
+    elif spec.resource_claims not in _NONE or any(word in bytes(spec.volumes) for word in _CLAIMS):
+        reason = LeftAlone.CLAIMS
+    elif spec.takes_host_ports():
+        reason = LeftAlone.HOST_PORTS
+    elif status is not None and status.nominated_node_name:
+        reason = LeftAlone.NOMINATED
+    elif constraints.scheduler_name != scheduler:  # the last: callers that know other schedulers judge it anew
+        reason = LeftAlone.SCHEDULER
+    return Burst(
+        key=key,
+        requests=tuple(sorted(effective_requests(spec, status).items())),
+        constraints=constraints,
+        count=1,
+        priority=priority,
+        whole=spec.scheduling_group is not None and bool(spec.scheduling_group.pod_group_name),
+        one_a_node=bool(apart),
+        left_alone=reason,
+    )
+
+
+def _apart(constraints: Constraints, labels: Mapping[str, str]) -> bool | None:
+    """Say whether the pods avoid one another on a node; None where they avoid others too, or over other domains."""
+    if not constraints.anti_affinity:
+        return False
+    for term in json.loads(constraints.anti_affinity):
+        selector = term.get("labelSelector") or {}
+        own = term.get("topologyKey") == HOSTNAME and not term.get("namespaceSelector") and not term.get("namespaces")
+        if not own or selector.get("matchExpressions") or not selector.get("matchLabels"):
+            return None
+        if any(labels.get(name) != value for name, value in selector["matchLabels"].items()):
+            return None
+    return True

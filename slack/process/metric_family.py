@@ -1,0 +1,18 @@
+"""One metric as data: what a reference page, the tests of rules and a running process all read."""
+
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """One metric as Prometheus has it."""
+
+    name: str
+    type: str
+    """gauge, counter or histogram."""
+    labels: tuple[str, ...]
+    unit: str
+    """What one is: cores, bytes, seconds; '' for a count or a flag."""
+    help: str
+
+
+BUILD_INFO = Family("slack_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label.")

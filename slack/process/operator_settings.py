@@ -1,0 +1,168 @@
+"""What `resource-slack operator` can be told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from slack.cluster.node_prices import NodePrices
+from slack.process.logs import LogFormat, LogLevel
+from slack.process.settings import (
+    BadSettings,
+    NoValue,
+    Settings,
+    context_setting,
+    kubeconfig_setting,
+    log_format_setting,
+    log_level_setting,
+    setting,
+)
+from slack.process.slack_values import prices, rate
+from slack.process.values import (
+    address,
+    dns_label,
+    duration,
+    host_port,
+    is_loopback,
+    load_watcher_url,
+    path,
+    switch,
+    text,
+    user,
+)
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+WEEK_SECONDS = 7 * 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSettings(Settings):
+    """Everything `resource-slack operator` can be told."""
+
+    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
+    files: ClassVar[Mapping[str, Path]] = {"namespace": NAMESPACE_FILE}
+
+    extra_capacity_min_rate: float = setting(
+        0.1,
+        rate(10),
+        "Extra capacity as a share of the requests of real pods, for policies that name no rate.",
+        metavar="RATE",
+        chart="operator.extraCapacityMinRate",
+    )
+    built_in_policy: bool = setting(
+        False,
+        switch,
+        "While there is no SlackPolicy, keep a built-in one: all nodes, --extra-capacity-min-rate. Without this, no "
+        "policy means no slack.",
+        chart="operator.builtInPolicy",
+    )
+    prices: NodePrices | None = setting(
+        None,
+        prices,
+        "What nodes cost an hour, as JSON: by labels, by instance type, or by cpu and memory; with them status, page "
+        "and metrics say what slack costs.",
+        metavar="JSON",
+        chart="prices",
+    )
+    namespace: str = setting(
+        "resource-slack",
+        dns_label,
+        "Namespace of the placeholders and of the lease; the pod's own where it runs in one.",
+        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
+    )
+    image: str = setting(
+        "registry.k8s.io/pause:3.10",
+        text,
+        "Image of the placeholders; it only has to wait.",
+        metavar="IMAGE",
+        chart="operator.placeholderImage",
+    )
+    placeholder_user: int | None = setting(
+        65535,
+        user,
+        "Number of the user that placeholders run as; `image` names none: for clusters that give users out, such as "
+        "OpenShift.",
+        metavar="USER",
+        chart="operator.placeholderUser",
+    )
+    interval: float = setting(
+        10.0,
+        duration(1, WEEK_SECONDS),
+        "How often the cluster is planned for even when nothing is seen to change.",
+        metavar="DURATION",
+        chart="operator.interval",
+    )
+    leader_elect: bool = setting(
+        True,
+        switch,
+        "Act only while holding the lease; needed with more than one replica.",
+        chart=NoValue("always on: replicas may be raised"),
+    )
+    lease_name: str = setting(
+        "resource-slack", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+    )
+    web: bool = setting(
+        False, switch, "Serve the web page: read-only, what the operator sees and plans.", chart="operator.web.enabled"
+    )
+    web_listen: str = setting(
+        "127.0.0.1:8081",
+        address,
+        "Where the page is served; `kubectl port-forward` reaches a loopback address too.",
+        metavar="HOST:PORT",
+        chart="operator.web.listen",
+    )
+    web_token_file: Path | None = setting(
+        None,
+        path,
+        "File with the token that the page asks for; needed when --web-listen is no loopback address.",
+        metavar="FILE",
+        chart="operator.web.tokenSecret.name",
+    )
+    web_load_watcher: str | None = setting(
+        None,
+        load_watcher_url,
+        "A load watcher whose figures the page shows beside the requests; none: it shows no load.",
+        metavar="URL",
+        chart="operator.web.loadWatcher",
+    )
+    web_load_watcher_ca_file: Path | None = setting(
+        None,
+        path,
+        "Certificates that sign the load watcher's; the system's when absent.",
+        metavar="FILE",
+        chart="operator.web.loadWatcherCaSecret",
+    )
+    rescue_stuck_preemptors: bool = setting(
+        True,
+        switch,
+        "Free real pods that the scheduler leaves hanging after preemption, by clearing status.nominatedNodeName.",
+        chart="operator.rescueStuckPreemptors",
+    )
+    make_way: bool = setting(
+        True,
+        switch,
+        "Delete placeholders for a burst of real pods, before the scheduler has to preempt them one by one.",
+        chart="operator.makeWay",
+    )
+    log_format: LogFormat = log_format_setting("operator.logFormat")
+    log_level: LogLevel = log_level_setting("operator.logLevel")
+    kubeconfig: Path | None = kubeconfig_setting()
+    context: str | None = context_setting()
+
+    def __post_init__(self) -> None:
+        """Check what two settings are only together.
+
+        Raises:
+            BadSettings: naming the flag.
+        """
+        if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
+            problem = (
+                f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "
+                "the token that the page is to ask for, or listen on 127.0.0.1 and use kubectl port-forward"
+            )
+            raise BadSettings((problem,))
+
+    @property
+    def web_host_port(self) -> tuple[str, int]:
+        """The page's address in parts."""
+        return host_port(self.web_listen)

@@ -1,0 +1,90 @@
+"""From settings to an exit code: logs, signals, start, work, stop. The same for every process, and light.
+
+0 is an end that was asked for, 1 one that was not (no API server, a lost lease), 2 what the user can mend.
+"""
+
+import gc
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from slack.process import logs
+from slack.process.exit_codes import BAD_INPUT
+from slack.process.logs import LogFormat, LogLevel
+from slack.process.stopping import Stopping
+
+_COLLECTED_EVERY = 700
+"""Containers made and not gone again between two looks at the young ones: Python's own value."""
+log = logging.getLogger(__name__)
+
+
+class CannotStart(Exception):
+    """Why a process ends before it has begun; the text is its last line."""
+
+    def __init__(self, text: str, *, exit_code: int = BAD_INPUT) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class Logged(Protocol):
+    """Settings that say how to log."""
+
+    @property
+    def log_format(self) -> LogFormat:
+        """How lines look."""
+
+    @property
+    def log_level(self) -> LogLevel:
+        """What is logged."""
+
+
+class Part(Protocol):
+    """What begins and ends with a process."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End, within seconds; nothing where it was never started."""
+
+
+class Work(Part, Protocol):
+    """All parts of one process. Everything belongs to the main thread."""
+
+    def run(self) -> None:
+        """Do what the main thread does, until the end is asked for."""
+
+
+def listen(server: Part, flag: str, address: str) -> None:
+    """Start a server.
+
+    Raises:
+        CannotStart: its address cannot be bound; the flag is named.
+    """
+    try:
+        server.start()
+    except OSError as error:
+        raise CannotStart(f"{flag} {address}: cannot listen: {error.strerror or error}") from None
+
+
+def run(settings: Logged, make: Callable[[Stopping], Work]) -> int:
+    """Run a process until a signal or a part of it asks for the end; returns its exit code."""
+    logs.set_up(settings.log_format, settings.log_level)
+    stopping = Stopping()
+    if threading.current_thread() is threading.main_thread():
+        stopping.on_signals()
+    try:
+        work = make(stopping)
+        # What the imports have made lives as long as the process: full collections need not walk it.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECTED_EVERY)  # a command looks for garbage less often
+        work.start()
+    except CannotStart as problem:
+        log.error("%s", problem)
+        return problem.exit_code
+    work.run()
+    log.info("stopping: %s", stopping.reason)
+    work.stop()
+    return stopping.exit_code

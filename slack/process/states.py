@@ -1,0 +1,109 @@
+"""The one word that says how a policy's slack is: the same in `kubectl get`, `status`, on the page and in alerts.
+
+It is a reason of one of the policy's conditions, so that it can be searched for and has its remedy: what is wrong comes
+first, the cause before what follows from it; where nothing is, what SlackSatisfied says, which may be a calm lack.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slack.process.reasons import Level, advice_on, reason
+
+UNKNOWN = "Unknown"
+"""Before anything was planned."""
+_CAUSES = (
+    "Ready",
+    "ViewStale",
+    "OwnershipContested",
+    "LargeSlack",
+    "LimitReached",
+    "AutoscalerIgnoresPlaceholders",
+    "SlackSatisfied",
+    "Feasible",
+    "Covered",
+    "PreemptionStuck",
+    "HistoryLost",
+)
+"""Condition types, causes before what follows from them."""
+_WORDS = {
+    "Reserved": "all wanted room is there",
+    "Refilling": "refilling: placeholders are on their way to nodes",
+    "CeilingReached": "capped at the ceiling, as you asked",
+    "DryRun": "dry run: nothing is written for it",
+    UNKNOWN: "not looked at yet",
+}
+
+_BRIEFLY = {
+    "RefillLasts": "room has been missing for a quarter of an hour",
+    "PlaceholdersPending": "a placeholder waits longer than a node takes",
+    "NotPlanned": "less is planned than desired",
+    "DomainConflict": "an older policy has its nodes",
+    "BadPriorityClass": "its PriorityClass will not do",
+    "NoEligibleNode": "it has no node that can be used",
+    "InvalidSpec": "its spec cannot be used",
+    "NoPrices": "maxCostPerHour bounds nothing, for nobody knows a price",
+    "NotPermitted": "the operator lacks a right to see the cluster",
+    "WriteRefused": "a write of the operator's is refused",
+    "WrittenBack": "somebody keeps writing the operator's objects",
+    "CoverageMissed": "pods come that fit no placeholder's room",
+    "MaxShapesReached": "more sizes of placeholders are needed than it allows",
+    "ShapeFitsNowhere": "a placeholder fits no node",
+    "AutoscalerLimit": "the autoscaler is at its maximum",
+    "NoNodeGroupFits": "no node group would help",
+    "QuotaExceeded": "a quota refuses placeholders",
+    "PlaceholdersFail": "a kubelet refuses placeholders",
+    "NoWord": "no autoscaler answers",
+    "MoreThanDoubles": "it more than doubles the cluster",
+    "NotWhole": "the operator does not see the whole cluster",
+    "RescueFailed": "a pod hangs after a preemption, and may not be freed",
+    "RescueDisabled": "a pod hangs after a preemption, and nothing frees it",
+    "DeletionHeldUp": "an object that must go hangs in its deletion",
+    "HistoryUnusable": "what was learnt cannot be read",
+    "HistoryNotKept": "what it learns is not kept",
+}
+"""Of what is wrong, in a few words; the reason's meaning has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a policy's slack is."""
+
+    name: str
+    """The reason."""
+    level: Level
+    words: str
+    remedy: str
+    """What to do about it; '' where there is nothing to do."""
+
+    @property
+    def calm(self) -> bool:
+        """Whether nobody has to do anything."""
+        return self.level is not Level.TROUBLE
+
+    @property
+    def brief(self) -> str:
+        """The reason with a few words, of what is wrong; of a newer version's the reason alone."""
+        return f"{self.name}: {_BRIEFLY[self.name]}" if self.name in _BRIEFLY else self.name
+
+
+def slack_state(conditions: Iterable[tuple[str, str, bool]], namespace: str = "NAMESPACE") -> State:
+    """Return the state.
+
+    Args:
+        conditions: type, reason, and whether it says that something is not as one would like it.
+        namespace: of the placeholders, for the remedy's commands.
+    """
+    given = list(conditions)
+    found = {kind: name for kind, name, wrong in given if wrong}
+    for kind in _CAUSES:
+        name = found.get(kind)
+        if name is not None and ((known := reason(name)) is None or known.level is Level.TROUBLE):
+            words = f"{kind}: {name}" if known is None else known.meaning
+            return State(name, Level.TROUBLE, words, advice_on(name, namespace))
+    room = next((name for kind, name, _ in given if kind == "SlackSatisfied"), UNKNOWN)
+    if room == "Reserved" and found.get("Covered") == "CeilingReached":
+        room = "CeilingReached"
+    known = reason(room)
+    level = Level.NOTE if known is None else known.level
+    remedy = "" if level is Level.GOOD else advice_on(room, namespace)
+    return State(room, level, _WORDS.get(room) or (room if known is None else known.meaning), remedy)

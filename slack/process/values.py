@@ -1,0 +1,140 @@
+"""What a setting's text may be: parsers that turn a flag, a variable or a file's value into the setting's own type.
+
+Each raises ValueError that says what was given and what would be right; `settings` adds the setting's name. Light: the
+agent reads its settings with them.
+"""
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+from slack.cluster.duration import parse_duration
+
+Parse = Callable[[object], object]
+"""Turns what was given (text, or a value of the file) into the setting's own type."""
+
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
+_NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
+
+
+def duration(least_seconds: float, most_seconds: float) -> Parse:
+    """Return a parser of texts such as 10s, 5m or 1h30m, or of seconds as a number."""
+
+    def parse(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds: float = value
+        else:
+            seconds = parse_duration(value).total_seconds()
+        if not least_seconds <= seconds <= most_seconds:  # NaN is not between either
+            raise ValueError(f"must be at least {least_seconds:g}s and at most {most_seconds / 3600:g}h, not {value!r}")
+        return float(seconds)
+
+    return parse
+
+
+def switch(value: object) -> bool:
+    """Parse true or false."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word not in _TRUE + _FALSE:
+        raise ValueError(f"should be true or false, not {value!r}")
+    return word in _TRUE
+
+
+def text(value: object) -> str:
+    """Parse a text that is not empty."""
+    if not isinstance(value, str):
+        raise ValueError(f"should be a text, not {value!r}")
+    if not value.strip():
+        raise ValueError(f"must not be empty, not {value!r}")
+    return value.strip()
+
+
+def user(value: object) -> int | None:
+    """Parse the number of a user that is not root, or `image` for none."""
+    if value == "image":
+        return None
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 2**31:
+        raise ValueError(f"should be the number of a user that is not root, such as 65535, or `image`, not {value!r}")
+    return number
+
+
+def path(value: object) -> Path:
+    """Parse a path."""
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"should be a path, not {value!r}")
+    return Path(value)
+
+
+def choice(kind: type[StrEnum]) -> Parse:
+    """Return a parser of one of an enumeration's words."""
+
+    def parse(value: object) -> StrEnum:
+        try:
+            return kind(str(value))
+        except ValueError:
+            words = [repr(member.value) for member in kind]
+            raise ValueError(f"should be {', '.join(words[:-1])} or {words[-1]}, not {value!r}") from None
+
+    return parse
+
+
+def address(value: object) -> str:
+    """Parse HOST:PORT; IPv6 needs its brackets, nothing else has any."""
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    whole = _HOST.fullmatch(bare) and (bare != host) == (":" in bare)
+    if not colon or not whole or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise ValueError(f"{value!r} is no address such as 127.0.0.1:8080 or 0.0.0.0:8080")
+    return str(value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def host_port(value: str) -> tuple[str, int]:
+    """Give an address in parts."""
+    host, _, port = value.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def dns_label(value: object) -> str:
+    """Parse the name of a namespace, a lease or an account."""
+    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+        raise ValueError(f"{value!r} is no Kubernetes name (lower case letters, digits and '-', at most 63)")
+    return value
+
+
+def node_name(value: object) -> str:
+    """Parse the name of a node."""
+    if not isinstance(value, str) or not _NODE.fullmatch(value):
+        raise ValueError(f"{value!r} is no name of a node (lower case letters, digits, '-' and '.', at most 253)")
+    return value
+
+
+def load_watcher_url(value: object) -> str:
+    """Parse the address of a load watcher, with or without `/watcher`."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or not str(value).isprintable() or " " in str(value) or "@" in str(value):
+        raise ValueError("should be the address of a load watcher such as http://127.0.0.1:2020")
+    return str(value).rstrip("/").removesuffix("/watcher")

@@ -1,0 +1,53 @@
+"""A policy of ours with its identity: what models of specs have in common, and how a document becomes a value."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from slack.cluster.labels import API_VERSION
+from slack.schema.documents import BadDocument, header, problem_text
+
+
+class SpecModel(BaseModel):
+    """Part of a spec: fields are camelCase as users write them, none is unknown, and docstrings are the CRD's texts.
+
+    What checks values is made for the model that is asked, with all below it, and not for each of them once more.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        defer_build=True,
+    )
+
+
+class PolicyObject(SpecModel):
+    """A policy with its identity; each kind adds its `spec`. `uid` is empty for a file and for a built-in policy."""
+
+    name: str
+    """metadata.name"""
+    uid: str = ""
+    """metadata.uid"""
+    generation: int = 0
+    """metadata.generation"""
+    created_seconds: float = 0.0
+    """metadata.creationTimestamp as Unix time, 0 for a file and for a built-in policy."""
+
+    @classmethod
+    def parse(cls, document: object, *, kind: str, source: str, such_as: str, bad: type[BadDocument]) -> Self:
+        """Check one document, as decoded from YAML or JSON; arguments as `slack.schema.documents.header`'s.
+
+        Raises:
+            BadDocument: `bad`, with every problem found, each naming the field's path.
+        """
+        found = header(document, api_version=API_VERSION, kind=kind, source=source, such_as=such_as, bad=bad)
+        identity = {"uid": found.uid, "generation": found.generation, "createdSeconds": found.created_seconds}
+        try:
+            # Python's own names are for code: the API server drops them, for the CRD knows none.
+            return cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise bad(source, tuple(problem_text(dict(e), "", cls) for e in error.errors())) from None

@@ -1,0 +1,169 @@
+"""Algorithms with their arguments, as settings and commands name them: by upstream's names, or the proposal's.
+
+Arguments have the names of the scheduler plugins, and those of the Trimaran proposal where they differ. Nothing is
+taken for a default that somebody wrote otherwise, as upstream takes a negative margin for 1: what cannot be meant is
+refused with the field and what would be right. No pydantic: a server's start and memory stay small.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
+from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
+from slack.scorer.algorithms.peaks import Peaks, PowerModel
+from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
+from slack.scorer.configuration.fields import (
+    NO_AMOUNTS,
+    BadScorerConfig,
+    Fields,
+    between,
+    one_of,
+    read_number,
+    read_quantities,
+    read_text,
+    read_weight,
+    shown,
+)
+from slack.scorer.model import RESOURCES, Algorithm, Weighted
+from slack.scorer.rules import Formula, PodUse, Prediction, Rules
+
+_SPELLINGS = {
+    "targetCPUUtilisation": "targetUtilization",
+    "targetCPUUtilization": "targetUtilization",
+    "defaultCPURequests": "defaultRequests",
+}
+"""The proposal's names of arguments, and upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerConfig:
+    """What the scorer goes by."""
+
+    algorithms: tuple[Weighted, ...] = (Weighted(TargetLoadPacking()),)
+    rules: Rules = field(default_factory=Rules)
+    scale: int = 100
+    """The highest score that is told: 100, or 10 as extenders have it by convention."""
+
+    @property
+    def prediction(self) -> Prediction:
+        """How the use of the pod that is to be placed is predicted: as TargetLoadPacking says, where it is used."""
+        found = (own.algorithm.prediction for own in self.algorithms if isinstance(own.algorithm, TargetLoadPacking))
+        return next(found, self.rules.prediction)
+
+
+def parse_config(document: object) -> ScorerConfig:
+    """Read a configuration.
+
+    Args:
+        document: a mapping with `algorithms`: names, or mappings with `name`, `weight` and `args`.
+
+    Raises:
+        BadScorerConfig: naming the field, and what would be right.
+    """
+    fields = Fields({} if document is None else document, "")
+    algorithms = fields.take("algorithms", _algorithms, ScorerConfig().algorithms)
+    fields.end()
+    return ScorerConfig(algorithms)
+
+
+def _algorithms(value: object, path: str) -> tuple[Weighted, ...]:
+    if not isinstance(value, list) or not value:
+        raise BadScorerConfig(path, f"expected a list with at least one of {', '.join(_READERS)}")
+    found: list[Weighted] = []
+    for index, item in enumerate(value):
+        here = f"{path}[{index}]"
+        fields = Fields({"name": item} if isinstance(item, str) else item, here)
+        name = fields.take("name", read_text, "")
+        if name not in _READERS:
+            raise BadScorerConfig(f"{here}.name", f"{shown(name)} is none of {', '.join(_READERS)}")
+        if any(other.algorithm.name == name for other in found):
+            raise BadScorerConfig(f"{here}.name", f"{name} is there already; give each algorithm once")
+        weight = fields.take("weight", read_weight, 1.0)
+        args = Fields(fields.take("args", lambda own, _: own, None) or {}, f"{here}.args", _SPELLINGS)
+        fields.end()
+        args.take("watcherAddress", _no_watcher, None)
+        args.take("metricProvider", _no_provider, None)
+        found.append(Weighted(_READERS[name](args), weight))
+        args.end()
+    return tuple(found)
+
+
+def _target_load_packing(args: Fields) -> Algorithm:
+    formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
+    proposed = formula is Formula.PROPOSAL
+    use = args.take("podUse", one_of(PodUse), PodUse.REQUESTS if proposed else PodUse.LIMITS)
+    multiplier = args.take("defaultRequestsMultiplier", between(0, 100), Prediction().multiplier)
+    target = args.take("targetUtilization", between(1, 100), 50.0 if proposed else 40.0)
+    cpu, memory = args.take("defaultRequests", read_quantities, NO_AMOUNTS)
+    return TargetLoadPacking(target, formula, _prediction(use, multiplier, cpu, memory))
+
+
+def _load_variation(args: Fields) -> Algorithm:
+    formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
+    margin = args.take("safeVarianceMargin", between(0, 1000), 1.0)
+    sensitivity = args.take("safeVarianceSensitivity", between(0, 1000), None)
+    if formula is Formula.PROPOSAL and sensitivity is not None:
+        raise BadScorerConfig(args.at("safeVarianceSensitivity"), "means nothing with formula: Proposal; leave it out")
+    return LoadVariationRiskBalancing(margin, 1.0 if sensitivity is None else sensitivity, formula)
+
+
+def _low_risk_overcommitment(args: Fields) -> Algorithm:
+    default = LowRiskOverCommitment()
+    smoothing = args.take("smoothingWindowSize", between(1, 1000), default.smoothing_window)
+
+    def weights(value: object, path: str) -> tuple[float, float]:
+        fields = Fields(value, path)
+        cpu, memory = (fields.take(name, between(0, 1), default.limit_weights[0]) for name in RESOURCES)
+        fields.end()
+        return cpu, memory
+
+    return LowRiskOverCommitment(smoothing, args.take("riskLimitWeights", weights, default.limit_weights))
+
+
+def _peaks(args: Fields) -> Algorithm:
+    path = args.at("nodePowerModel")
+    models = args.take("nodePowerModel", _power_models, None)
+    if not models:
+        raise BadScorerConfig(path, "expected the curve of at least one node, such as {n1: {k0: 90, k1: 50, k2: 0.02}}")
+    return Peaks(models)
+
+
+_READERS: dict[str, Callable[[Fields], Algorithm]] = {
+    "TargetLoadPacking": _target_load_packing,
+    "LoadVariationRiskBalancing": _load_variation,
+    "LowRiskOverCommitment": _low_risk_overcommitment,
+    "Peaks": _peaks,
+}
+
+
+def _prediction(use: PodUse, multiplier: float, cpu: int | None, memory: int | None) -> Prediction:
+    default = Prediction()
+    return Prediction(
+        use,
+        multiplier,
+        default.default_cpu_millis if cpu is None else cpu,
+        default.default_memory_bytes if memory is None else memory,
+    )
+
+
+def _power_models(value: object, path: str) -> dict[str, PowerModel]:
+    if not isinstance(value, Mapping):
+        raise BadScorerConfig(path, f"expected curves by node's name, got {shown(value)}")
+    models = {}
+    for name, own in value.items():
+        fields = Fields(own, f"{path}.{name}")
+        numbers = [fields.take(key, read_number, math.nan) for key in ("k0", "k1", "k2")]
+        fields.end()
+        if any(math.isnan(number) for number in numbers):
+            raise BadScorerConfig(f"{path}.{name}", "expected k0, k1 and k2 of its power curve k0 + k1 e^(k2 u)")
+        models[str(name)] = PowerModel(*numbers)
+    return models
+
+
+def _no_watcher(value: object, path: str) -> None:
+    raise BadScorerConfig(path, "all algorithms have one load watcher: give its address as --load-watcher")
+
+
+def _no_provider(value: object, path: str) -> None:
+    raise BadScorerConfig(path, "the scorer reads a load watcher only: give the provider to `load-watcher serve`")

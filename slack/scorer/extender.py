@@ -1,0 +1,140 @@
+"""The scheduler's extender protocol, as kube-scheduler 1.36 speaks it: what it sends, and what it takes for an answer.
+
+Types are those of k8s.io/kube-scheduler/extender/v1: keys with capitals, null where nothing is sent. The scheduler
+sends names alone when the extender is configured with `nodeCacheCapable: true`; whole nodes are read too, for their
+names only, and cost thirty to fifty times as much. Scores are integers: a 7.0 would be an error to the scheduler.
+Foreign bytes: whatever comes is an answer with a reason, and no more than `MOST_BYTES` are read.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from slack.cluster.wire import ABSENT, Pod
+
+MOST_BYTES = 96 << 20
+"""5,000 whole nodes are 78 MB; names of as many 0.2 MB."""
+MOST_NAMES = 20_000
+_LONGEST_NAME = 253
+_NULL = (ABSENT, msgspec.Raw(b"null"))
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_NAME)]
+_Names = Annotated[list[_Name], msgspec.Meta(max_length=MOST_NAMES)]
+
+
+class BadRequest(ValueError):
+    """A request that is none; the text says what is wrong where, and has nothing of the pod."""
+
+
+class _Args(msgspec.Struct, rename="pascal"):
+    pod: Pod | None = None
+    nodes: msgspec.Raw = ABSENT
+    node_names: _Names | None = None
+
+
+class _NodeMetadata(msgspec.Struct, gc=False):
+    name: _Name
+
+
+class _Node(msgspec.Struct):
+    metadata: _NodeMetadata
+
+
+class _NodeList(msgspec.Struct):
+    items: Annotated[list[_Node], msgspec.Meta(max_length=MOST_NAMES)] | None = None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the scheduler asks: this pod, among these nodes."""
+
+    pod: Pod
+    names: Sequence[str]
+    whole_nodes: msgspec.Raw | None = None
+    """What came where names were to come: the scheduler has no `nodeCacheCapable: true` for us."""
+
+
+_ARGS = msgspec.json.Decoder(_Args)
+_NODES = msgspec.json.Decoder(_NodeList | None)
+_ITEMS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENCODER = msgspec.json.Encoder()
+
+
+def decode(body: bytes) -> Asked:
+    """Read ExtenderArgs.
+
+    Raises:
+        BadRequest: with what is wrong.
+    """
+    try:
+        args = _ARGS.decode(body)
+        if args.pod is None:
+            raise BadRequest("Pod: is missing")
+        if args.node_names is not None:
+            return Asked(args.pod, args.node_names)
+        if args.nodes in _NULL:
+            raise BadRequest(
+                "NodeNames: is missing, and so is Nodes; nodeCacheCapable: true makes the scheduler send names"
+            )
+        bytes(args.nodes).decode()  # what is passed over here, /filter gives back
+        listed = _NODES.decode(args.nodes)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise BadRequest(f"no ExtenderArgs: {error}") from None
+    names = [node.metadata.name for node in (listed.items or () if listed else ())]
+    return Asked(args.pod, names, args.nodes)
+
+
+class ScoreReplies:
+    """HostPriorityLists for nodes that are known beforehand: all but the number is written once."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._openings = {name: _opening(name) for name in names}
+
+    def reply(self, names: Sequence[str], scores: Sequence[int]) -> bytes:
+        """Return the answer to /prioritize; a name that is not known is written as it comes."""
+        parts = [b""] * (2 * len(names))
+        try:
+            parts[0::2] = map(self._openings.__getitem__, names)
+        except KeyError:
+            parts[0::2] = [self._openings.get(name) or _opening(name) for name in names]
+        try:
+            parts[1::2] = map(_ENDINGS.__getitem__, scores)
+        except KeyError:
+            parts[1::2] = [_ENDINGS.get(score) or b"%d}," % score for score in scores]
+        return b"[%s]" % b"".join(parts)[:-1]
+
+
+_ENDINGS = {number: b"%d}," % number for number in range(101)}
+
+
+def _opening(name: str) -> bytes:
+    return b'{"Host":' + _ENCODER.encode(name) + b',"Score":'
+
+
+def filter_reply(asked: Asked, refused: Mapping[str, str]) -> bytes:
+    """Return the answer to /filter: the nodes that stay, and why others do not.
+
+    Args:
+        asked: what was asked; whole nodes are given back as whole nodes.
+        refused: reasons by name of the node.
+    """
+    nodes: msgspec.Raw | None = None
+    names: list[str] | None = [name for name in asked.names if name not in refused]
+    if asked.whole_nodes is not None:
+        nodes, names = _without(asked.whole_nodes, refused), None
+    return _ENCODER.encode(
+        {
+            "Nodes": nodes,
+            "NodeNames": names,
+            "FailedNodes": dict(refused),
+            "FailedAndUnresolvableNodes": {},
+            "Error": "",
+        }
+    )
+
+
+def _without(nodes: msgspec.Raw, refused: Mapping[str, str]) -> msgspec.Raw:
+    document = _ITEMS.decode(nodes)
+    items = msgspec.json.decode(document.get("items", b"null"), type=list[msgspec.Raw] | None) or []
+    kept = [item for item in items if msgspec.json.decode(item, type=_Node).metadata.name not in refused]
+    return msgspec.Raw(_ENCODER.encode({**document, "items": kept}))

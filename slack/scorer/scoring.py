@@ -1,0 +1,159 @@
+"""Scores of one pod on many nodes: algorithms weighed, and the rules that hold when nothing is known.
+
+`prepare` does what depends on nodes and load alone, once a refresh; `score` what depends on the pod. `score_nodes` is
+both. A node whose use is not known has the minimum; when no node of the cluster is known, allocations decide; a
+placeholder is no load, and scores the same everywhere. No data is never the best score.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slack.scorer.algorithms.allocation import best_fit_percent
+from slack.scorer.algorithms.figures import round_scores, taken
+from slack.scorer.model import (
+    HIGHEST_SCORE,
+    FloatArray,
+    IntArray,
+    LoadColumns,
+    NodeColumns,
+    NodeState,
+    PodDemand,
+    Prepared,
+    Rule,
+    Scores,
+    Usage,
+    Weighted,
+)
+from slack.scorer.rules import Rules
+from slack.scorer.usage import usage_of
+
+DEFAULT_RULES = Rules()
+_EVERY_ROW = slice(None)
+_LAST_KNOWN = int(NodeState.NEW)
+_SEEN = ("age_seconds", "window_seconds", "missing_cpu_millis", "missing_memory_bytes")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """All that does not depend on the pod: valid for as long as nodes and load are, some seconds."""
+
+    algorithms: tuple[Weighted, ...]
+    prepared: tuple[Prepared, ...]
+    nodes: NodeColumns
+    usage: Usage
+    seen: FloatArray
+    """[4, N] age of the newest window, length of the one that tells of CPU, what of CPU and memory no window shows."""
+    now: float
+    any_measured: bool
+    """Whether metrics tell of any node of the cluster; without, allocations decide."""
+
+
+def score_nodes(
+    algorithms: Sequence[Weighted],
+    pod: PodDemand,
+    nodes: NodeColumns,
+    load: LoadColumns,
+    now: float,
+    rules: Rules = DEFAULT_RULES,
+) -> Scores:
+    """Score every node for a pod.
+
+    Args:
+        algorithms: at least one, none twice.
+        pod: what it asks for.
+        nodes: all nodes of the cluster.
+        load: what is known of their load, in the same order.
+        now: Unix seconds.
+        rules: what holds when metrics are missing, late or wrong.
+    """
+    return score(prepare(algorithms, nodes, load, now, rules), pod)
+
+
+def prepare(
+    algorithms: Sequence[Weighted],
+    nodes: NodeColumns,
+    load: LoadColumns,
+    now: float,
+    rules: Rules = DEFAULT_RULES,
+    before: Basis | None = None,
+) -> Basis:
+    """Do what does not depend on the pod; see `score_nodes`. `before`: the basis of last time, which may save work."""
+    return basis_of(algorithms, nodes, usage_of(nodes, load, rules, now), now, before=before)
+
+
+def basis_of(
+    algorithms: Sequence[Weighted],
+    nodes: NodeColumns,
+    usage: Usage,
+    now: float,
+    *,
+    any_measured: bool | None = None,
+    before: Basis | None = None,
+) -> Basis:
+    """Return a basis of use that is known already.
+
+    Args:
+        algorithms: at least one, none twice.
+        nodes: those that may be asked for.
+        usage: of these nodes.
+        now: Unix seconds.
+        any_measured: whether metrics tell of any node of the cluster, where these are not all of them.
+        before: the basis of last time, which may save work.
+    """
+    same = before is not None and before.algorithms == tuple(algorithms)
+    prepared = tuple(
+        weighted.algorithm.prepare(nodes, usage, before.prepared[index] if same and before is not None else None)
+        for index, weighted in enumerate(algorithms)
+    )
+    if any_measured is None:
+        any_measured = bool((usage.state == NodeState.MEASURED).any())
+    seen = np.stack([usage.age_seconds, usage.window_seconds[0], *usage.missing])
+    return Basis(tuple(algorithms), prepared, nodes, usage, seen, now, any_measured)
+
+
+def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_terms: bool = True) -> Scores:
+    """Score the nodes of these rows, all where none are given.
+
+    Without terms it is quicker and holds a tenth of the memory; those of single rows can be had later, as a basis never
+    changes.
+    """
+    asked = _EVERY_ROW if rows is None else rows
+    own_rows = np.arange(len(basis.nodes)) if rows is None else rows
+    state = basis.usage.state[asked]
+    terms: dict[str, FloatArray] = dict(zip(_SEEN, taken(basis.seen, asked), strict=True)) if with_terms else {}
+    by_algorithm: dict[str, IntArray] = {}
+    if pod.placeholder:
+        rule, total = Rule.PLACEHOLDER, np.zeros(len(own_rows), dtype=np.int64)
+    elif not basis.any_measured:
+        rule = Rule.BEST_FIT_ON_ALLOCATIONS
+        percent = best_fit_percent(basis.nodes, pod, asked)
+        if with_terms:
+            terms["allocation_percent"] = percent
+        total = round_scores(np.where(percent <= HIGHEST_SCORE, percent, 0.0))
+    else:
+        rule = Rule.MEASURED
+        own_scores: list[FloatArray] = []
+        for weighted, prepared in zip(basis.algorithms, basis.prepared, strict=True):
+            own_score, own_terms = prepared.score(pod, asked)
+            own_scores.append(own_score)
+            if with_terms:
+                terms |= {f"{weighted.algorithm.name}.{term}": values for term, values in own_terms.items()}
+        rounded = round_scores(np.stack(own_scores)) * (state <= _LAST_KNOWN)
+        by_algorithm = {found.algorithm.name: own for found, own in zip(basis.algorithms, rounded, strict=True)}
+        total = _weighed(basis.algorithms, rounded)
+    return Scores(own_rows, total, by_algorithm, state, rule, terms)
+
+
+def _weighed(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:
+    if len(algorithms) == 1:
+        only: IntArray = scores[0]
+        return only
+    weights = np.array([weighted.weight for weighted in algorithms])
+    return round_scores((weights / weights.sum()) @ scores.astype(np.float64))
+
+
+def scaled(total: IntArray, highest: int) -> IntArray:
+    """Return scores of 0 to 100 as scores of 0 to `highest`: 10 is the convention of extenders."""
+    return total if highest == HIGHEST_SCORE else round_scores(total.astype(np.float64) * (highest / HIGHEST_SCORE))

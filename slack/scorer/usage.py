@@ -1,0 +1,100 @@
+"""What is used on each node as far as can be told: which window tells, whether it is new enough, what it does not show.
+
+Per resource the first window in the order of `Rules.window_seconds` that is new enough and has a mean. Recent pods come
+on top, each with what of it the window cannot show yet: all of it while the window ends before the pod's use is
+reported, then less and less, and nothing when the window has taken in five minutes of it. A node that was just made,
+without metrics and without older pods, uses nothing but by its recent pods. Everything else is not known.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slack.scorer.model import (
+    RESOURCES,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LoadColumns,
+    NodeColumns,
+    NodeState,
+    RecentPods,
+    Usage,
+    WindowLoad,
+)
+from slack.scorer.rules import Rules
+
+
+def in_order(windows: Sequence[WindowLoad], first_seconds: float) -> list[WindowLoad]:
+    """Return windows in the order in which they are asked: the wanted one, shorter ones, then longer ones."""
+    return sorted(
+        windows,
+        key=lambda window: (
+            window.window_seconds > first_seconds,
+            abs(window.window_seconds - first_seconds),
+        ),
+    )
+
+
+def usage_of(nodes: NodeColumns, load: LoadColumns, rules: Rules, now: float) -> Usage:
+    """Tell what is used on each node at `now` (Unix seconds)."""
+    shape = len(RESOURCES), len(nodes)
+    mean, deviation, window_seconds, end = (np.full(shape, np.nan) for _ in range(4))
+    newest_age = np.full(len(nodes), np.nan)
+    for window in in_order(load.windows, rules.window_seconds):
+        age = now - window.end_seconds
+        newest_age = np.fmin(newest_age, np.where(_has_mean(window).any(axis=0), age, np.nan))
+        use = _has_mean(window) & (age <= rules.most_age_seconds) & (age >= -rules.most_ahead_seconds) & np.isnan(mean)
+        mean[use] = window.mean_percent[use]
+        deviation[use] = window.deviation_percent[use]
+        window_seconds[use] = window.window_seconds
+        end[use] = np.broadcast_to(window.end_seconds, shape)[use]
+    measured = np.isfinite(mean)
+    new = ~measured.any(axis=0) & np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
+    state = np.select(
+        [measured.any(axis=0), new, np.isnan(newest_age), newest_age > 0],
+        [NodeState.MEASURED, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
+        NodeState.FUTURE,
+    ).astype(np.uint8)
+    return Usage(
+        state=state,
+        known=measured | new,
+        mean_percent=np.where(measured, mean, 0.0),
+        deviation_percent=_with_deviation(measured, deviation),
+        missing=_missing(load.recent, end, window_seconds, rules, now),
+        age_seconds=newest_age,
+        window_seconds=window_seconds,
+    )
+
+
+def _has_mean(window: WindowLoad) -> BoolArray:
+    return np.isfinite(window.mean_percent) & (window.mean_percent >= 0.0)
+
+
+def _is_new(nodes: NodeColumns, recent: RecentPods, rules: Rules, now: float) -> BoolArray:
+    lately = now - recent.bound_seconds <= rules.recent_seconds
+    count: IntArray = np.bincount(recent.node[lately], minlength=len(nodes))
+    young = now - nodes.created_seconds <= rules.new_node_seconds  # of a time that is not known: no
+    is_new: BoolArray = young & (nodes.pod_count <= count)
+    return is_new
+
+
+def _with_deviation(measured: BoolArray, deviation: FloatArray) -> FloatArray:
+    """Fill what is not known: as risky as the riskiest node, so that who says nothing is not taken for calm."""
+    known = measured & np.isfinite(deviation) & (deviation >= 0.0)
+    largest = np.where(known, deviation, 0.0).max(axis=1, initial=0.0, keepdims=True)
+    filled: FloatArray = np.where(known, deviation, np.where(measured, largest, 0.0))
+    return filled
+
+
+def _missing(recent: RecentPods, end: FloatArray, window_seconds: FloatArray, rules: Rules, now: float) -> FloatArray:
+    missing = np.zeros(end.shape)
+    for resource in range(len(RESOURCES)):
+        own_end, own_window = end[resource][recent.node], window_seconds[resource][recent.node]
+        taken_in_over = np.fmin(own_window, rules.recent_seconds)
+        shown = np.clip((own_end - rules.reporting_seconds - recent.bound_seconds) / taken_in_over, 0.0, 1.0)
+        # Without a window nothing shows the pod; then it counts for as long as it is recent.
+        late = now - recent.bound_seconds > rules.recent_seconds
+        unseen = np.where(np.isnan(own_end), np.where(late, 0.0, 1.0), 1.0 - shown)
+        missing[resource] = np.bincount(recent.node, recent.use[resource] * unseen, minlength=end.shape[1])
+    return missing

@@ -1,0 +1,1 @@
+"""The modelled autoscalers: Cluster Autoscaler and Karpenter, up and down."""

@@ -1,0 +1,1 @@
+"""Recordings of real clusters: taken, written, read, and turned into scenarios."""

@@ -1,0 +1,287 @@
+"""A recorded trace as a scenario: its arrivals again, on node groups that start as fast as its nodes did.
+
+What was there when the recording began comes at the start of a warm-up, the recording itself after it. What a
+scenario cannot say (required node affinity with several values, topology spread) is left out, and said in the notes.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL
+from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.simulator.scenario.scenario import BadScenario, Scenario, parse_scenario
+from slack.simulator.traces.format import BadTrace, PodRow, Trace
+from slack.simulator.traces.node_groups import distinct, named, node_groups, parsed, price_names, quantities
+
+_NAMES_SHOWN = 12
+_LEFT_OUT_SHOWN = 5
+WARM_UP = timedelta(minutes=20)
+"""Long enough for nodes to start and for one unneeded time (10m) of the autoscaler to pass."""
+
+
+_Workloads = list[tuple[dict[str, Any], list[PodRow]]]
+"""Each as a scenario has it, with its rows."""
+_LeftOut = list[tuple[dict[str, Any], list[PodRow], str]]
+"""The same, with the reason."""
+
+
+class UnknownPrice(ValueError):
+    """A price of something that is not among the recording's nodes; the text names what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The scenario, and what of the recording it leaves out."""
+
+    scenario: Scenario
+    notes: tuple[str, ...]
+    document: Mapping[str, Any]
+    """The scenario as a file has it."""
+    left_out: int = 0
+    """Recorded pods that are not in the scenario, as no node group that was seen could take them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """What equal pods share."""
+
+    namespace: str
+    workload: str
+    cpu_millis: int
+    memory_bytes: int
+    requests_json: str
+    constraints_json: str
+    priority: int
+    preempts: bool
+
+
+def scenario_of(
+    trace: Trace,
+    *,
+    source: str,
+    warm_up: timedelta = WARM_UP,
+    prices: Mapping[str, float] | None = None,
+    node_prices: NodePrices = NO_PRICES,
+) -> Replayed:
+    """Return the scenario that plays a trace again.
+
+    Args:
+        trace: the recording.
+        source: what to call it in complaints.
+        warm_up: how long the cluster runs before the recording's first moment.
+        prices: price per hour by instance type or by group name; they win over the others.
+        node_prices: of a file, by labels and instance types.
+
+    Raises:
+        BadTrace: when none of its pods fits any of its node groups, with the first row.
+        UnknownPrice: for a price of what is no instance type and no node group there.
+    """
+    notes: list[str] = []
+    pods = [pod for pod in trace.pods if not pod.placeholder]
+    groups = node_groups(trace, _asked_labels(pods), prices or {}, node_prices)
+    notes += _of_prices(groups, prices or {}, source)
+    workloads = _workloads(pods, groups, warm_up.total_seconds(), notes)
+    karpenter = any(KARPENTER_NODE_POOL in group["labels"] for group in groups)
+    document: dict[str, Any] = {
+        "name": "recorded",
+        "startsAt": (trace.started_at - warm_up).isoformat(),
+        "duration": _written(timedelta(seconds=math.ceil(trace.seconds)) + warm_up),
+        "warmUp": _written(warm_up),
+        **({"currency": node_prices.currency} if node_prices.currency else {}),
+        "nodeGroups": groups,
+        "autoscaler": {"kind": "karpenter" if karpenter else "clusterAutoscaler"},
+    }
+    scenario, kept, hopeless = _parsed(document, workloads, source)
+    notes += [f"{_pods(rows)} of {spec['name']} left out: {why}" for spec, rows, why in hopeless[:_LEFT_OUT_SHOWN]]
+    if len(hopeless) > _LEFT_OUT_SHOWN:
+        notes.append(f"{len(hopeless) - _LEFT_OUT_SHOWN} more workloads left out for such reasons")
+    left_out = sum(len(rows) for _, rows, _ in hopeless)
+    return Replayed(scenario, tuple(notes), {**document, "workloads": [spec for spec, _ in kept]}, left_out)
+
+
+def _parsed(document: Mapping[str, Any], workloads: _Workloads, source: str) -> tuple[Scenario, _Workloads, _LeftOut]:
+    """Return the scenario of what fits, those workloads, and the others with the reason.
+
+    One pod that no node seen could take (its node group had gone, or was never recorded) costs itself, not the
+    recording of days.
+
+    Raises:
+        BadTrace: nothing of it fits.
+    """
+    hopeless: _LeftOut = []
+    kept = workloads
+    while True:
+        try:
+            scenario = parse_scenario({**document, "workloads": [spec for spec, _ in kept]}, source=source)
+            return scenario, kept, hopeless
+        except BadScenario as error:
+            bad = _hopeless(error)
+            if len(bad) in (0, len(kept)):
+                raise BadTrace(source, tuple(_of_rows(text, kept) for text in error.problems)) from None
+            hopeless += [(*kept[number], why) for number, why in bad.items()]
+            kept = [workload for number, workload in enumerate(kept) if number not in bad]
+
+
+def _of_prices(groups: Sequence[Mapping[str, Any]], prices: Mapping[str, float], source: str) -> Iterator[str]:
+    """Check the names of prices, and note which nodes have none where others have one."""
+    names = {group["name"]: price_names(group["name"], group["labels"]) for group in groups}
+    for name in prices:
+        if not any(name in known for known in names.values()):
+            shown = [known[0] if len(known) < 2 else f"{known[0]} (node group {known[1]})" for known in names.values()]
+            more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+            raise UnknownPrice(
+                f"{name!r} is no instance type and no node group of {source}; there are "
+                f"{', '.join(shown[:_NAMES_SHOWN])}{more}"
+            )
+    free = [
+        group["name"]
+        for group in groups
+        if not group["pricePerHour"] and prices.keys().isdisjoint(names[group["name"]])
+    ]
+    if free and any(group["pricePerHour"] for group in groups):
+        more = f" and {len(free) - _NAMES_SHOWN} more" if len(free) > _NAMES_SHOWN else ""
+        yield f"no price for {', '.join(free[:_NAMES_SHOWN])}{more}: these nodes count as free"
+
+
+def _written(value: timedelta) -> str:
+    return f"{round(value.total_seconds())}s"
+
+
+def _asked_labels(pods: Iterable[PodRow]) -> frozenset[str]:
+    """Return the label keys that some pod's node selector names."""
+    return frozenset(key for text in {pod.constraints_json for pod in pods} for key in _selector(parsed(text))[0])
+
+
+def _selector(constraints: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
+    """Return the node selector, required affinity with single values included, and whether that was all of it."""
+    selector = dict(constraints.get("nodeSelector") or {})
+    affinity = constraints.get("affinity") or {}
+    node = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = node.get("nodeSelectorTerms") or []
+    whole = len(terms) <= 1
+    for expression in (terms[0].get("matchExpressions") or []) if len(terms) == 1 else []:
+        if expression.get("operator") == "In" and len(expression.get("values") or []) == 1:
+            selector[expression["key"]] = expression["values"][0]
+        else:
+            whole = False
+    pinned = selector.pop(HOSTNAME, None) is not None
+    return selector, whole and not pinned and not constraints.get("topologySpreadConstraints")
+
+
+def _avoids_itself(constraints: Mapping[str, Any]) -> bool:
+    anti = ((constraints.get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or []
+    return any(term.get("topologyKey") == HOSTNAME for term in anti)
+
+
+def _workloads(
+    pods: Sequence[PodRow], groups: Sequence[Mapping[str, Any]], warm_up: float, notes: list[str]
+) -> list[tuple[dict[str, Any], list[PodRow]]]:
+    """Return workloads, each with its rows. Single pods of one form (bare pods, unique jobs) are one workload."""
+    alike: dict[_Pods, list[PodRow]] = defaultdict(list)
+    for pod in pods:
+        alike[_key(pod, pod.workload)].append(pod)
+    merged: dict[_Pods, list[PodRow]] = defaultdict(list)
+    for key, rows in alike.items():
+        kind = key.workload.partition("/")[0]
+        single = len(rows) == 1 and kind not in ("deploy", "sts")
+        merged[_key(rows[0], f"{kind}/single-{kind}s") if single else key] += rows
+    taints = {(taint["key"], taint["effect"]) for group in groups for taint in group["taints"]}
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    found = []
+    for key, rows in merged.items():
+        constraints = parsed(key.constraints_json)
+        selector, whole = _selector(constraints)
+        name = distinct(named(key.workload.partition("/")[2]), names[key.namespace])
+        if not whole:
+            notes.append(f"{key.namespace}/{key.workload}: its node affinity or topology spread is left out")
+        requests = {"cpu": key.cpu_millis, "memory": key.memory_bytes, **parsed(key.requests_json)}
+        spec = {
+            "name": name,
+            "namespace": named(key.namespace),
+            "ownerKind": named(key.workload.partition("/")[0]),
+            "requests": quantities(requests),
+            "nodeSelector": selector,
+            "tolerations": _tolerations(constraints, taints),
+            "antiAffinity": "hostname" if _avoids_itself(constraints) else "none",
+            "priority": min(key.priority, 1_000_000_000),
+            "preempts": key.preempts,
+            "arrivals": {"kind": "replay", "rows": [_arrival(row, warm_up) for row in rows]},
+        }
+        found.append((spec, rows))
+    return found
+
+
+def _key(pod: PodRow, workload: str) -> _Pods:
+    return _Pods(
+        pod.namespace,
+        workload,
+        pod.cpu_millis,
+        pod.memory_bytes,
+        pod.requests_json,
+        pod.constraints_json,
+        pod.priority,
+        pod.preempts,
+    )
+
+
+def _arrival(row: PodRow, warm_up: float) -> tuple[float, float | None]:
+    if row.initial:
+        return 0.0, None if row.life_seconds is None else row.life_seconds + warm_up
+    return row.time_seconds + warm_up, row.life_seconds
+
+
+def _tolerations(constraints: Mapping[str, Any], taints: set[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return tolerations; one without a key tolerates each taint there is."""
+    found = []
+    for toleration in constraints.get("tolerations") or []:
+        if toleration.get("key"):
+            value = {"value": toleration.get("value") or ""} if toleration.get("operator") != "Exists" else {}
+            operator = {"operator": toleration.get("operator") or "Equal"}
+            found.append({"key": toleration["key"], "effect": toleration.get("effect") or "", **operator, **value})
+        else:
+            found += [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(taints)]
+    return [toleration for toleration in found if toleration["operator"] in ("Equal", "Exists")]
+
+
+_WORKLOAD = re.compile(r"^workloads\[(\d+)\]")
+_REQUEST_COLUMNS = {"cpu": "cpu_millis", "memory": "memory_bytes"}
+"""Where a trace has a resource; the others are all in one column."""
+
+
+def _hopeless(error: BadScenario) -> dict[int, str]:
+    """Return why which workloads cannot be played; {} where something else is wrong."""
+    bad: dict[int, str] = {}
+    for problem in error.problems:
+        match = _WORKLOAD.match(problem)
+        if match is None:
+            return {}
+        bad.setdefault(int(match[1]), problem.partition(": ")[2])
+    return bad
+
+
+def _of_rows(problem: str, workloads: _Workloads) -> str:
+    """Name the row instead of the scenario's field, which nobody has written."""
+    match = _WORKLOAD.match(problem)
+    if match is None:
+        return problem
+    first = workloads[int(match[1])][1][0]
+    field, _, why = problem.partition(": ")
+    if ".nodeSelector" in field or ".tolerations" in field:
+        column = "constraints_json"
+    elif ".requests." in field:
+        column = _REQUEST_COLUMNS.get(field.partition(".requests.")[2], "requests_json")
+    else:
+        column = "workload"
+    row = f", row {first.row}" if first.row else ""  # what comes from a live cluster has no rows
+    return f"column {column}{row} ({first.namespace}/{first.workload}): {why}"
+
+
+def _pods(rows: Sequence[PodRow]) -> str:
+    return "1 pod" if len(rows) == 1 else f"{len(rows)} pods"

@@ -1,0 +1,82 @@
+"""The states of a container that starts, and what leads from one to the next: the study's final picture.
+
+    downloading -> blocked -> pending -> starting -> ready
+                                            |
+                                            +-> failed
+
+Beside the study's: a restart leads back to blocked, for images are there already; a dependency that is gone leads from
+pending back to blocked; and what was too slow but was left running may still become ready. Light: the gate imports it.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """Where a container stands."""
+
+    DOWNLOADING = "downloading"
+    """Its image is being pulled."""
+    BLOCKED = "blocked"
+    """Dependencies of it are not ready; it has no place in the queue."""
+    PENDING = "pending"
+    """It could start, and waits for the policy."""
+    STARTING = "starting"
+    """It was granted its start, and holds a slot."""
+    READY = "ready"
+    """Its startup or readiness probe has succeeded once."""
+    FAILED = "failed"
+    """It was starting for longer than the policy lets it; it holds no slot."""
+
+
+class Change(StrEnum):
+    """What happens to a container."""
+
+    PULLED = "pulled"
+    FREED = "freed"
+    """All that it depends on is ready."""
+    HELD = "held"
+    """Something that it depends on is not ready any more."""
+    GRANTED = "granted"
+    SUCCEEDED = "succeeded"
+    """The first success of its startup or readiness probe."""
+    TIMED_OUT = "timed out"
+    ENDED = "ended"
+    """It has ended, and the kubelet will start it again."""
+
+
+class BadChange(ValueError):
+    """A change that cannot happen in that state."""
+
+
+TRANSITIONS: Final[Mapping[tuple[State, Change], State]] = {
+    (State.DOWNLOADING, Change.PULLED): State.BLOCKED,
+    (State.BLOCKED, Change.FREED): State.PENDING,
+    (State.PENDING, Change.HELD): State.BLOCKED,
+    (State.PENDING, Change.GRANTED): State.STARTING,
+    (State.STARTING, Change.SUCCEEDED): State.READY,
+    (State.STARTING, Change.TIMED_OUT): State.FAILED,
+    (State.FAILED, Change.SUCCEEDED): State.READY,
+    (State.STARTING, Change.ENDED): State.BLOCKED,
+    (State.READY, Change.ENDED): State.BLOCKED,
+    (State.FAILED, Change.ENDED): State.BLOCKED,
+}
+
+
+def after(state: State, change: Change) -> State:
+    """Return the state that a change leads to.
+
+    Raises:
+        BadChange: it cannot happen in that state.
+    """
+    try:
+        return TRANSITIONS[state, change]
+    except KeyError:
+        raise BadChange(f"a container that is {state} cannot be {change}") from None
+
+
+def pod_state(states: Mapping[str, State]) -> State:
+    """Return a pod's state: starting if any container is, ready if all are; else the state furthest from ready."""
+    order = (State.STARTING, State.FAILED, State.DOWNLOADING, State.BLOCKED, State.PENDING, State.READY)
+    return next((state for state in order if state in states.values()), State.READY)

@@ -1,0 +1,144 @@
+"""Which containers of a pod wait for which: a graph without cycles, declared in any order.
+
+The study's rule, that a container may name only those declared before it, is enough and not needed: what is refused
+here is a cycle, told with its members, a name that no container has, and one that two have.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slack.schema.meant import meant
+
+MAX_BYTES = 64 << 10
+"""Of the annotation."""
+_SHOWN = 20
+
+
+class BadGraph(ValueError):
+    """Dependencies that cannot be kept; each problem says where, what, and what would be right."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Dependencies that hold: each name once, in the order of declaration, and no cycle."""
+
+    depends_on: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, containers: Sequence[str], depends_on: Mapping[str, Iterable[str]]) -> "Graph":
+        """Check dependencies.
+
+        Args:
+            containers: names in the order of declaration.
+            depends_on: by container, those that must be ready before it starts.
+
+        Raises:
+            BadGraph: a name is unknown or there twice, or there is a cycle.
+        """
+        problems = [f"{name}: two containers are called so" for name in _twice(containers)]
+        known = dict.fromkeys(containers)
+        problems += [
+            f"{name}: no container is called so{meant(name, known)}" for name in depends_on if name not in known
+        ]
+        edges: dict[str, tuple[str, ...]] = {}
+        for name in known:
+            needed = tuple(depends_on.get(name, ()))
+            problems += [f"{name}: depends on {other!r} twice" for other in _twice(needed)]
+            problems += [
+                f"{name}: depends on {other!r}, and no container is called so{meant(other, known)}"
+                for other in dict.fromkeys(needed)
+                if other not in known
+            ]
+            edges[name] = tuple(other for other in dict.fromkeys(needed) if other in known)
+        problems += [f"{cycle[0]}: depends on itself: {' -> '.join(cycle)}" for cycle in _cycles(edges)]
+        if problems:
+            raise BadGraph(tuple(problems[:_SHOWN]))
+        return cls(edges)
+
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """Return who may start at once: a level needs only those before it; each in the order of declaration."""
+        depth = _depths(self.depends_on)
+        levels: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+        for name in self.depends_on:
+            levels[depth[name]].append(name)
+        return tuple(map(tuple, levels))
+
+
+def parse_depends_on(text: str, containers: Sequence[str]) -> Graph:
+    """Read the annotation: a JSON object with, by container, a list of the containers that it waits for.
+
+    Raises:
+        BadGraph: it is no such object, or no graph that can be kept.
+    """
+    if len(text) > MAX_BYTES:
+        raise BadGraph((f"is longer than {MAX_BYTES} bytes",))
+    try:
+        found = json.loads(text, object_pairs_hook=_pairs)
+    except (ValueError, RecursionError) as error:
+        raise BadGraph((f'is no JSON object such as {{"app_b": ["app_a"]}}: {str(error)[:200]}',)) from None
+    if not isinstance(found, dict):
+        raise BadGraph(('is no JSON object such as {"app_b": ["app_a"]}',))
+    for name, needed in found.items():
+        if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
+            raise BadGraph((f'{name}: is no list of containers such as ["app_a"]',))
+    return Graph.of(containers, found)
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    for name in _twice([name for name, _ in pairs]):
+        raise ValueError(f"{name!r} is there twice")
+    return dict(pairs)
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            twice[name] = None
+        seen.add(name)
+    return list(twice)
+
+
+def _depths(edges: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the level of each that is on no cycle and above none (Kahn, 1962)."""
+    waits = {name: len(needed) for name, needed in edges.items()}
+    dependents: dict[str, list[str]] = {name: [] for name in edges}
+    for name, needed in edges.items():
+        for other in needed:
+            dependents[other].append(name)
+    depth = {name: 0 for name, count in waits.items() if not count}
+    ready = list(depth)
+    for other in ready:
+        for name in dependents[other]:
+            waits[name] -= 1
+            if not waits[name]:
+                depth[name] = 1 + max(depth[needed] for needed in edges[name])
+                ready.append(name)
+    return depth
+
+
+def _cycles(edges: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return cycles until none is left, the first member last again, none sharing a member with another."""
+    left, found = dict(edges), []
+    while left:
+        inner = {name: tuple(other for other in needed if other in left) for name, needed in left.items()}
+        done = _depths(inner)
+        left = {name: needed for name, needed in inner.items() if name not in done}
+        if not left:
+            break
+        path: dict[str, None] = {}
+        name = next(iter(left))
+        while name not in path:
+            path[name] = None
+            name = next(other for other in left[name] if other in left)
+        members = list(path)
+        cycle = members[members.index(name) :]
+        found.append((*cycle, name))
+        left = {member: needed for member, needed in left.items() if member not in cycle}
+    return found

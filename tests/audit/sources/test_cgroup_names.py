@@ -1,0 +1,139 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slack.audit.findings.sample import Level
+from slack.audit.sources.cgroup_names import CgroupName, name_of, target_of
+
+UID = "4c1f0b0e-1111-2222-3333-0123456789ab"
+SLICED = UID.replace("-", "_")
+STATIC = "0f" * 16
+ID = "3a9b" * 16
+
+CONTAINERS = {
+    f"/kubepods/burstable/pod{UID}/{ID}": (UID, ""),
+    f"/kubepods/besteffort/pod{UID}/{ID}": (UID, ""),
+    f"/kubepods/pod{UID}/{ID}": (UID, ""),
+    f"/kubepods/burstable/pod{STATIC}/{ID}": (STATIC, ""),
+    f"/kubepods/burstable/pod{UID}/crio-{ID}": (UID, "cri-o"),
+    f"/node/root/kubepods/burstable/pod{UID}/{ID}": (UID, ""),
+    f"/docker/{ID}/kubelet/kubepods/burstable/pod{UID}/{ID}": (UID, ""),
+    f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICED}.slice/cri-containerd-{ID}.scope": (
+        UID,
+        "containerd",
+    ),
+    f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{SLICED}.slice/crio-{ID}.scope": (UID, "cri-o"),
+    f"/kubepods.slice/kubepods-pod{SLICED}.slice/docker-{ID}.scope": (UID, "docker"),
+    f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{STATIC}.slice/cri-containerd-{ID}.scope": (
+        STATIC,
+        "containerd",
+    ),
+    f"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
+    f"kubelet-kubepods-burstable-pod{SLICED}.slice/cri-containerd-{ID}.scope": (UID, "containerd"),
+    f"/a.slice/a-b.slice/a-b-kubepods.slice/a-b-kubepods-pod{SLICED}.slice/crio-{ID}.scope": (UID, "cri-o"),
+    f"/system.slice/containerd.service/kubepods-burstable-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
+    f"/kubepods-besteffort-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
+}
+
+
+@pytest.mark.parametrize("path", CONTAINERS)
+def test_a_container_is_known_under_every_driver_and_runtime(path: str) -> None:
+    uid, runtime = CONTAINERS[path]
+    assert name_of(path) == CgroupName(Level.CONTAINER, uid, ID, runtime)
+
+
+@pytest.mark.parametrize("path", CONTAINERS)
+def test_the_levels_above_a_container_are_named_too(path: str) -> None:
+    if ":" in path:
+        return  # one directory that says all
+    pod = path.rpartition("/")[0]
+    assert name_of(pod) == CgroupName(Level.POD, CONTAINERS[path][0])
+    above = pod.rpartition("/")[0]
+    kubepods = above
+    if above.endswith(("burstable", "besteffort", "-burstable.slice", "-besteffort.slice")):
+        assert name_of(above) == CgroupName(Level.QOS)
+        kubepods = above.rpartition("/")[0]
+    assert name_of(kubepods) == CgroupName(Level.KUBEPODS)
+
+
+def test_monitors_of_containers_are_left_out() -> None:
+    assert name_of(f"/kubepods.slice/kubepods-pod{SLICED}.slice/crio-conmon-{ID}.scope") is None
+    assert target_of(f"/kubepods/pod{UID}/crio-conmon-{ID}") is None
+
+
+def test_what_a_container_makes_below_its_own_cgroup_is_its_own_and_no_other_pod() -> None:
+    inner = f"/kubepods/pod{UID}/{ID}/kubepods/pod{STATIC}/{'b' * 64}"
+    assert name_of(inner) == CgroupName(Level.OTHER, UID, ID)
+    assert name_of(f"/kubepods.slice/kubepods-pod{SLICED}.slice/crio-{ID}.scope/container") == CgroupName(
+        Level.OTHER, UID, ID, "cri-o"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "runtime"),
+    [
+        (f"/docker/{ID}", "docker"),
+        (f"/system.slice/docker-{ID}.scope", "docker"),
+        (f"/machine.slice/libpod-{ID}.scope", "podman"),
+    ],
+)
+def test_containers_that_are_not_the_kubelets_are_other(path: str, runtime: str) -> None:
+    assert name_of(path) == CgroupName(Level.OTHER, "", ID, runtime)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/system.slice/nginx.service", "/user.slice/user-0.slice", "/init.scope", "/podman", "/kubepods/burstable/x"),
+        *("/kubepods/pod", "/kubepods.slice/kubepods-pod.slice", f"/machine.slice/libpod-conmon{ID}"),
+    ],
+)
+def test_everything_else_is_other(path: str) -> None:
+    assert name_of(path) == CgroupName(Level.OTHER)
+
+
+def test_a_target_has_what_the_path_says_and_no_names() -> None:
+    target = target_of(f"/kubepods/pod{UID}/{ID}", "node-1")
+    assert target is not None
+    assert (target.level, target.node, target.pod_uid, target.container_id) == (Level.CONTAINER, "node-1", UID, ID)
+    assert (target.namespace, target.pod, target.container) == ("", "", "")
+    root = target_of("/")
+    assert root is not None
+    assert root.level is Level.NODE
+
+
+PARTS = st.sampled_from(
+    [
+        "kubepods",
+        "kubepods.slice",
+        "burstable",
+        f"pod{UID}",
+        ID,
+        "x",
+        f"crio-{ID}.scope",
+        "",
+        "..",
+        f"kubepods-pod{SLICED}.slice",
+        ":",
+    ]
+)
+
+
+@given(st.lists(PARTS | st.text(max_size=12), max_size=6))
+def test_no_path_is_too_odd_for_a_level(parts: list[str]) -> None:
+    name = name_of("/" + "/".join(parts))
+    assert name is None or name.level in Level
+    if name is not None and name.level is Level.CONTAINER:
+        assert name.pod_uid
+        assert name.container_id
+
+
+@pytest.mark.parametrize(
+    "pod", [f"/kubepods/pod{UID}", f"/a.slice/kubepods.slice/kubepods-besteffort-pod{SLICED}.slice", f"/kubepods/{UID}"]
+)
+@pytest.mark.parametrize(
+    "name",
+    [ID, f"crio-{ID}.scope", f"crio-conmon-{ID}.scope", "init", f"kubepods-pod{SLICED}.slice:cri-containerd:{ID}"],
+)
+def test_a_cgroup_is_the_same_target_whether_or_not_the_one_above_is_given(pod: str, name: str) -> None:
+    assert target_of(f"{pod}/{name}", above=target_of(pod)) == target_of(f"{pod}/{name}")

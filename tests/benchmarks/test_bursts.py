@@ -1,0 +1,115 @@
+"""What the benchmark of bursts makes of an audit log, and when a wanted figure counts as reached."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks.bursts.case import Burst, Case, Kind, Owner, cases, in_vain
+from benchmarks.bursts.verdict import Found, judge, table
+from e2e.harness.cluster.audit_log import AuditEntry
+from e2e.harness.product import burst_log
+from e2e.harness.product.full_machines import FullMachines
+from e2e.harness.product.operator import NAMESPACE, USER
+
+WAY, ALONE, FREE = (Case(100, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.ALONE, Kind.FREE))
+
+
+def entry(second: float, verb: str, resource: str, name: str, user: str = "u", code: int = 200) -> AuditEntry:
+    place = NAMESPACE if name.startswith("slack") else "default"
+    stamp = f"2026-01-01T00:00:{second:09.6f}Z"
+    return AuditEntry(user, verb, resource, place, name, code, stamp, "", answered=stamp)
+
+
+def seen(waits: Sequence[float], unbound: int = 0, **counts: int) -> Burst:
+    zero = dict.fromkeys(("preempted", "made_way", "lowered", "in_vain", "made_anew", "short"), 0)
+    return Burst(tuple(waits), unbound, **{**zero, **counts}, cpu_seconds=0.1)
+
+
+def verdicts(found: Found) -> dict[str, bool]:
+    return {figure.what: figure.ok for figure in judge(found, {})}
+
+
+def test_a_pod_waits_from_its_creation_to_its_binding_and_whoever_asked_first_took_a_placeholder() -> None:
+    log = [
+        entry(1.0, "create", "pods", "a"),
+        entry(1.25, "create", "pods/binding", "a"),
+        entry(1.5, "create", "pods", "late"),
+        entry(1.1, "delete", "pods", "slack-1", USER),
+        entry(1.2, "delete", "pods", "slack-1", burst_log.SCHEDULER, 404),
+        entry(1.1, "delete", "pods", "slack-2", burst_log.SCHEDULER, 404),
+        entry(1.1, "delete", "pods", "slack-2", burst_log.KUBELETS),
+        entry(1.1, "delete", "pods", "slack-3", USER, 409),
+        entry(1.2, "create", "pods", "slack-4"),
+        entry(1.3, "create", "pods", "slack-5"),
+    ]
+    found = burst_log.read(log)
+    assert found.waits == [0.25]
+    assert found.unbound == 1
+    assert burst_log.by_whom(found.deleted) == (1, 1, 0)
+    assert found.made_anew == 1
+
+
+def test_a_stranger_who_deletes_placeholders_spoils_the_measurement() -> None:
+    found = burst_log.read([entry(1.0, "delete", "pods", "slack-1", "somebody")])
+    with pytest.raises(ValueError, match="deleted by somebody"):
+        burst_log.by_whom(found.deleted)
+
+
+@pytest.mark.parametrize(("gone", "pods", "chunk", "vain"), [(100, 100, 1, 0), (25, 100, 4, 0), (4, 10, 4, 1)])
+def test_what_goes_beyond_the_need_goes_in_vain(gone: int, pods: int, chunk: int, vain: int) -> None:
+    assert in_vain(gone, pods, chunk) == vain
+
+
+def test_a_percentile_that_unbound_pods_decide_is_never_reached() -> None:
+    assert seen([1.0] * 98, unbound=2).seconds(99) == math.inf
+    assert seen([1.0] * 98, unbound=2).seconds(50) == 1.0
+    assert seen([1.0, 3.0], unbound=2).at_once == 0.25
+
+
+def test_placeholders_of_several_sizes_are_judged_by_the_worst() -> None:
+    found = {
+        FREE: [seen([0.1] * 100)],
+        WAY: [seen([0.15] * 100, made_way=100)],
+        Case(100, Owner.DEPLOYMENT, Kind.WAY, 4): [seen([0.2] * 100, made_way=28, in_vain=3)],
+    }
+    assert verdicts(found) == {
+        "at once, of 100 pods": True,
+        "p99 of 100 pods, of free room": False,
+        "gone in vain for 100 pods": False,
+    }
+    assert [row["x"] for row in table(found)] == [None, pytest.approx(1.5), pytest.approx(2.0)]
+
+
+def test_what_goes_in_vain_for_a_deployments_pods_is_not_made_up_for_by_bare_ones() -> None:
+    bare = Case(400, Owner.NONE, Kind.WAY)
+    found = {
+        Case(400, Owner.DEPLOYMENT, Kind.WAY): [seen([0.1] * 400, made_way=400, lowered=40, in_vain=40)],
+        bare: [seen([0.1] * 400, made_way=400)],
+    }
+    figures = {figure.what: (figure.found, figure.ok) for figure in judge(found, {})}
+    assert figures["gone in vain for 400 pods"] == ("9.1%", False)
+    assert figures["gone in vain for 400 bare pods"] == ("0.0%", True)
+
+
+def test_a_lone_pod_may_not_be_slower_and_steady_cpu_not_more() -> None:
+    way, alone = (Case(1, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.ALONE))
+    found = {alone: [seen([0.04])], way: [seen([0.05])]}
+    figures = {figure.what: figure.ok for figure in judge(found, {Kind.WAY: 0.004, Kind.ALONE: 0.003})}
+    assert figures["a lone pod, placeholders as large as 1"] is False
+    assert figures["steady CPU, of a core"] is True
+
+
+def test_free_room_is_played_with_each_owner_and_placeholders_alone_with_an_owner_only() -> None:
+    played = list(cases([10], [1, 4], list(Kind)))
+    assert len(played) == 8
+    assert {case.owner for case in played if case.kind is Kind.FREE} == set(Owner)
+    assert {case.owner for case in played if case.kind is Kind.ALONE} == {Owner.DEPLOYMENT}
+
+
+def test_room_is_dealt_out_in_whole_placeholders() -> None:
+    machines = FullMachines(count=4, room=10, chunk=4)
+    assert machines.slots() == [4, 4, 4, 0]
+    assert machines.spec()["extraCapacity"]["floor"] == {"cpu": "6000m", "memory": "24Gi"}
+    with pytest.raises(ValueError, match="room for 80 pods, but 64 are all"):
+        FullMachines(count=4, room=80).slots()

@@ -1,0 +1,22 @@
+"""The way of one pod event stays as straight as it was made."""
+
+from itertools import groupby
+from statistics import mean
+
+from benchmarks.event_path import Stay, returns, ways
+from benchmarks.events import listed
+from benchmarks.generator import scaled, watch_lines
+
+
+def test_a_return_is_a_stay_in_a_module_where_the_event_has_been() -> None:
+    assert returns([Stay(module, ()) for module in "abacab"]) == 3
+
+
+def test_an_event_comes_back_to_few_modules() -> None:
+    view, sink = listed(scaled(0.005))
+    found = ways(view, sink, list(watch_lines(scaled(0.005), events=400)))
+    for _, way in found:
+        assert way[0].module == "slack.kube.watch"
+        assert len(list(groupby(way, key=lambda stay: stay.module))) == len(way)
+    assert mean(len(way) for _, way in found) < 13.5
+    assert mean(returns(way) for _, way in found) < 4.5

@@ -1,0 +1,340 @@
+"""The documents are held to the code: links, commands, manifests, names of metrics and conditions, the table of rights.
+
+What is checked of a command is that it exists and takes these flags; what it prints is the other tests' to show.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import typer
+import yaml
+
+from slack.audit.api.crd import REPORT_KIND
+from slack.audit.api.policy import KIND as AUDIT_KIND
+from slack.audit.api.policy import Mode, parse_audit_policy
+from slack.cli.commands import app
+from slack.monitoring.catalog import GROUPS
+from slack.monitoring.rules import alerts
+from slack.planner.model.result import ConditionType
+from slack.planner.policy.history import HISTORY_KIND
+from slack.planner.policy.scale import SCALE_KIND
+from slack.planner.policy.spec import KIND, parse_policy
+from slack.process.reasons import REASONS
+from slack.scorer.model import NodeState, Rule
+from slack.simulator.scenario.scenario import parse_scenario
+from slack_operator.auditor.controller import policy_status
+from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
+from slack_operator.placeholders.failures import CAUSES
+from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.scorer.metrics import state_word
+from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
+
+PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
+CHART_NOTES = ROOT / "charts" / "resource-slack" / "templates" / "NOTES.txt"
+LARGEST_PICTURE_BYTES = 150_000
+
+_CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
+_USAGE = re.compile(r"\.\.\.|\[[A-Z]+\]|\bCOMMAND\b")
+_VALUE = re.compile(r"(operator|audit)\.[a-zA-Z]+\b(?!-)")
+"""A value of the chart, and no annotation such as audit.resource-slack.io/latency."""
+_OPERATORS = {"|", "||", "&&", ";", ">", "<", "&"}
+
+AUDIT_CONDITIONS = {
+    *(policy_status.READY, policy_status.OVERLAPPING, policy_status.NODES_SILENT, policy_status.ENFORCEMENT_BLOCKED)
+}
+CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED}
+CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST}
+OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
+OURS |= CAUSES
+OURS |= {
+    "ThrottlePolicy",
+    DELETED,
+    OVERCOMMITTED,
+    PREEMPTED,
+    RESIZED,
+    KIND,
+    SCALE_KIND,
+    HISTORY_KIND,
+    AUDIT_KIND,
+    REPORT_KIND,
+    *map(str, Mode),
+    *map(str, Rule),
+    *map(state_word, NodeState),
+    *("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"),
+}
+FOREIGN = {
+    *("ScheduleAnyway", "RunAsAny", "PodMonitor", "ServiceMonitor", "PrometheusRule"),
+    # the autoscalers' and controllers' words
+    *("TriggeredScaleUp", "NotTriggerScaleUp", "MaxNodesTotalReached", "FailedScheduling", "FailedCreate"),
+    *(
+        "CapacityBuffer",
+        "WhenEmpty",
+        "WhenEmptyOrUnderutilized",
+        "LeastAllocated",
+        "MostAllocated",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "OpportunisticBatching",
+        "OutOfcpu",
+        "TargetCPUUtilisation",
+        "DisruptionTarget",
+        "PodScheduled",
+    ),
+    *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
+    # the scheduler's plugins, its gates, and the kubelet's refusal
+    *("MostAllocated", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "OpportunisticBatching", "OutOfcpu"),
+    *("HorizontalPodAutoscaler", "ScaledObject", "FailedGetScale", "AverageValue"),
+    *("ErrImagePull", "ImagePullBackOff"),
+    # ours until a change that CHANGELOG.md tells of
+    *("SlackIsThere", "ResourceSlackPlaceholdersPending"),
+}
+"""CamelCase words that are not ours: Kubernetes', the autoscalers', other programs'."""
+NOT_WORDS = {"performance.md", "requirements.md", "scenario.md", "slackpolicy.md"}
+NOT_WORDS |= {
+    "throttlepolicy.md",
+    "throttler.md",
+    "cpuauditpolicy.md",
+    "cpuauditreport.md",
+    "CONTRIBUTING.md",
+    "architecture.md",
+}
+"""Pages about our own code or fields, whose CamelCase words are neither conditions nor Events."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), f"{target} is not there"
+        if anchor:
+            assert anchor in anchors(target), f"{name_of(target)} has no heading #{anchor}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    todo = [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        for target, _ in links(page):
+            # a link to a folder shows its files
+            todo += [
+                file for file in (sorted(target.glob("*.md")) if target.is_dir() else [target]) if file.suffix == ".md"
+            ]
+    assert not [name_of(page) for page in PAGES if page not in seen]
+
+
+def words_of(line: str) -> list[list[str]]:
+    """Split a shell line into simple commands, without comments; `$(...)` counts as one word."""
+    line = re.sub(r"\$\(\(?[^()]*\)?\)", "VALUE", line)
+    line = re.sub(r"'[^']*'|\"[^\"]*\"", lambda quoted: quoted[0].replace("#", "VALUE"), line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    commands: list[list[str]] = [[]]
+    for word in lexer:
+        if word.startswith("#"):
+            break
+        if word in _OPERATORS:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return [command for command in commands if command]
+
+
+def shell_lines(page: Path) -> Iterator[str]:
+    for body in blocks(page, "", "sh", "bash", "console"):
+        yield from re.sub(r"\\\n\s*", " ", body).splitlines()
+
+
+def commands(page: Path, *programs: str) -> Iterator[list[str]]:
+    """Every call of one of the programs in a page's code blocks and inline code."""
+    for line in (*shell_lines(page), *inline_code(prose(page))):
+        if any(program in line for program in programs) and not _USAGE.search(line):
+            yield from (words for words in words_of(line) if program_of(words) in programs)
+
+
+def program_of(words: list[str]) -> str:
+    return words[0].rpartition("/")[2]
+
+
+def our_arguments(words: list[str]) -> list[str] | None:
+    """What a call gives to our command; None when it is no call of it."""
+    if program_of(words) == "resource-slack":
+        return words[1:]
+    return words[2:] if words[:2] == ["kubectl", "slack"] else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_ours_parses(page: Path) -> None:
+    root: Any = typer.main.get_command(app)
+    for words in commands(page, "resource-slack", "kubectl"):
+        arguments = our_arguments(words)
+        command = root
+        while arguments and not arguments[0].startswith("-") and getattr(command, "commands", None):
+            assert arguments[0] in command.commands, f"{' '.join(words)}: there is no such command"
+            command, arguments = command.commands[arguments[0]], arguments[1:]
+        if arguments and command is not root and arguments not in (["--help"], ["-h"]):
+            context = command.context_class(command, info_name=words[0], resilient_parsing=False)
+            _, left, _ = command.make_parser(context).parse_args(list(arguments))
+            assert not left, f"{' '.join(words)}: {left} is too much"
+
+
+@cache
+def chart_values() -> Any:
+    return yaml.safe_load((ROOT / "charts" / "resource-slack" / "values.yaml").read_text())
+
+
+def value_exists(path: str) -> bool:
+    here = chart_values()
+    for key in path.split("."):
+        if not isinstance(here, dict) or key not in here:
+            return False
+        here = here[key]
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_value_of_the_chart_exists(page: Path) -> None:
+    named = [words[i + 1].partition("=")[0] for words in commands(page, "helm") for i in settings_in(words)]
+    named += [code.partition("=")[0] for code in inline_code(prose(page)) if re.match(_VALUE, code)]
+    for path in named:
+        assert value_exists(path), f"values.yaml has no {path}"
+
+
+def settings_in(words: list[str]) -> list[int]:
+    return [i for i, word in enumerate(words) if word == "--set"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_manifest_is_yaml_and_every_policy_a_good_one(page: Path) -> None:
+    for body in blocks(page, "yaml"):
+        for document in yaml.safe_load_all(body):
+            if isinstance(document, dict) and document.get("kind") == KIND:
+                parse_policy(document, source=name_of(page))
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, CHART_NOTES, *sorted((ROOT / "slack").rglob("*.py"))], ids=lambda path: str(name_of(path))
+)
+def test_crds_are_upgraded_by_force_for_what_helm_installed_is_helms(path: Path) -> None:
+    for line in re.findall(r"kubectl apply --server-side[^\n]*", path.read_text()):
+        assert "--force-conflicts" in line
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "quickstart").glob("*.yaml")), ids=name_of)
+def test_the_quick_starts_files_are_good(path: Path) -> None:
+    document = yaml.safe_load(path.read_text())
+    assert document["kind"] in (KIND, "Deployment")  # all of the folder is applied
+    if document["kind"] == KIND:
+        parse_policy(document, source=path.name)
+
+
+def test_the_audit_policy_with_comments_is_a_good_one() -> None:
+    path = ROOT / "examples" / "cpuauditpolicy.yaml"
+    parse_audit_policy(yaml.safe_load(path.read_text()), source=path.name)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in NOT_WORDS], ids=name_of)
+def test_every_condition_reason_and_alert_exists(page: Path) -> None:
+    named = {code for code in inline_code(prose(page)) if _CAMEL.fullmatch(code)}
+    assert named <= OURS | FOREIGN, "neither ours nor known as somebody else's"
+
+
+def test_trouble_is_told_by_symptom() -> None:
+    """Each symptom says what one sees, why, how to check with a command, what to do; every condition has one."""
+    text = (DOCS / "troubleshooting.md").read_text()
+    sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert len(sections) >= 15
+    for section in sections:
+        title = section.splitlines()[0]
+        order = [section.find(f"**{word}**") for word in ("See", "Why", "Check", "Do")]
+        assert -1 not in order, title
+        assert order == sorted(order), title
+        assert "```" in section[order[2] : order[3]], f"{title}: no command to check with"
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        assert f"](#{anchor})" in text.partition("\n## ")[0], f"{title} is not in the table of symptoms"
+    assert {kind for kind in CONDITIONS if kind not in text} == set()
+
+
+PLAIN = ROOT / "deploy" / "operator.yaml"
+AUDIT = ROOT / "charts" / "resource-slack" / "templates" / "audit" / "rbac.yaml"
+SCORER = ROOT / "charts" / "resource-slack" / "templates" / "scorer" / "rbac.yaml"
+LOAD = ROOT / "charts" / "resource-slack" / "templates" / "loadwatcher" / "rbac.yaml"
+TABLES = [
+    (PLAIN, "ClusterRole", "In the whole cluster:"),
+    (PLAIN, "Role", "In its own namespace:"),
+    (AUDIT, "ClusterRole", "The audit controller, in the whole cluster:"),
+    (AUDIT, "Role", "The audit controller, in its own namespace:"),
+    (SCORER, "ClusterRole", "The scorer, in the whole cluster:"),
+    (SCORER, "Role", "The second scheduler has the roles `system:kube-scheduler` and `system:volume-scheduler`, which"),
+    (LOAD, "ClusterRole", "The load watcher, in the whole cluster:"),
+]
+
+
+def manifests(path: Path) -> list[Any]:
+    """Manifests, or a template's with all that a value can turn on."""
+    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("{{")]
+    text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(lines))
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
+    """(group, resources, verbs) of the roles' rules, each sorted and joined."""
+    return {
+        (group or "core", ", ".join(sorted(rule["resources"])), ", ".join(sorted(rule["verbs"])))
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+    }
+
+
+@pytest.mark.parametrize(("path", "kind", "before"), TABLES)
+def test_the_table_of_rights_is_what_is_granted(path: Path, kind: str, before: str) -> None:
+    granted = rights([document for document in manifests(path) if document["kind"] == kind])
+    rest = (DOCS / "security.md").read_text().partition(before)[2]
+    rows = rest[rest.index("\n|") + 1 :].splitlines()
+    told = set()
+    for row in rows[2:]:
+        if not row.startswith("|"):
+            break
+        group, resources, verbs, why = (cell.strip() for cell in row.strip("|").split("|"))
+        assert why, row
+        told.add((group, ", ".join(sorted(resources.split(", "))), ", ".join(sorted(verbs.split(", ")))))
+    assert told == granted
+
+
+def test_the_second_scheduler_has_the_roles_that_its_page_names() -> None:
+    text = SCORER.read_text()
+    assert re.findall(r'list "(system:[\w-]+)" "(system:[\w-]+)"', text) == [
+        ("system:kube-scheduler", "system:volume-scheduler")
+    ]
+    bound = [item["roleRef"]["name"] for item in manifests(SCORER) if item["kind"] == "ClusterRoleBinding"]
+    assert len(bound) == 2, "its own, and one that is repeated for both"
+
+
+def test_agents_of_the_auditor_have_no_rights() -> None:
+    """No role is bound to their service account, whose name ends so."""
+    assert "-agent" not in AUDIT.read_text()
+    assert 'name := printf "%s-agent"' in (AUDIT.parent / "agent.yaml").read_text()
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=name_of)
+def test_pictures_are_svg_of_a_size_and_each_is_shown(picture: Path) -> None:
+    assert picture.stat().st_size < LARGEST_PICTURE_BYTES
+    assert ElementTree.fromstring(picture.read_text()).tag.endswith("}svg")  # our own file, not a stranger's
+    assert any(f"pictures/{picture.name}" in page.read_text() for page in PAGES)
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "pictures").glob("*.yaml")), ids=name_of)
+def test_the_scenarios_of_the_pictures_can_be_played(path: Path) -> None:
+    assert path.with_suffix(".svg") in PICTURES
+    assert parse_scenario(yaml.safe_load(path.read_text()), source=path.name).name == path.stem

@@ -1,0 +1,29 @@
+"""What slack spares: pods that took a placeholder's place, and what they would have waited for a node."""
+
+from slack_operator.placeholders.instant_starts import Start
+from slack_operator.placeholders.spared import Spared, SparedWaits
+
+
+def start(at: float, *, in_slack: bool = True) -> tuple[str, Start]:
+    return "web", Start("n", 0.1, in_slack, at)
+
+
+def test_pods_that_took_a_placeholders_place_would_have_waited_for_a_node() -> None:
+    waits = SparedWaits()
+    assert waits.of("web", 100.0) is None
+    waits.add([start(5.0), start(6.0), start(7.0, in_slack=False)])
+    assert waits.of("web", 100.0) == Spared(2, 112.0)
+    assert waits.of("data", 100.0) is None
+
+
+def test_the_day_ends_with_the_latest_start_and_a_quiet_cluster_says_the_same() -> None:
+    waits = SparedWaits()
+    waits.add([start(0.0), start(80_000.0), start(100_000.0)])
+    found = waits.of("web", 100.0)
+    assert found is not None
+    assert found.pods == 2  # the first is of the day before
+
+
+def test_what_was_spared_is_said_in_pods_seconds_and_hours() -> None:
+    assert str(Spared(1, 132.0)) == "1 pod of a day would have waited about 130 s for a node, 2 min in all"
+    assert str(Spared(300, 132.0)) == "300 pods of a day would have waited about 130 s each for a node, 11.0 h in all"

@@ -1,0 +1,289 @@
+"""What a status says, and when it is worth a write."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slack.cluster.quantity import format_rounded
+from slack.planner.model.cost import Cost
+from slack.planner.model.result import Binding, ConditionType
+from slack.planner.objective.amount import Why
+from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
+from slack.schema.conditions import Condition, is_trouble
+from slack_operator.placeholders.spared import Spared
+from slack_operator.placeholders.status import (
+    MOVING_SECONDS,
+    Observed,
+    StatusBoard,
+    spared_document,
+    status_of,
+    with_state,
+)
+from slack_operator.runtime.conditions import turned, with_conditions, with_times
+from tests.operator.fakes import NAMESPACE, World, policy
+from tests.planner.objects.test_decide import policy_plan, shape_plan
+
+EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+READY = Condition(ConditionType.READY, True, "Fine", "all is well")
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "text"),
+    [
+        ("cpu", 3812, "3810m"),
+        ("cpu", 38000, "38"),
+        ("cpu", 38123, "38100m"),
+        ("cpu", 0, "0"),
+        ("memory", 8 << 30, "8Gi"),
+        ("memory", 8160437863, "7.6Gi"),
+        ("memory", 500 << 20, "500Mi"),
+        ("memory", 300 * (1 << 30) + 5, "300Gi"),
+        ("memory", 0, "0"),
+        ("nvidia.com/gpu", 3, "3"),
+    ],
+)
+def test_amounts_have_three_digits(resource: str, value: int, text: str) -> None:
+    assert format_rounded(resource, value) == text
+
+
+def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
+    """Structural validation as far as pruning goes: nothing that the schema does not know."""
+    match schema.get("type"):
+        case "object":
+            assert isinstance(value, dict), path
+            extra = schema.get("additionalProperties")
+            for key, item in value.items():
+                known = schema.get("properties", {}).get(key, extra)
+                assert known is not None, f"{path}.{key} would be pruned"
+                check(known, item, f"{path}.{key}")
+            assert set(schema.get("required", ())) <= set(value), path
+        case "array":
+            assert isinstance(value, list), path
+            for index, item in enumerate(value):
+                check(schema["items"], item, f"{path}[{index}]")
+        case "integer":
+            assert isinstance(value, int), path
+        case "string":
+            assert isinstance(value, str), path
+
+
+def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
+    spared = Spared(120, 112.0)
+    observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared=spared_document(spared))
+    why = Why(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
+    binding = (Binding("cpu", 2000, 6000),)
+    plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
+    plan = replace(plan, cost=Cost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
+    status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
+    assert status["limit"] == "cpu ceiling 2 binds (6 wanted)"
+    assert status["cost"] == {
+        "nodeHoursPerHour": "1.2",
+        "nodeHoursPerMonth": "876",
+        "currency": "EUR",
+        "perHour": "0.48",
+        "perMonth": "350",
+        "unpricedNodes": 2,
+        "text": "0.48 EUR an hour, 350 EUR a month (1.2 nodes; 2 nodes of it have no price)",
+    }
+    assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"
+    check(STATUS_SCHEMA, status)
+    assert set(STATUS_SCHEMA["properties"]) == set(status)
+
+
+def test_printed_columns_are_fields_of_the_schema() -> None:
+    for column in PRINTER_COLUMNS:
+        schema = STATUS_SCHEMA
+        for part in column["jsonPath"].removeprefix(".status.").partition("[")[0].split("."):
+            schema = schema["properties"][part]
+
+
+def test_a_condition_keeps_its_time_until_it_turns() -> None:
+    previous = {"conditions": with_times([READY], {}, EARLIER)}
+    (kept,) = with_times([Condition("Ready", True, "Other", "words")], previous, NOW)
+    (moved,) = with_times([Condition("Ready", False, "Fine", "no")], previous, NOW)
+    assert (kept["lastTransitionTime"], moved["lastTransitionTime"]) == (EARLIER, NOW)
+
+
+def test_replacing_one_condition_keeps_the_rest_of_the_status() -> None:
+    previous = {"pending": 3, "conditions": with_times([READY, Condition("Covered", True, "A", "b")], {}, EARLIER)}
+    status = with_conditions(previous, [Condition("Ready", False, "Bad", "why")], 7, NOW)
+    assert (status["pending"], status["observedGeneration"]) == (3, 7)
+    assert {c["type"]: c["lastTransitionTime"] for c in status["conditions"]} == {"Covered": EARLIER, "Ready": NOW}
+
+
+def test_only_turned_conditions_and_new_trouble_are_told() -> None:
+    previous = {"conditions": with_times([READY], {}, EARLIER)}
+    status = {
+        "conditions": with_times(
+            [
+                Condition("Ready", True, "Fine", "other words"),
+                Condition("PinsNodes", False, "No", ""),
+                Condition("LimitReached", True, "Full", ""),
+            ],
+            previous,
+            NOW,
+        )
+    }
+    assert [condition["type"] for condition in turned(previous, status)] == ["LimitReached"]
+    assert is_trouble("LimitReached", "True")
+    assert is_trouble("Ready", "False")
+    assert not is_trouble("Ready", "True")
+
+
+def conditions(ready: bool) -> list[dict[str, Any]]:
+    return with_times([Condition("Ready", ready, "Fine", "text")], {}, NOW)
+
+
+SHAPE = {"name": "a", "replicas": 2, "bound": 2}
+SETTLED: dict[str, Any] = {"observedGeneration": 1, "pending": 0, "shapes": [SHAPE], "conditions": conditions(True)}
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        {"pending": 1},
+        {"conditions": conditions(False)},
+        {"observedGeneration": 2},
+        {"displaced": {"total": 1, "since": EARLIER}},
+        {"shapes": [{**SHAPE, "bound": 1}]},
+        {"replicas": 3},
+    ],
+)
+def test_what_moves_is_written_within_two_seconds_of_the_write_before(moved: dict[str, Any]) -> None:
+    board = StatusBoard()
+    board.open("u", {}, NOW)
+    assert board.due_in("u", SETTLED, 0.0) == 0.0
+    board.written("u", SETTLED, 0.0)
+    assert board.due_in("u", {**SETTLED, **moved}, 0.5) == 1.5
+    assert board.due_in("u", {**SETTLED, **moved}, 5.0) == 0.0
+    board.written("u", {**SETTLED, **moved}, 5.0)
+    assert board.due_in("u", SETTLED, 6.0) == 1.0, "its end is written as soon"
+
+
+def test_mere_counters_of_a_settled_policy_are_written_once_a_minute_and_the_same_never() -> None:
+    board = StatusBoard()
+    board.open("u", {}, NOW)
+    board.written("u", SETTLED, 0.0)
+    assert board.due_in("u", dict(SETTLED), 1000.0) is None
+    assert board.due_in("u", {**SETTLED, "base": {"cpu": "3"}}, 20.0) == 40.0
+
+
+def test_of_many_policies_no_more_than_twenty_are_written_in_a_second() -> None:
+    board = StatusBoard()
+    for number in range(200):
+        board.open(str(number), {}, NOW)
+        board.written(str(number), SETTLED, 0.0)
+    assert board.due_in("7", {**SETTLED, "pending": 1}, 0.0) == 10.0
+
+
+@pytest.mark.parametrize(("age", "reason"), [("00:09:00", "Refilling"), ("23:54:00", "RefillLasts")])
+def test_a_refill_that_is_never_through_gets_a_reason_of_its_own(age: str, reason: str) -> None:
+    since = f"2026-01-01T{age}Z" if age < "01" else f"2025-12-31T{age}Z"
+    refill = Condition("SlackSatisfied", False, "Refilling", "1 of 2")
+    previous = {"conditions": with_times([refill], {}, since)}
+    plan = replace(policy_plan(shape_plan(2)), conditions=(refill,))
+    status = status_of(plan, Observed(1, 1, 0, EARLIER, None), previous, NOW)
+    assert [(said["reason"], said["lastTransitionTime"]) for said in status["conditions"]] == [(reason, since)]
+
+
+WRONG = {
+    "Ready": ("WriteRefused", "WriteRefused"),
+    "ViewStale": ("NotWhole", "NotWhole"),
+    "LimitReached": ("AutoscalerLimit", "AutoscalerLimit"),
+    "SlackSatisfied": ("Refilling", "Refilling"),
+    "PinsNodes": ("LargeShape", "Reserved"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_the_summary_names_what_matters_most_and_its_remedy(kind: str) -> None:
+    given, expected = WRONG[kind]
+    said = [Condition("SlackSatisfied", True, "Reserved", ""), Condition("Covered", True, "CoverageReached", "")]
+    said = [c for c in said if c.type != kind] + [
+        Condition(kind, kind in ("ViewStale", "LimitReached", "PinsNodes"), given, "")
+    ]
+    status = with_state({"conditions": with_times(said, {}, NOW), "summary": {"state": "Old", "rate": "10%"}}, "rs")
+    assert (status["summary"]["state"], status["summary"]["rate"]) == (expected, "10%")
+    assert ("remedy" in status["summary"]) == (expected != "Reserved")
+
+
+def test_a_restarted_operator_goes_on_from_the_status_that_is_there() -> None:
+    there = {
+        "observedGeneration": 1,
+        "conditions": conditions(True),
+        "shapes": [{"name": "b"}, {"name": "a"}],
+        "displaced": {"total": 5, "since": EARLIER},
+    }
+    board = StatusBoard()
+    assert board.open("u", there, NOW) == there
+    assert board.due_in("u", {**there, "shapes": [{"name": "a"}, {"name": "b"}]}, 1000.0) is None
+    assert board.displaced("u", 2) == (7, EARLIER)
+    board.keep_only(set())
+    board.open("u", {}, NOW)
+    assert board.displaced("u", 2) == (2, NOW)
+
+
+def status_writes(world: World, turn: Callable[[int], None], turns: int) -> int:
+    """Count the writes of a policy's status while turns go by."""
+    count = 0
+
+    def asked(_verb: str, path: str) -> None:
+        nonlocal count
+        count += path.endswith("/status") and "/slackpolicies/" in path
+
+    world.api.refuse = asked
+    for number in range(turns):
+        turn(number)
+        world.loop.tell()
+    return count
+
+
+def test_a_load_that_never_rests_is_written_once_in_two_seconds_and_a_steady_hour_never() -> None:
+    world = World()
+    world.apply_policy(policy("web", extraCapacity={"minRate": 0.4}))
+    world.settle()
+
+    def moves(number: int) -> None:
+        for name in sorted(world.placeholders())[: number % 3]:
+            del world.api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"]
+        world.reconcile(seconds=0.5)
+
+    assert 20 <= status_writes(world, moves, 100) <= 26, "50 s: 300 in ten minutes"
+    world.settle(12)
+    assert status_writes(world, lambda _: world.reconcile(seconds=120.0), 30) == 0
+
+
+def test_what_was_too_soon_is_written_in_its_time_without_another_plan() -> None:
+    world = World()
+    world.apply_policy(policy("web", extraCapacity={"minRate": 0.4}))
+    world.settle()
+    for seconds in (0.0, 0.5):
+        for name in sorted(world.placeholders())[:1]:
+            del world.api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"]
+        world.reconcile(seconds=seconds)
+    before = world.status("web")["displaced"]["total"]
+    wait = world.loop.tell_due_in()
+    assert 0 < wait <= MOVING_SECONDS
+    world.clock.now += wait
+    world.loop.tell()
+    assert world.loop.tell_due_in() == float("inf")
+    assert (before, world.status("web")["displaced"]["total"]) == (1, 2)
+
+
+def test_a_plan_that_comes_soon_is_waited_for_as_its_figures_are_newer() -> None:
+    world = World()
+    world.apply_policy(policy("web", extraCapacity={"minRate": 0.4}))
+    world.settle()
+    for seconds in (0.0, 0.5):
+        world.api.objects.pop(f"/api/v1/namespaces/{NAMESPACE}/pods/{min(world.placeholders())}")
+        world.reconcile(seconds=seconds)
+    before = world.status("web")
+    world.clock.now += MOVING_SECONDS
+    world.wake.touch()
+    assert world.loop.tell_due_in() == world.wake.due_in() > 0
+    world.loop.tell()
+    assert world.status("web") == before
+    world.reconcile(seconds=0.2)
+    assert world.status("web") != before

@@ -1,0 +1,244 @@
+"""The desired-state map: lists, events, and their races; and what of kopf's troubles reaches a user's log."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from slack.kube.errors import ApiError, Unreachable
+from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
+from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
+from slack_operator.runtime.policy_source import ABSENT_SECONDS, CONFIRM_SECONDS, ERROR_SECONDS, PolicySource
+from tests.operator.fakes import Clock, policy
+
+
+def desired() -> tuple[DesiredPolicies, list[int]]:
+    woken: list[int] = []
+    return DesiredPolicies(lambda: woken.append(1)), woken
+
+
+def listed(policies: DesiredPolicies, *documents: dict[str, Any]) -> bool:
+    return policies.replace_all(documents, events_before=policies.events)
+
+
+def names(policies: DesiredPolicies) -> list[str]:
+    return [entry.name for entry in policies.entries()]
+
+
+def test_an_empty_map_means_nothing_before_the_first_list() -> None:
+    policies, woken = desired()
+    assert not policies.synced
+    assert listed(policies)
+    assert policies.synced
+    assert woken == [1]
+
+
+def test_events_put_change_and_drop() -> None:
+    policies, woken = desired()
+    listed(policies)
+    policies.apply(policy("web"))
+    policies.apply(policy("web", generation=2, granularity=7))
+    (entry,) = policies.entries()
+    assert entry.policy is not None
+    assert (entry.generation, entry.policy.spec.granularity) == (2, 7)
+    policies.drop(policy("web"))
+    assert names(policies) == []
+    assert len(woken) == 4
+
+
+def test_our_own_status_write_wakes_nobody_but_is_seen() -> None:
+    policies, woken = desired()
+    listed(policies, policy("web"))
+    before = len(woken)
+    policies.apply(policy("web") | {"status": {"pending": 1}})
+    assert len(woken) == before
+    assert policies.entries()[0].status == {"pending": 1}
+
+
+def test_a_list_that_events_overtook_is_refused() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    before = policies.events
+    policies.drop(policy("web"))
+    assert not policies.replace_all([policy("web")], events_before=before)
+    assert names(policies) == []
+
+
+def test_a_list_tells_whether_events_had_been_missed() -> None:
+    policies, _ = desired()
+    listed(policies)
+    policies.apply(policy("web"))
+    listed(policies, policy("web"))
+    assert not policies.changed_by_list
+    listed(policies, policy("web"), policy("missed"))
+    assert policies.changed_by_list
+
+
+def test_an_old_event_behind_a_newer_list_changes_nothing() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", generation=3))
+    policies.apply(policy("web", generation=2))
+    assert policies.entries()[0].generation == 3
+
+
+def test_a_bad_spec_keeps_the_last_good_one_beside_its_problems() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", granularity=7))
+    policies.apply(policy("web", generation=2, granularity=0, colour="red"))
+    (entry,) = policies.entries()
+    assert entry.policy is not None
+    assert entry.policy.spec.granularity == 7
+    assert [problem.split(":")[0] for problem in entry.problems] == ["spec.granularity", "spec.colour"]
+
+
+def test_a_new_object_of_the_same_name_starts_anew() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web", generation=5))
+    policies.apply(policy("web", uid="another", granularity=0))
+    (entry,) = policies.entries()
+    assert (entry.uid, entry.generation, entry.policy) == ("another", 1, None)
+    policies.drop(policy("web"))
+    assert names(policies) == ["web"]
+
+
+def test_a_policy_that_is_being_deleted_is_gone() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    leaving = policy("web")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    policies.apply(leaving)
+    assert names(policies) == []
+
+
+class Lists:
+    """A connection that only lists, or fails to."""
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers = list(answers)
+
+    def request(self, *_: object, **__: object) -> bytes:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_without_a_crd_the_map_is_known_to_be_empty_when_that_has_lasted() -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    clock = Clock(0.0)
+    absent = ApiError(404, "NotFound", "no such thing")
+    source = PolicySource(Lists(absent, absent), policies, SLACK_POLICY, clock)  # type: ignore[arg-type]
+    assert source.reconcile() == ERROR_SECONDS
+    assert names(policies) == ["web"]
+    clock.now += CONFIRM_SECONDS
+    assert source.reconcile() == ABSENT_SECONDS
+    assert names(policies) == []
+    assert policies.synced
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), Unreachable("refused")])
+def test_a_list_that_fails_leaves_what_is_known(error: Exception) -> None:
+    policies, _ = desired()
+    listed(policies, policy("web"))
+    source = PolicySource(Lists(error), policies, SLACK_POLICY)  # type: ignore[arg-type]
+    assert source.reconcile() == ERROR_SECONDS
+    assert names(policies) == ["web"]
+
+
+def test_kopf_is_told_to_watch_only() -> None:
+    settings = kopf_settings()
+    assert not settings.posting.enabled
+    assert settings.scanning.disabled
+    assert settings.peering.standalone
+    registry = kopf_registry(desired()[0], Lists(), SLACK_POLICY)  # type: ignore[arg-type]
+    handlers = list(registry._changing.get_all_handlers()) + list(registry._spawning.get_all_handlers())
+    assert handlers == []
+    assert len(list(registry._watching.get_all_handlers())) == 1
+
+
+class KopfError(Exception):
+    """As kopf's APIError."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("page not found")
+        self.status = status
+
+
+@pytest.fixture
+def kopf_log() -> Iterator[tuple[KopfLog, Clock]]:
+    """What takes kopf's lines in an operator, once it is installed: pytest looks where lines go as a test begins."""
+    logger, clock = logging.getLogger("kopf"), Clock(0.0)
+    before, propagate, level = list(logger.handlers), logger.propagate, logger.level
+    logger.setLevel(logging.WARNING)
+    yield KopfLog("slackpolicies", clock), clock
+    logger.handlers[:], logger.propagate = before, propagate
+    logger.setLevel(level)
+
+
+def fail(name: str, error: Exception, text: str = "Watcher for slackpolicies has failed") -> None:
+    """Log as kopf does."""
+    try:
+        raise error
+    except type(error):
+        logging.getLogger(f"kopf._core.reactor.{name}").exception("%s: %s", text, error)
+
+
+@pytest.mark.parametrize("name", ["orchestration", "running"])
+@pytest.mark.parametrize(("level", "shown"), [("WARNING", False), ("DEBUG", True)])
+def test_a_deleted_crd_logs_nothing_but_at_debug_level(
+    caplog: pytest.LogCaptureFixture, kopf_log: tuple[KopfLog, Clock], name: str, level: str, shown: bool
+) -> None:
+    kopf_log[0].install()
+    with caplog.at_level(level, logger="kopf"):
+        fail(name, KopfError(404))
+    assert ("Traceback" in caplog.text) is shown
+    assert bool(caplog.records) is shown
+
+
+def test_what_kopf_complains_of_is_told_once_an_outage_in_our_words(
+    caplog: pytest.LogCaptureFixture, kopf_log: tuple[KopfLog, Clock]
+) -> None:
+    handler, clock = kopf_log
+    handler.install()
+    caplog.set_level(logging.INFO)
+    refused = "ClientConnectorError(ConnectionKey(host='127.0.0.1', port=6443), ConnectionRefusedError(111))"
+    for attempt in range(3):
+        api = logging.getLogger("kopf._cogs.clients.api")
+        api.error("Request attempt #%d/9 failed; will retry: GET https://127.0.0.1:6443 -> %s", attempt, refused)
+        fail("orchestration", KopfError(503))
+        clock.now += 20
+        handler.well()  # a list came through between two tries
+    assert caplog.messages == ["slackpolicies cannot be watched, which is tried again: no connection to the API server"]
+    clock.now += QUIET_SECONDS
+    handler.well()
+    handler.well()
+    assert caplog.messages[1:] == ["slackpolicies are watched again"]
+    fail("orchestration", KopfError(403))
+    assert caplog.messages[2:] == ["slackpolicies cannot be watched, which is tried again: HTTP 403: page not found"]
+    assert "Traceback" not in caplog.text
+
+
+def test_a_mistake_in_kopf_or_in_our_handler_keeps_its_traceback(
+    caplog: pytest.LogCaptureFixture, kopf_log: tuple[KopfLog, Clock]
+) -> None:
+    kopf_log[0].install()
+    fail("running", ZeroDivisionError("of all things"), "Handler 'slackpolicy' failed with an exception")
+    assert caplog.messages == ["kopf has failed: Handler 'slackpolicy' failed with an exception: of all things"]
+    assert "Traceback" in caplog.text
+
+
+def test_a_list_that_fails_is_told_once_an_outage_and_its_end_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    policies, _ = desired()
+    refused = Unreachable("refused")
+    lists = Lists(refused, refused, refused, b'{"metadata": {}, "items": []}', refused)
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    monkeypatch.setattr(source, "_watch_with_kopf", lambda: None)
+    for _ in range(5):
+        source.reconcile()
+    told = "slackpolicies cannot be listed: refused"
+    assert caplog.messages == [told, "slackpolicies are listed again", told]

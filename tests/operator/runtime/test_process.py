@@ -1,0 +1,197 @@
+"""One way to run a process: what starts and stops in which order, what a lost lease skips, and the exit codes."""
+
+import logging
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from slack.process import running
+from slack.process.logs import LogFormat, LogLevel
+from slack.process.running import CannotStart
+from slack.process.stopping import Stopping
+from slack_operator.runtime.process import Foundation, Parts, Process, Server
+
+
+@dataclass
+class Settings:
+    namespace: str = "slack"
+    lease_name: str = "lease"
+    leader_elect: bool = False
+    interval: float = 10.0
+    listen: str = "127.0.0.1:0"
+    kubeconfig: Path | None = None
+    context: str | None = None
+    log_format: LogFormat = LogFormat.CONSOLE
+    log_level: LogLevel = LogLevel.INFO
+
+    @property
+    def listen_host_port(self) -> tuple[str, int]:
+        return "127.0.0.1", int(self.listen.rpartition(":")[2])
+
+
+@dataclass
+class Recorded:
+    """Stands for any part: notes what it is asked."""
+
+    name: str
+    calls: list[str]
+    stales: list[str] = field(default_factory=list)
+    alive = True
+
+    def start(self, *_: object) -> None:
+        self.calls.append(f"start {self.name}")
+
+    def stop(self) -> None:
+        self.calls.append(f"stop {self.name}")
+
+    close = stop
+
+    def ask_to_stop(self) -> None:
+        self.calls.append(f"ask {self.name}")
+
+    def join(self) -> None:
+        self.calls.append(f"join {self.name}")
+
+    def unhealthy(self) -> str | None:
+        return None
+
+    def stale(self) -> str | None:
+        return self.stales.pop(0) if self.stales else None
+
+
+class World:
+    def __init__(self, settings: Settings, stopping: Stopping, *stales: str) -> None:
+        self.calls: list[str] = []
+
+        def part(name: str, *stales: str) -> Any:
+            return Recorded(name, self.calls, list(stales))
+
+        self.base = Foundation(settings, part("connection"), stopping, component="test")
+        self.base.recorder = part("events")
+        self.policies, self.unready = part("policies"), ["pods are not listed yet"]
+        parts = Parts(
+            watches=part("watches", *stales),
+            policies=self.policies,
+            loop=part("loop"),
+            registry=CollectorRegistry(),
+            unready=lambda: self.unready[0] if self.unready else None,
+            whole=lambda: {"pods": 5},
+            servers=(Server(part("page"), "--page", "here", "the page"),),
+        )
+        self.process = Process(self.base, parts)
+
+
+STARTED = ["start page", "start watches", "start events", "start policies", "start loop"]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(Settings(), Stopping())
+    made.process.start()
+    yield made
+    made.process.stop()
+
+
+def test_everything_starts_and_stops_in_order() -> None:
+    world = World(Settings(), Stopping())
+    world.process.start()
+    assert world.calls == STARTED
+    assert world.base.leadership.may_write()
+    world.calls.clear()
+    world.process.stop()
+    assert world.calls == [
+        *("ask loop", "stop page", "join loop", "stop policies", "stop events", "stop watches", "stop connection")
+    ]
+    assert not world.base.leadership.may_write()
+
+
+def test_a_lost_lease_closes_the_gate_ends_with_1_and_waits_for_no_write() -> None:
+    stopping = Stopping()
+    world = World(Settings(), stopping)
+    world.process.start()
+    world.base.leadership._lose()
+    assert not world.base.leadership.may_write()
+    assert (stopping.reason, stopping.exit_code) == ("the lease is lost", 1)
+    world.calls.clear()
+    world.process.stop()
+    assert "join loop" not in world.calls
+    assert "stop events" not in world.calls
+
+
+def test_it_waits_until_all_is_whole_and_says_for_what_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World(Settings(), Stopping(), *["pods is not listed yet"] * 2, *["pods is not listed yet: refused"] * 2)
+    world.process.start()
+    assert [message for message in caplog.messages if message.startswith("waiting")] == [
+        "waiting: pods is not listed yet: refused"
+    ]
+    assert caplog.messages[-2:] == ["the view of the cluster is whole", "leading"]
+    world.process.stop()
+
+
+def test_an_end_that_comes_while_it_waits_starts_nothing_more() -> None:
+    stopping = Stopping()
+    stopping.request("SIGTERM")
+    world = World(Settings(), stopping, *["not yet"] * 3)
+    world.process.start()
+    assert world.calls == STARTED[:2]
+    world.process.stop()
+
+
+def answer(world: World, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{world.process.health.port}{path}", timeout=5) as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_health_is_of_the_threads_and_readiness_of_what_is_seen(world: World) -> None:
+    assert answer(world, "/healthz") == (200, "ok\n")
+    assert answer(world, "/readyz") == (503, "pods are not listed yet\n")
+    world.unready.clear()
+    assert answer(world, "/readyz") == (200, "ok\n")
+    world.policies.alive = False
+    assert answer(world, "/healthz") == (503, "the policy source has ended\n")
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Keep the root logger as it is for other tests."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_address_that_is_taken_is_bad_input_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = Settings(listen=f"127.0.0.1:{taken.getsockname()[1]}")
+        assert running.run(settings, lambda stopping: World(settings, stopping).process) == 2
+    assert f"--listen {settings.listen}: cannot listen: Address already in use" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_exit_code_is_what_the_end_was_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def make(stopping: Stopping) -> Process:
+        stopping.request("the lease is lost", exit_code=1)
+        return World(Settings(), stopping).process
+
+    assert running.run(Settings(), make) == 1
+    assert "stopping: the lease is lost" in capsys.readouterr().err
+
+    def cannot(_: Stopping) -> Process:
+        raise CannotStart("cannot start: refused", exit_code=1)
+
+    assert running.run(Settings(), cannot) == 1
+    assert "cannot start: refused" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""When turns are due, what an error costs, and when the loop is not healthy any more."""
+
+import logging
+import threading
+
+import pytest
+
+from slack.kube.errors import Unreachable
+from slack_operator.runtime.debounce import Debouncer
+from slack_operator.runtime.leading import NotLeading
+from slack_operator.runtime.reconcile_loop import HEALTHY_SECONDS, ReconcileLoop
+from tests.operator.fakes import Clock
+
+
+def test_a_plan_is_due_every_interval_and_soon_after_a_change() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    assert wake.due_in() == 0.0
+    wake.begun()
+    wake.ended(0.01, 0.01)
+    assert wake.due_in() == 10.0
+    clock.now = 3.0
+    wake.touch()
+    assert wake.due_in() == pytest.approx(0.2)
+    clock.now = 3.1
+    wake.touch()  # a change that follows does not put it off
+    assert wake.due_in() == pytest.approx(0.1)
+
+
+def test_changes_without_end_do_not_make_plans_without_end() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.begun()
+    wake.ended(1.0, 1.0)
+    wake.touch()
+    assert wake.due_in() == pytest.approx(4.0)
+
+
+def test_a_plan_that_waited_for_the_api_server_puts_the_next_one_off_by_as_long() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.begun()
+    wake.ended(0.01, 2.0)
+    wake.touch()
+    assert wake.due_in() == pytest.approx(2.0)
+
+
+def test_a_touch_ends_the_wait() -> None:
+    wake = Debouncer(10.0, Clock())
+    wake.begun()
+    threading.Timer(0.01, wake.touch).start()
+    wake.wait(60.0)
+    assert wake.due_in() == pytest.approx(0.2)
+
+
+def test_an_error_costs_its_turn_only(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock(0.0)
+    errors: list[Exception] = [Unreachable("refused"), NotLeading(), RuntimeError("a bug")]
+    turns: list[float] = []
+
+    def reconcile() -> None:
+        clock.now += 10
+        turns.append(loop.beat_at)
+        if errors:
+            raise errors.pop(0)
+        loop.ask_to_stop()
+
+    loop = ReconcileLoop(reconcile, Debouncer(10.0, clock), clock=clock)
+    loop.run()
+    assert len(turns) == 4
+    assert "the API server did not answer, the turn is given up: refused" in caplog.text
+    assert "not leading (any more): nothing is written" in caplog.text
+    assert "RuntimeError: a bug" in caplog.text
+    assert turns == [0.0, 10.0, 20.0, 20.0], "a bug is no beat"
+    assert loop.beat_at == 40.0
+
+
+def test_what_is_done_between_turns_goes_on_while_none_is_due() -> None:
+    clock = Clock(0.0)
+    done: list[float] = []
+
+    def between() -> None:
+        done.append(clock.now)
+        clock.now += 1
+        if len(done) == 3:
+            loop.ask_to_stop()
+
+    turns: list[float] = []
+    wake = Debouncer(10.0, clock)
+    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    loop = ReconcileLoop(lambda: turns.append(clock.now), wake, between=(between,), clock=clock)
+    loop.run()
+    assert (turns, done) == ([0.0], [0.0, 1.0, 2.0])
+
+
+def test_a_loop_that_hangs_or_has_ended_is_not_healthy() -> None:
+    clock = Clock(0.0)
+    hang, hanging = threading.Event(), threading.Event()
+
+    def reconcile() -> None:
+        hanging.set()
+        hang.wait(10)
+
+    loop = ReconcileLoop(reconcile, Debouncer(10.0, clock), clock=clock)
+    assert loop.unhealthy() is None, "not started yet"
+    loop.start()
+    hanging.wait(10)
+    clock.now = HEALTHY_SECONDS + 10.0
+    assert loop.unhealthy() is None
+    clock.now += 1
+    assert loop.unhealthy() == "the loop has not turned for 131 s"
+    loop.ask_to_stop()
+    hang.set()
+    loop.join()
+    assert loop.unhealthy() == "the loop has ended"

@@ -1,0 +1,37 @@
+"""Decisions on disk: each can be read back, and none holds up the extender."""
+
+from pathlib import Path
+
+import pytest
+
+from slack.scorer.record import read_line
+from slack_operator.scorer.recorder import MOST_WAITING, Recorder
+from tests.operator.scorer.test_scores import Scene, pod
+
+
+def test_a_decision_is_a_line_that_can_be_read_back(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "decisions.jsonl")
+    recorder.start()
+    scene = Scene({"a": 10.0, "b": 35.0}, record=recorder)
+    for name in ("first", "second"):
+        scene.asked(pod(name), "a", "b")
+    recorder.stop()
+    lines = (tmp_path / "decisions.jsonl").read_bytes().splitlines()
+    read = [read_line(line) for line in lines]
+    assert [found.name for found in read] == ["first", "second"]
+    assert read[0].total.tolist() == [75, 100]
+    assert read[0].nodes.names == ("a", "b")
+
+
+def test_what_comes_quicker_than_it_is_written_is_left_out_and_waits_for_nobody(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "decisions.jsonl")
+    scene = Scene({"a": 10.0}, record=recorder)
+    for number in range(MOST_WAITING + 3):  # nothing is written before it is started
+        scene.asked(pod(f"p{number}"), "a")
+    assert recorder.left_out == 3
+    recorder.stop()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        Recorder(tmp_path / "nowhere" / "decisions.jsonl").start()

@@ -1,0 +1,159 @@
+"""The extender over HTTP, as the scheduler's client meets it."""
+
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.harness.cluster.certificates import Authority, Pair
+from slack.cluster.wire import Pod
+from slack.scorer.asgi import Extender, NotKnown
+from slack.scorer.extender import ScoreReplies
+from slack_operator.runtime.certificates import BadCertificate
+from slack_operator.scorer.serving import KEEP_ALIVE_SECONDS, ClientCertificates, ExtenderServer
+
+HOST = "127.0.0.1"
+GO_IDLE_SECONDS = 90
+
+
+class _Scores:
+    def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
+        if pod.metadata.name == "bad":
+            raise RuntimeError("a mistake")
+        return ScoreReplies(names).reply(names, [len(name) for name in names])
+
+    def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
+        return {"hot": f"too hot for {pod.metadata.name}"}
+
+    def explain(self, namespace: str, pod: str) -> Mapping[str, object]:
+        if pod != "api-x":
+            raise NotKnown(f"nothing is known of pod {namespace}/{pod}")
+        return {"pod": f"{namespace}/{pod}"}
+
+
+@contextmanager
+def _served(filters: bool = False, tls: ClientCertificates | None = None, most: int = 1 << 20) -> Iterator[int]:
+    server = ExtenderServer(HOST, 0, Extender(_Scores(), filters=filters, most_bytes=most), tls=tls)
+    server.start()
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with _served() as served:
+        yield served
+
+
+def _args(name: str = "api-x", names: Sequence[str] = ("n1", "node-2")) -> bytes:
+    return json.dumps({"Pod": {"metadata": {"name": name}}, "Nodes": None, "NodeNames": list(names)}).encode()
+
+
+def _ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, Mapping[str, str], str]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    try:
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_scores_come_with_their_length_on_one_connection(port: int) -> None:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    places = set()
+    for count in (2, 500, 5_000):  # Go's client drops a connection after a chunked answer of 500 nodes
+        names = [f"node-{number}" for number in range(count)]
+        connection.request("POST", "/prioritize", _args(names=names))
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.status == 200
+        assert answer.getheader("Content-Length") == str(len(body))
+        assert answer.getheader("Transfer-Encoding") is None
+        assert json.loads(body) == [{"Host": name, "Score": len(name)} for name in names]
+        places.add(connection.sock.getsockname())
+    connection.close()
+    assert len(places) == 1
+
+
+def test_connections_are_kept_for_longer_than_the_scheduler_keeps_them() -> None:
+    assert KEEP_ALIVE_SECONDS > GO_IDLE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "said"),
+    [
+        ("POST", "/prioritize", b"{", 400, "no ExtenderArgs"),
+        ("POST", "/prioritize", b"x" * (1 << 20) + b"x", 413, "longer than"),
+        ("POST", "/prioritize", _args("bad"), 500, "its log says more"),
+        ("GET", "/prioritize", None, 405, "/prioritize takes POST"),
+        ("POST", "/filter", _args(), 404, "there is no '/filter' here"),
+        ("POST", "/bind", _args(), 404, "known are /prioritize, /explain"),
+        ("GET", "/explain", None, 400, "say which pod"),
+        ("GET", "/explain?pod=other", None, 404, "default/other"),
+        ("GET", "/explain?namespace=shop&pod=pod/api-x", None, 200, '{"pod": "shop/api-x"}'),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_a_line(
+    port: int, method: str, path: str, body: bytes | None, status: int, said: str
+) -> None:
+    found, headers, text = _ask(port, method, path, body)
+    assert (found, said in text) == (status, True), text
+    assert headers["content-length"] == str(len(text))
+
+
+def test_a_body_that_is_cut_short_or_no_http_ends_its_own_connection_only(port: int) -> None:
+    for sent in (
+        b"POST /prioritize HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+        b"\x16\x03\x01\x00\xa5\x01\r\n\r\n",
+    ):
+        with socket.create_connection((HOST, port), timeout=10) as raw:
+            raw.sendall(sent)
+    assert _ask(port, "POST", "/prioritize", _args())[0] == 200
+
+
+def test_a_filter_is_there_where_it_is_configured() -> None:
+    with _served(filters=True) as port:
+        answer = json.loads(_ask(port, "POST", "/filter", _args(names=["cold", "hot"]))[2])
+    assert answer["NodeNames"] == ["cold"]
+    assert answer["FailedNodes"] == {"hot": "too hot for api-x"}
+
+
+def test_over_tls_only_a_certificate_of_the_authority_is_answered(tmp_path: Path) -> None:
+    ours, others = Authority.create(tmp_path / "ours"), Authority.create(tmp_path / "others")
+    server, client, stranger = ours.issue("scorer", hosts=[HOST]), ours.issue("scheduler"), others.issue("scheduler")
+
+    def ask(served: int, pair: Pair | None) -> int:
+        context = ssl.create_default_context(cafile=ours.certificate_path)
+        if pair is not None:
+            context.load_cert_chain(pair.certificate, pair.key)
+        connection = http.client.HTTPSConnection(HOST, served, timeout=10, context=context)
+        try:
+            connection.request("POST", "/prioritize", _args())
+            return int(connection.getresponse().status)
+        finally:
+            connection.close()
+
+    with _served(tls=ClientCertificates(server.certificate, server.key, ours.certificate_path)) as served:
+        assert ask(served, client) == 200
+        for refused in (None, stranger):
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                ask(served, refused)
+
+
+def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
+    pair = Authority.create(tmp_path).issue("scorer", hosts=[HOST])
+    with pytest.raises(BadCertificate, match=r"nowhere\.crt: no certificate of an authority: No such file"):
+        ClientCertificates(pair.certificate, pair.key, tmp_path / "nowhere.crt")
+
+
+def test_an_address_that_is_taken_is_an_error_at_the_start(port: int) -> None:
+    with pytest.raises(OSError, match="Address already in use"):
+        ExtenderServer(HOST, port, Extender(_Scores())).start()

@@ -1,0 +1,306 @@
+"""The gate does what the agent says, and lets its pod start when none has answered for long enough."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slack.throttler import protocol
+from slack.throttler.fsm import State
+from slack_operator.throttler.gate import gate as gate_module
+from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+from slack_operator.throttler.gate.doorbell import Doorbell
+from slack_operator.throttler.gate.gate import Gate
+from slack_operator.throttler.gate.permits import Permits
+from slack_operator.throttler.gate.settings import BadSettings, GateSettings
+
+
+class FakeLink:
+    """An agent in memory: what it will say, and what it was told."""
+
+    def __init__(self) -> None:
+        self.socket, self.other = socket.socketpair()
+        self.sent: list[dict[str, object]] = []
+        self._messages: list[dict[str, object]] = []
+
+    def say(self, kind: str, container: str = "web", **fields: object) -> None:
+        """Have a message there for the gate."""
+        self._messages.append({"type": kind, "container": container, **fields})
+        self.other.send(b"x")
+
+    def send(self, message: dict[str, object]) -> None:
+        """Take what the gate says."""
+        self.sent.append(message)
+
+    def receive(self) -> list[dict[str, object]]:
+        """Give what is there."""
+        self.socket.recv(100)
+        messages, self._messages = self._messages, []
+        return messages
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+        self.other.close()
+
+
+class Clock:
+    """Monotonic seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(gate_module, "time", made)
+    monkeypatch.setattr(gate_module, "_MAX_PAUSE_SECONDS", 0.0)
+    return made
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> FakeLink:
+    made = FakeLink()
+    monkeypatch.setattr(gate_module, "AgentLink", lambda *_: made)
+    return made
+
+
+@pytest.fixture
+def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise LinkDown("nobody there")
+
+    monkeypatch.setattr(gate_module, "AgentLink", fails)
+
+
+def settings(folder: Path, **changes: str) -> GateSettings:
+    """Return what a gate of two containers is told; the doorbell takes any port."""
+    told = {
+        "AGENT_HOST": "127.0.0.1",
+        "AGENT_PORT": "1",
+        "AGENT_NAME": "agent",
+        "AGENT_CA": "PEM",
+        "CONTAINERS": "web,log",
+        "FAIL_OPEN_AFTER": "60",
+        "DOORBELL_PORT": "1",
+        "DOORBELL_HOST": "127.0.0.1",
+        "FOLDER": str(folder),
+    } | changes
+    made = GateSettings({f"THROTTLER_{name}": value for name, value in told.items() if value})
+    made.doorbell_port = 0
+    return made
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[[], Gate]]:
+    gates: list[Gate] = []
+
+    def made() -> Gate:
+        gates.append(Gate(settings(tmp_path)))
+        return gates[-1]
+
+    yield made
+    for each in gates:
+        each.close()
+
+
+def test_it_asks_for_each_container_once_it_is_connected(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock
+) -> None:
+    make().turn()
+    assert [(message["type"], message["container"], message["start"]) for message in link.sent] == [
+        ("ask", "web", 0),
+        ("ask", "log", 0),
+    ]
+
+
+def test_a_grant_is_one_containers_file_and_a_withdrawal_takes_it_away(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("granted")
+    gate.turn()
+    assert [path.name for path in tmp_path.iterdir()] == ["web.env"]
+    assert (tmp_path / "web.env").read_text() == "GO='1'\n"
+    link.say("withdraw", start=1)
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_containers_of_others_and_messages_that_nobody_knows_change_nothing(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    for name in ("other", "../web", "/etc/passwd", ""):
+        link.say("granted", name)
+    link.say("released", "web")
+    link.say("granted", "web", start="many")
+    gate.turn()
+    assert [path.name for path in tmp_path.iterdir()] == ["web.env"]
+
+
+def test_without_an_agent_all_start_but_not_before_the_time_is_over(
+    make: Callable[[], Gate], no_agent: None, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = make()
+    gate.turn()
+    clock.now += 59
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+    clock.now += 1.1
+    gate.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
+    assert "web: started without a permit" in capsys.readouterr().err
+
+
+def test_an_agent_that_hangs_is_no_agent(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("wait", "web")
+    link.say("wait", "log")
+    gate.turn()
+    for _ in range(4):
+        clock.now += 15
+        gate.turn()
+        link.say("wait", "web")
+        gate.turn()
+    gate.turn()
+    assert [path.name for path in tmp_path.iterdir()] == ["log.env"], "each container is answered for itself"
+    assert len(link.sent) > 2, "who waits reminds"
+
+
+def test_the_welcome_says_how_long_that_is(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("welcome", fail_open_after_seconds=5)
+    gate.turn()
+    clock.now += 5.5
+    gate.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
+
+
+def test_a_refusal_is_no_answer(make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path) -> None:
+    gate = make()
+    gate.turn()
+    clock.now += 59
+    link.say("refused", "web", reason="no such container")
+    gate.turn()
+    clock.now += 2
+    gate.turn()
+    assert (tmp_path / "web.env").exists()
+
+
+def test_a_permit_that_cannot_be_written_is_tried_again_and_ends_nothing(tmp_path: Path) -> None:
+    permits = Permits(str(tmp_path / "missing"), ["web"])
+    with pytest.raises(OSError, match="missing"):
+        permits.give("web")
+    (tmp_path / "missing").mkdir()
+    assert permits.give("web")
+    assert not permits.give("web")
+    assert permits.given() == {"web"}
+
+
+def ask(doorbell: Doorbell, request: bytes = b"GET / HTTP/1.1\r\n\r\n") -> bytes:
+    """Ask as the kubelet does."""
+    with socket.create_connection(("127.0.0.1", doorbell.port), 5) as connection:
+        connection.sendall(request)
+        answering = threading.Thread(target=doorbell.answer)
+        answering.start()
+        answer = connection.recv(200)
+        answering.join()
+    return answer.partition(b"\r\n")[0]
+
+
+def test_a_ring_changes_the_next_answer_and_after_it_the_gate_is_ready_again() -> None:
+    doorbell = Doorbell("127.0.0.1", 0)
+    try:
+        assert [ask(doorbell)[9:12] for _ in range(2)] == [b"200", b"200"]
+        doorbell.ring()
+        assert [ask(doorbell)[9:12] for _ in range(3)] == [b"503", b"200", b"200"]
+        doorbell.ring()
+        assert ask(doorbell, b"junk") == b""
+        assert ask(doorbell)[9:12] == b"503", "what is no probe has not seen the ring"
+    finally:
+        doorbell.close()
+
+
+@pytest.mark.parametrize("name", ["AGENT_HOST", "AGENT_PORT", "AGENT_NAME", "AGENT_CA", "CONTAINERS", "DOORBELL_PORT"])
+def test_a_variable_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadSettings, match=f"THROTTLER_{name}: needed"):
+        settings(tmp_path, **{name: ""})
+
+
+@pytest.mark.parametrize(("name", "value"), [("AGENT_PORT", "70000"), ("FAIL_OPEN_AFTER", "0"), ("AGENT_PORT", "x")])
+def test_a_variable_that_is_no_good_is_named_with_its_value(tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(BadSettings, match=f"THROTTLER_{name}: '{value}'"):
+        settings(tmp_path, **{name: value})
+
+
+def test_a_link_to_nobody_says_where_and_never_the_token(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret")
+    with pytest.raises(LinkDown) as caught:
+        AgentLink("127.0.0.1", 1, "agent", "no PEM", str(token))
+    assert "secret" not in str(caught.value)
+    assert "127.0.0.1:1" in str(caught.value)
+
+
+def test_messages_are_json_lines(tmp_path: Path) -> None:
+    """What is read in pieces is whole messages, and what is no message ends the connection."""
+    ours, theirs = socket.socketpair()
+    link = AgentLink.__new__(AgentLink)
+    link._buffer, link._ended, link.socket = b"", False, ours  # without TLS, which the server's tests have
+    ours.setblocking(False)
+    theirs.sendall(b'{"type": "wa')
+    assert link.receive() == []
+    theirs.sendall(b'it"}\n' + json.dumps({"type": "ping"}).encode() + b"\n")
+    time.sleep(0)
+    assert [message["type"] for message in link.receive()] == ["wait", "ping"]
+    for junk in (b"junk\n", b"[]\n", b"x" * 20_000):
+        link._buffer = b""
+        theirs.sendall(junk)
+        with pytest.raises(LinkDown):
+            link.receive()
+    link._buffer = b""
+    theirs.sendall(b'{"type": "refused"}\n')
+    theirs.close()
+    assert [message["type"] for message in link.receive()] == ["refused"], "what was said before the end is told"
+    with pytest.raises(LinkDown, match="closed"):
+        link.receive()
+    ours.close()
+
+
+def test_gate_and_protocol_agree(make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path) -> None:
+    """The gate writes its lines without the protocol's library; they are the protocol's all the same."""
+    gate = make()
+    gate.turn()
+    for said in (
+        protocol.Welcome(fail_open_after_seconds=30),
+        protocol.Ping(),
+        protocol.Wait(container="log", state=State.DOWNLOADING),
+        protocol.Granted(container="web", start=2),
+    ):
+        fields = json.loads(protocol.encode_line(said))
+        link.say(fields.pop("type"), fields.pop("container", ""), **fields)
+    gate.turn()
+    assert (tmp_path / "web.env").exists()
+    clock.now += 16
+    gate.turn()
+    told = [protocol.from_gate(json.dumps(message).encode()) for message in link.sent]
+    assert told[2:] == [protocol.Pong(), protocol.Ask(container="log")]
+    assert told[0] == protocol.Ask(container="web")

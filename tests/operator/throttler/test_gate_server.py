@@ -1,0 +1,175 @@
+"""Gates over TLS: the real gate's link against the real server, and strangers that are not let in."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness.cluster.certificates import Authority
+from slack.throttler import protocol
+from slack.throttler.protocol import AUDIENCE, FromAgent, Granted, Wait, Welcome
+from slack_operator.throttler.agent import gate_server
+from slack_operator.throttler.agent.gate_server import GateServer, NotLetIn, pod_uid
+from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+
+NAME = "resource-slack-throttler-agent"
+
+
+@dataclass
+class Place:
+    """A server in a thread of its own, and what a gate needs to find it."""
+
+    server: GateServer
+    loop: asyncio.AbstractEventLoop
+    port: int
+    authority: str
+    folder: Path
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def link(self, token: str = "token-u1", name: str = NAME, authority: str | None = None) -> AgentLink:
+        """Connect as a gate does."""
+        path = self.folder / "token"
+        path.write_text(token)
+        return AgentLink("127.0.0.1", self.port, name, authority or self.authority, str(path))
+
+    def tell(self, uid: str, message: FromAgent) -> bool:
+        """Push a message."""
+        done: asyncio.Future[bool] = asyncio.run_coroutine_threadsafe(self._tell(uid, message), self.loop)  # type: ignore[assignment]
+        return bool(done.result())
+
+    async def _tell(self, uid: str, message: FromAgent) -> bool:
+        return self.server.tell(uid, message)
+
+
+def judge(token: str) -> str:
+    """Know tokens by their text."""
+    if not token.startswith("token-"):
+        raise NotLetIn("the token is not valid for the audience throttler")
+    return token.removeprefix("token-")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setattr(gate_server, "BETWEEN_SECONDS", 0.0)
+    pair = authority.issue("agent", hosts=[NAME])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    asked: list[tuple[str, str]] = []
+
+    def answer(uid: str, container: str) -> FromAgent:
+        asked.append((uid, container))
+        return Wait(container=container)
+
+    loop = asyncio.new_event_loop()
+    server = GateServer(judge, answer, welcome=lambda: Welcome(fail_open_after_seconds=7.0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    port = asyncio.run_coroutine_threadsafe(server.start("127.0.0.1", 0, tls), loop).result()
+    yield Place(server, loop, port, authority.certificate_path.read_text(), tmp_path, asked)
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def read(link: AgentLink, count: int = 1) -> list[dict[str, object]]:
+    """Wait for that many messages."""
+    link.socket.settimeout(10)
+    found: list[dict[str, object]] = []
+    while len(found) < count:
+        piece = link.socket.recv(10_000)
+        if not piece:
+            raise LinkDown("closed")
+        link._buffer += piece
+        link.socket.setblocking(False)
+        found += link.receive()
+        link.socket.settimeout(10)
+    return found
+
+
+def test_a_gate_asks_and_is_answered_and_told_more_later(place: Place) -> None:
+    link = place.link()
+    link.send({"type": "ask", "container": "a"})
+    welcome, wait = read(link, 2)
+    assert welcome == {"type": "welcome", "fail_open_after_seconds": 7.0}
+    assert wait == {"type": "wait", "container": "a"}
+    assert place.asked == [("u1", "a")], "by its token, whatever it says"
+    assert place.tell("u1", Granted(container="a"))
+    assert read(link) == [{"type": "granted", "container": "a"}]
+    assert not place.tell("u2", Granted(container="a"))
+    link.close()
+
+
+def test_a_gate_that_comes_anew_takes_the_place_of_its_former_connection(place: Place) -> None:
+    former = place.link()
+    read(former)
+    link = place.link()
+    read(link)
+    assert place.tell("u1", Granted(container="a"))
+    assert read(link) == [{"type": "granted", "container": "a"}]
+    with pytest.raises(LinkDown):
+        read(former)
+    former.close()
+    link.close()
+
+
+def test_a_token_that_is_no_good_is_refused_and_asks_nothing(place: Place) -> None:
+    link = place.link("stolen")
+    refused = read(link)[0]
+    assert refused["type"] == "refused"
+    assert "stolen" not in str(refused)
+    assert place.asked == []
+    assert place.server.refused == 1
+    link.close()
+
+
+def test_garbage_ends_its_own_connection_only(place: Place) -> None:
+    good = place.link()
+    read(good)
+    for junk in (b"junk\n", b"{}\n", b"x" * (protocol.MAX_LINE_BYTES + 10)):
+        bad = place.link("token-u2")
+        read(bad)
+        bad.socket.settimeout(10)
+        bad.socket.sendall(junk)
+        with pytest.raises((LinkDown, OSError)):
+            read(bad)
+        bad.close()
+    good.send({"type": "ping"})
+    assert read(good) == [{"type": "pong"}]
+    good.close()
+
+
+def test_a_gate_talks_to_nobody_but_the_agent(place: Place, tmp_path: Path) -> None:
+    other = Authority.create(tmp_path / "other").certificate_path.read_text()
+    with pytest.raises(LinkDown):
+        place.link(authority=other)
+    with pytest.raises(LinkDown):
+        place.link(name="another-name")
+
+
+def review(**status: Any) -> dict[str, Any]:
+    """Return what the API server answers."""
+    return {"status": {"authenticated": True, "audiences": [AUDIENCE], **status}}
+
+
+def test_only_a_token_for_us_that_is_bound_to_a_pod_names_one() -> None:
+    extra = {"extra": {"authentication.kubernetes.io/pod-uid": ["u1"]}}
+    assert pod_uid(review(user=extra)) == "u1"
+    for bad, why in (
+        (review(user={}), "bound to no pod"),
+        (review(audiences=["other"], user=extra), "audience"),
+        (review(authenticated=False, user=extra), "audience"),
+        ({}, "audience"),
+    ):
+        with pytest.raises(NotLetIn, match=why):
+            pod_uid(bad)

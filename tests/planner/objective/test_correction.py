@@ -1,0 +1,73 @@
+"""The long-run share of late pods converges to what the objective allows, whatever comes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slack.planner.objective.correction import CREDIT, FARTHEST, HIGHEST, LEAST_WINDOWS, MOST_WINDOWS, Correction
+
+USUAL = 10
+AN_HOUR = 20.0
+windows = st.lists(
+    st.tuples(st.floats(-CREDIT, FARTHEST), st.integers(1, int(USUAL * MOST_WINDOWS))), min_size=1, max_size=400
+)
+
+
+def bound(pods: int, objective: float) -> float:
+    step = max((1 - objective) * 72 * AN_HOUR, LEAST_WINDOWS * USUAL)
+    return (FARTHEST + CREDIT + MOST_WINDOWS / LEAST_WINDOWS) * step / pods
+
+
+@given(windows, st.sampled_from([0.5, 0.9, 0.95, 0.99]), st.floats(-CREDIT, HIGHEST))
+def test_no_sequence_makes_more_pods_late_than_the_bound(
+    sequence: list[tuple[float, int]], objective: float, start: float
+) -> None:
+    correction, pods, late = Correction(start), 0, 0
+    for needed, count in sequence:  # whatever debt a window needs to be served: an adversary's choice
+        missed = count if correction.value < needed else 0
+        correction.happened(count, missed, objective, USUAL, AN_HOUR)
+        pods, late = pods + count, late + missed
+        assert late / pods - (1 - objective) <= bound(pods, objective) + 1e-9
+
+
+def test_the_worst_adversary_is_held_to_the_objective_and_no_better() -> None:
+    correction, late = Correction(), 0
+    for _ in range(20_000):  # who knows the debt, and always needs a little more as long as that is possible
+        missed = USUAL if correction.value < FARTHEST else 0
+        correction.happened(USUAL, missed, 0.95, USUAL, AN_HOUR)
+        late += missed
+    assert abs(late / (20_000 * USUAL) - 0.05) <= bound(20_000 * USUAL, 0.95)
+
+
+def test_windows_weigh_by_their_pods() -> None:
+    large, small = Correction(), Correction()
+    large.happened(20, 20, 0.99, USUAL, AN_HOUR)
+    for _ in range(20):
+        small.happened(1, 1, 0.99, USUAL, AN_HOUR)
+    assert abs(large.value - small.value) < 1e-9
+
+
+def test_an_outburst_raises_it_no_farther_than_quiet_can_undo() -> None:
+    correction = Correction()
+    correction.happened(100_000, 100_000, 0.99, USUAL, AN_HOUR)
+    assert correction.value == HIGHEST
+    assert correction.applied == FARTHEST
+
+
+def test_one_missed_wave_a_day_is_made_good_for_within_days_and_not_by_a_day_without_any_late_pod() -> None:
+    correction, shares = Correction(), []
+    for _ in range(12):  # the wave comes once a day; as many of it are late as are allowed then
+        late = min(round(20 * correction.allowed), 34)
+        correction.happened(400, late, 0.95, USUAL, 400 / 24)
+        shares.append(1 - late / 400)
+    assert all(abs(share - 0.95) <= 0.01 for share in shares)
+
+
+def test_the_late_pods_that_three_days_allow_are_a_debt_of_one_and_as_many_as_are_allowed_change_nothing() -> None:
+    correction, allowed = Correction(), 0.05 * 72 * AN_HOUR
+    correction.happened(0, allowed / 2, 0.95, USUAL, AN_HOUR)
+    assert correction.value == pytest.approx(0.5)
+    correction.happened(1440, allowed, 0.95, USUAL, AN_HOUR)
+    assert correction.value == pytest.approx(0.5)
+    correction.happened(720, 0, 0.95, USUAL, AN_HOUR)
+    assert correction.value == pytest.approx(0.0)

@@ -1,0 +1,282 @@
+"""An objective learns what comes within the lead time, and keeps it through bytes."""
+
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from slack.planner.objective.amount import Amount
+from slack.planner.objective.codec import MAGIC, MOST_BYTES, BadState, decode, encode
+from slack.planner.objective.learner import Learner
+from slack.planner.objective.needs import FloatArray, LatePods, Needs
+from slack.planner.objective.patterns import FIRST_ROW, ROWS, rows_at, rows_between
+from slack.planner.objective.turn import Turn
+from slack.planner.policy.spec import Objective
+
+START = 1_767_571_200.0
+"""Monday, 5 January 2026, 0:00 UTC."""
+GIB = 1 << 30
+AIM = Objective(instant_start=0.95)
+
+
+def fed(learner: Learner, hours: float, *, every: float = 1800.0, size: int = 10, start: float = START) -> float:
+    """Play bursts of pods of a core that stay for five minutes, all of them at once; return when it ends."""
+    at, end, ends = start, start + hours * 3600, [0.0]
+    while at < end:
+        at += 30
+        burst = size if at % every < 30 else 0
+        ends = [until for until in ends if until > at] + [at + 300] * burst
+        pods = 20 + len(ends)
+        arrived = {(1000, GIB): burst} if burst else {}
+        learner.observe(Turn(at, (1000 * pods, GIB * pods), pods, 100.0, arrived, burst, 0), AIM)
+        learner.correction.value = 0.0  # what is learnt, apart from what came of it
+    return at
+
+
+@cache
+def _half_a_day() -> tuple[Learner, float]:
+    learner = Learner()
+    return learner, fed(learner, 12)
+
+
+def after_half_a_day() -> tuple[Learner, float]:
+    """Return one that has learnt for twelve hours, which no other test has, and when they end."""
+    learner, at = _half_a_day()
+    return deepcopy(learner), at
+
+
+def test_until_enough_is_known_the_rate_holds() -> None:
+    learner = Learner()
+    at = fed(learner, 0.5)
+    amount = learner.amount(at, AIM)
+    assert not amount.why.known
+    assert amount.why.lacking == "10 of 40 pods seen, in less than 1 h"
+    assert learner.amount(fed(learner, 3, start=at), AIM).why.known
+
+
+def test_it_keeps_room_for_the_bursts_that_came() -> None:
+    learner = Learner()
+    at = fed(learner, 30)
+    before_a_burst = learner.amount(at - at % 1800 + 1800 - 60, AIM)
+    assert 9000 <= before_a_burst.cpu_millis <= 11000
+    assert before_a_burst.memory_bytes == pytest.approx(before_a_burst.cpu_millis / 1000 * GIB, rel=0.01)
+    assert before_a_burst.why.started_today == 470
+
+
+def test_what_is_wanted_again_before_the_shrink_delay_is_over_is_told() -> None:
+    learner = Learner()
+    at = fed(learner, 30)
+    early = at - at % 1800 + 1800 - 8 * 60
+    now, soon, later = (learner.amount(early, AIM, keep) for keep in (0.0, 600.0, 120.0))
+    assert now.cpu_millis == soon.cpu_millis < 1000, "the burst is not near enough to ask for nodes"
+    assert 9000 <= soon.soon[0] <= 11000, "but what is there is kept for it"
+    assert later.soon[0] < 1000
+    assert now.soon == (now.cpu_millis, now.memory_bytes)
+
+
+def test_an_amount_that_trembles_by_less_than_a_sixth_stays() -> None:
+    learner, at = after_half_a_day()
+    first = learner.amount(at, AIM)
+    chosen = learner._chosen(at, AIM)
+    for share in (1.1, 0.9):
+        learner._kept = replace(chosen, rooms=chosen.rooms * share)
+        assert learner.amount(at, AIM).cpu_millis == first.cpu_millis
+    learner._kept = replace(chosen, rooms=chosen.rooms * 0.5)
+    assert learner.amount(at, AIM).cpu_millis == -(-first.cpu_millis // 2)
+
+
+def test_bytes_keep_what_was_learnt() -> None:
+    learner, at = after_half_a_day()
+    data = encode(learner)
+    again = decode(data)
+    assert len(data) < MOST_BYTES
+    kept, same = learner.amount(at, AIM), again.amount(at, AIM)
+    assert same.cpu_millis == pytest.approx(kept.cpu_millis, rel=0.02)
+    assert (same.mix, same.why.started_today, same.why.pattern) == (
+        kept.mix,
+        kept.why.started_today,
+        kept.why.pattern,
+    )
+
+
+def taken(needs: Needs, pod: FloatArray) -> LatePods:
+    """Return the table of a moment."""
+    late = LatePods(needs, pod)
+    while late.take(needs):
+        pass
+    return late
+
+
+def test_no_turn_works_out_more_than_one_price_or_a_part_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    parts: list[bool] = []
+    an_hour, take = LatePods.an_hour, LatePods.take
+
+    def counted_part(late: LatePods, needs: Needs) -> bool:
+        found = take(late, needs)
+        parts.extend([True] * found)
+        return found
+
+    def counted(late: LatePods, price: float) -> FloatArray:
+        calls.append(price)
+        return an_hour(late, price)
+
+    monkeypatch.setattr(LatePods, "an_hour", counted)
+    monkeypatch.setattr(LatePods, "take", counted_part)
+    learner = Learner()
+    at = fed(learner, 2)
+    assert learner.amount(at, AIM).why.known
+    assert 85 <= len(calls) + len(parts) <= 91  # one a minute from the first burst on
+    assert len(set(calls)) == 25
+    assert len(parts) >= 12
+
+
+def test_prices_tried_on_one_state_of_the_table_come_to_what_rows_come_to_alone() -> None:
+    learner, _ = after_half_a_day()
+    needs, pod = learner.needs, np.array([1000.0, GIB])
+    for price in (0.1, 1.0, 20.0):
+        room, _ = needs.room(slice(None), np.array([[price] * ROWS, [price] * ROWS, [0.0] * ROWS]), pod)
+        more = needs.largest > room[:, :, None]
+        rows = (needs.pods * more).sum(axis=2).max(axis=1)
+        ends = pairwise(FIRST_ROW)
+        alone = [rows[first:end].sum() / max(needs.hours[first:end].sum(), 1e-9) for first, end in ends]
+        assert taken(needs, pod).an_hour(price) == pytest.approx(alone, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 100, MAGIC + b"no stream", encode(Learner())[:-5]])
+def test_bytes_that_are_no_learners_are_refused_in_words(data: bytes) -> None:
+    with pytest.raises(BadState):
+        decode(data)
+
+
+@pytest.mark.parametrize("days_off", [-2, 365])
+def test_a_clock_that_was_wrong_for_a_while_is_no_day_s_length_and_is_kept(days_off: int) -> None:
+    learner = Learner()
+    at = fed(learner, 26)
+    fed(learner, 1, start=at + days_off * 86400)
+    at = fed(learner, 30, start=at)
+    assert len(learner.tally.days) <= 25
+    assert all(at // 3600 - 24 <= hour <= at // 3600 for hour, _, _ in learner.tally.days)
+    assert learner.mix.day == at // 86400
+    assert list(decode(encode(learner)).tally.days) == list(learner.tally.days)
+
+
+def test_what_the_largest_clusters_request_is_kept() -> None:
+    learner, petabytes = Learner(), 5_000 * (4 << 40)
+    for turn in range(10):
+        learner.observe(Turn(START + 30 * turn, (10**9, petabytes + turn), 10**6, 100.0), AIM)
+    assert decode(encode(learner)).most_seen[1] == pytest.approx(petabytes)
+
+
+def test_a_past_that_somebody_has_made_up_asks_for_no_more_than_pods_that_were_seen_make_plausible() -> None:
+    made_up = Learner()
+    made_up.most_seen[:] = 1e17
+    forged, anything = decode(encode(made_up)), np.full(2, 1e17)
+    room, bounded = forged._bounded(anything, AIM)
+    assert (room.tolist(), bounded) == ([1_000_000, 4 << 40], "most seen")
+    forged.observe(Turn(START, (50_000, 50 * GIB), 50, 100.0), AIM)
+    forged.observe(Turn(START + 30, (10_000, 10 * GIB), 10, 100.0), AIM)
+    room, bounded = forged._bounded(anything, AIM)
+    assert (room.tolist(), bounded) == ([5_000_000, 5000 * GIB], "most seen")
+
+
+def test_a_cluster_that_has_shrunk_asks_for_as_much_as_its_past_needs() -> None:
+    learner, at = after_half_a_day()
+    before_a_burst = at - at % 1800 + 1800 - 60
+    kept, shrunk = decode(encode(learner)), decode(encode(learner))
+    shrunk.observe(Turn(before_a_burst, (0, 0), 0, 100.0), AIM)
+    assert shrunk.amount(before_a_burst, AIM).cpu_millis == kept.amount(before_a_burst, AIM).cpu_millis > 5000
+
+
+def test_the_most_that_can_be_read_can_be_read_again_after_more_has_come() -> None:
+    learner, most = Learner(), 10**17
+    learner.tally.days.append((int(START // 3600), most, most))
+    for name in ("hours", "started", "late", "faded_hours", "faded_started", "faded_windows", "really_late"):
+        setattr(learner.tally, name, float(most))
+    learner.most_seen[:] = most
+    learner.needs.hours[:] = learner.needs.largest[:] = most
+    again = decode(encode(learner))
+    for turn in range(10):
+        again.observe(Turn(START + 30 * turn, (turn * 1000, turn * GIB), turn, 100.0, {}, 100, 100), AIM)
+    assert again.tally.days[-1][1] > most
+    assert decode(encode(again)).tally.days[-1] == (int(START // 3600), most, most)
+
+
+def test_a_gap_is_not_learnt_as_quiet() -> None:
+    learner = Learner()
+    at = fed(learner, 6)
+    hours, kept = learner.tally.hours, learner.needs.pods.copy()
+    learner.observe(Turn(at + 86400, (0, 0), 0, 100.0), AIM)  # a day without turns
+    learner.observe(Turn(at - 86400, (0, 0), 0, 100.0), AIM)  # the clock goes back
+    assert learner.tally.hours == hours
+    assert np.array_equal(learner.needs.pods, kept)
+
+
+def test_nothing_that_came_asks_for_nothing() -> None:
+    learner = Learner()
+    at = START
+    for _ in range(300):
+        at += 60
+        learner.observe(Turn(at, (1000, GIB), 1, 100.0), AIM)
+    assert learner.amount(at, AIM) == Amount(0, 0, learner.amount(at, AIM).why, ())
+
+
+def seen_a_wave_a_day(days: int) -> Learner:
+    """Return a learner that has seen two pods every half hour, and thirty more at two in the night."""
+    learner = Learner()
+    for minute in range(5, days * 1440, 5):
+        at = START + minute * 60
+        learner.needs.watched(rows_at(at), 300)
+        count = 30 if minute % 1440 == 120 else 2 if minute % 30 == 0 else 0
+        if count:
+            need = np.array([1000.0, GIB])
+            learner.needs.came(rows_between(at - 130, at), 0 * need, count * need, count)
+            learner.mix.came({(1000, GIB): count}, at)
+            learner.tally.started += count
+    tally = learner.tally
+    tally.hours, tally.faded_hours, tally.faded_started = days * 24.0, days * 24.0, tally.started
+    return learner
+
+
+def test_a_higher_objective_never_keeps_less_and_none_keeps_room_for_a_nightly_wave_all_day() -> None:
+    learner, midnight = seen_a_wave_a_day(2), START + 2 * 86400
+    cpu = {}
+    for share in (0.8, 0.9, 0.95, 0.97, 0.99):
+        aim, same = Objective(instant_start=share), deepcopy(learner)
+        cpu[share] = np.array([same._chosen(midnight + hour * 3600 + 3550, aim).rooms[:, 0] for hour in range(24)])
+    for less, more in pairwise(cpu.values()):
+        assert (less <= more).all()
+    by_hour_of_day = cpu[0.99][:, 2]
+    assert by_hour_of_day[1] == 30_000  # the room is asked for before the wave comes
+    assert (by_hour_of_day > 10_000).sum() <= 2
+
+
+def test_where_the_objective_lies_between_all_of_a_wave_and_none_a_part_of_it_is_kept() -> None:
+    learner, midnight = seen_a_wave_a_day(2), START + 2 * 86400
+    kept = {}
+    for share in (0.7, 0.8, 0.9):  # of 126 pods a day thirty come in the wave: without room for it 76 % start at once
+        aim = Objective(instant_start=share)
+        kept[share] = deepcopy(learner)._chosen(midnight + 3600 + 3550, aim).rooms[2, 0]
+    assert kept[0.7] < 3_000 < kept[0.8] < kept[0.9] < 30_000
+    assert 17_400 <= kept[0.9] <= 21_000  # twelve or thirteen of the thirty may wait, and what is kept is in bins
+
+
+def test_room_is_for_what_comes_at_the_full_minute_before_it_and_not_in_that_minute() -> None:
+    at = START + 7200 + 0.5  # two o'clock, and half a second later it is seen
+    minutes = [row - int(FIRST_ROW[4]) for row in rows_between(at - 130, at)[4].tolist()]
+    assert minutes == [57, 58, 59] or minutes == [58, 59]
+    assert rows_between(at - 130, at)[2].tolist() == [FIRST_ROW[2] + 1]
+
+
+def test_a_row_is_known_from_its_second_time_on() -> None:
+    learner = Learner()
+    for minute in range(25 * 60):
+        learner.observe(Turn(START + 60.0 * minute, (1000, 1 << 30), 1, 120.0), Objective(instant_start=0.9))
+        if minute == 30:
+            assert learner._knew.tolist() == [True, True, False, False, False, False]
+        if minute == 23 * 60:
+            assert learner._knew.tolist() == [True, True, False, False, True, False]
+    assert learner._knew.tolist() == [True, True, True, False, True, True]

@@ -1,0 +1,147 @@
+"""The CRD says what the models say, and the file in the chart is what the models generate."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slack.planner.policy.crd import crd
+from slack.planner.policy.spec import PolicySpec, parse_policy
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "charts" / "resource-slack" / "crds" / "slackpolicies.yaml"
+
+
+def version() -> dict[str, Any]:
+    found: dict[str, Any] = crd()["spec"]["versions"][0]
+    return found
+
+
+def spec_schema() -> dict[str, Any]:
+    found: dict[str, Any] = version()["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return found
+
+
+def nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, one in schema.get("properties", {}).items():
+        yield from nodes(one, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key], f"{path}[]")
+
+
+def test_the_chart_has_the_generated_crd() -> None:
+    assert yaml.safe_load(CHART.read_text()) == crd(), "run: make crds"
+
+
+def test_it_is_cluster_scoped_with_a_status_subresource_and_the_promised_columns() -> None:
+    assert crd()["spec"]["scope"] == "Cluster"
+    assert crd()["spec"]["names"]["shortNames"] == ["slp"]
+    assert set(version()["subresources"]) == {"status", "scale"}
+    columns = {column["name"]: column.get("priority", 0) for column in version()["additionalPrinterColumns"]}
+    shown = [name for name, priority in columns.items() if priority == 0]
+    assert shown == ["READY", "SLACK", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
+    assert set(columns) - set(shown) == {"NODES", "COVERED", "BURST", "DISPLACED", "REMEDY", "LIMIT", "SATISFIED"}
+
+
+def test_every_printed_column_is_a_field_of_the_status_schema() -> None:
+    status = version()["schema"]["openAPIV3Schema"]["properties"]["status"]
+    for column in version()["additionalPrinterColumns"]:
+        found = {"properties": {"status": status, "metadata": {"properties": {"creationTimestamp": {}}}}}
+        for part in re.sub(r"\[.*\]", "", column["jsonPath"]).strip(".").split("."):
+            found = found.get("items", found)["properties"][part]
+
+
+def test_the_schema_is_structural() -> None:
+    allowed = {
+        "type",
+        "default",
+        "description",
+        "properties",
+        "items",
+        "additionalProperties",
+        "required",
+        "enum",
+        "format",
+        "pattern",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "minLength",
+        "maxLength",
+        "maxItems",
+        "maxProperties",
+        "anyOf",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-validations",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+    }
+    for path, node in nodes(version()["schema"]["openAPIV3Schema"], ""):
+        assert set(node) <= allowed, path
+        assert node.get("x-kubernetes-int-or-string") or "type" in node, path
+        assert not ("properties" in node and "additionalProperties" in node), path
+
+
+def test_every_field_can_be_explained() -> None:
+    silent = [
+        path
+        for path, node in nodes(spec_schema(), "spec")
+        if "description" not in node and not path.endswith("[]") and path != "spec"
+    ]
+    assert silent == []
+
+
+def test_no_default_is_materialised_so_that_flags_and_later_versions_can_change_it() -> None:
+    assert [path for path, node in nodes(spec_schema(), "spec") if "default" in node] == []
+
+
+def test_the_fields_are_those_of_the_model() -> None:
+    fields = {field.alias for field in PolicySpec.model_fields.values()}
+    assert set(spec_schema()["properties"]) == fields
+
+
+def test_prices_are_numbers_so_that_rules_can_compare_them() -> None:
+    prices = spec_schema()["properties"]["objective"]["properties"]["prices"]
+    assert prices["additionalProperties"] == {"type": "number", "minimum": 0, "maximum": 1e6}
+
+
+def test_rates_are_numbers_and_bounded() -> None:
+    rate = spec_schema()["properties"]["extraCapacity"]["properties"]["minRate"]
+    assert (rate["type"], rate["minimum"], rate["maximum"]) == ("number", 0, 10)
+
+
+@pytest.mark.parametrize("text", ["2", "500m", "1.5Gi", ".5", "1e3", "4G", "+1"])
+def test_the_quantity_pattern_takes_what_the_model_takes(text: str) -> None:
+    floor = spec_schema()["properties"]["extraCapacity"]["properties"]["floor"]["additionalProperties"]
+    assert re.search(floor["pattern"], text)
+    document = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "x"}}
+    parse_policy(document | {"spec": {"extraCapacity": {"floor": {"nvidia.com/gpu": text}}}}, source="test")
+
+
+@pytest.mark.parametrize("text", ["-1", "1 Gi", "10%", "Gi", ""])
+def test_the_quantity_pattern_refuses_what_the_model_refuses(text: str) -> None:
+    floor = spec_schema()["properties"]["extraCapacity"]["properties"]["floor"]["additionalProperties"]
+    assert not re.search(floor["pattern"], text)
+
+
+def test_the_examples_are_valid() -> None:
+    documents = list(yaml.safe_load_all((ROOT / "examples" / "slackpolicy.yaml").read_text()))
+    assert [parse_policy(document, source="example").name for document in documents] == ["web", "batch"]
+
+
+def test_every_field_has_a_text_for_kubectl_explain() -> None:
+    schema = version()["schema"]["openAPIV3Schema"]
+    silent = [
+        path
+        for path, node in nodes(schema, "slackpolicy")
+        if "description" not in node and not path.endswith("[]") and path != "slackpolicy.metadata"
+    ]
+    assert silent == []
+    assert not any(
+        re.search(r"\b[SR][0-9]+\b", node.get("description", "")) for _, node in nodes(schema, "slackpolicy")
+    )

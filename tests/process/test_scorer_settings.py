@@ -1,0 +1,68 @@
+"""What the scorer can be told, and what is refused with its flag."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slack.process.scorer_settings import ScorerSettings
+from slack.process.settings import BadSettings, load
+
+
+def settings(**flags: Any) -> ScorerSettings:
+    return load(ScorerSettings, flags, {}, files={})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "TargetLoadPacking,Peaks=0.5",
+        '[{"name": "TargetLoadPacking"}, {"name": "Peaks", "weight": 0.5}]',
+        ["TargetLoadPacking", {"name": "Peaks", "weight": 0.5}],
+    ],
+)
+def test_algorithms_are_names_json_or_a_list_of_the_file(given: object) -> None:
+    assert settings(algorithms=given).algorithms == ({"name": "TargetLoadPacking"}, {"name": "Peaks", "weight": 0.5})
+
+
+def test_a_file_says_all_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "scorer.yaml"
+    file.write_text(
+        "load-watcher: http://w:2020/watcher\nscale: 10\n"
+        "algorithms: [{name: TargetLoadPacking, args: {targetUtilization: 50}}]"
+    )
+    found = load(ScorerSettings, {}, {}, file=file, files={})
+    assert (found.load_watcher, found.scale) == ("http://w:2020", 10)
+    assert found.algorithms == ({"name": "TargetLoadPacking", "args": {"targetUtilization": 50}},)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"algorithms": "Target Load"}, r"--algorithms: \[0\]: 'Target Load' is no name"),
+        ({"algorithms": ""}, "--algorithms"),
+        ({"algorithms": "[{"}, "--algorithms: is no JSON"),
+        ({"algorithms": [{"weight": 1}]}, r"--algorithms: \[0\]: should be a mapping with a name"),
+        ({"scale": "50"}, "--scale: should be 100, or 10"),
+        ({"window": "30s"}, "--window: must be at least 60s"),
+        ({"max_ahead": "-1s"}, "--max-ahead: "),
+        ({"reporting": "2h"}, "--reporting: must be at least 0s and at most 1h"),
+        ({"new_node": "25h"}, "--new-node: must be at least 0s and at most 24h"),
+        ({"filter_above": "nan"}, "--filter-above: should be a number from 1 to 1000"),
+        ({"load_watcher": "10.0.0.1:2020"}, "--load-watcher: should be the address"),
+        (
+            {"load_watcher": "http://user:secret@w"},
+            "--load-watcher: should be the address of a load watcher such as [^@]*$",
+        ),
+        ({"extender_listen": "0.0.0.0:8888"}, "--client-ca-file: needed, as --extender-listen 0.0.0.0:8888"),
+        ({"tls_cert_file": "tls.crt"}, "--tls-key-file: needed: certificate, key"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_flag(flags: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadSettings, match=said):
+        settings(**flags)
+
+
+def test_off_loopback_is_fine_with_certificates() -> None:
+    files = {"tls_cert_file": "a", "tls_key_file": "b", "client_ca_file": "c"}
+    assert settings(extender_listen="0.0.0.0:8888", **files).extender_host_port == ("0.0.0.0", 8888)

@@ -1,0 +1,21 @@
+"""How slack is, in a word and in a few."""
+
+import pytest
+
+from slack.process.reasons import REASONS, Level
+from slack.process.states import slack_state
+
+TROUBLES = [known for known in REASONS if known.level is Level.TROUBLE and known.on and known.about == "SlackPolicy"]
+
+
+@pytest.mark.parametrize("known", TROUBLES, ids=lambda known: str(known.name))
+def test_what_is_wrong_is_said_in_a_few_words_beside_its_reason(known: object) -> None:
+    (found,) = [reason for reason in TROUBLES if reason is known]
+    state = slack_state([(on.partition("=")[0], found.name, True) for on in found.on])
+    name, _, words = state.brief.partition(": ")
+    assert name == found.name
+    assert 2 < len(words.split()) < 13
+
+
+def test_a_reason_of_another_version_stands_alone() -> None:
+    assert slack_state([("Ready", "NewReason", True)]).brief == "NewReason"

@@ -1,0 +1,39 @@
+"""A policy with an objective is played as one with a rate: its learner is fed, and its amount is kept."""
+
+from slack.simulator.runs.baselines import variant
+from slack.simulator.runs.engine import Simulation
+from slack.simulator.scenario.scenario import parse_scenario
+
+SCENARIO = {
+    "name": "waves",
+    "duration": "8h",
+    "warmUp": "5h",
+    "timelineRows": 10,
+    "nodeGroups": [
+        {"name": "small", "allocatable": {"cpu": "4", "memory": "16Gi"}, "initial": 2, "max": 40, "pricePerHour": 0.2}
+    ],
+    "workloads": [
+        {
+            "name": "report",
+            "requests": {"cpu": "1", "memory": "2Gi"},
+            "life": {"kind": "constant", "seconds": 400},
+            "arrivals": {"kind": "jobs", "parallelism": 10, "every": "20m", "firstAt": "5m"},
+        },
+    ],
+}
+
+
+def test_what_comes_is_learnt_and_starts_at_once() -> None:
+    scenario = variant("objective=0.9", parse_scenario(SCENARIO, source="waves")).scenario
+    simulation = Simulation(scenario)
+    result = simulation.run()
+    assert result.instant_start_ratio >= 0.9  # of 90 pods
+    operator = simulation.operator
+    assert operator is not None
+    (learner,) = operator.objectives.learners.values()
+    assert learner.tally.started == 240  # ten every twenty minutes
+    assert learner.tally.late <= 14 + 16  # of the first 30, before enough was known; the others may be 21, a tenth
+    (amount,) = operator.objectives.amounts(scenario.starts_at.timestamp() + scenario.duration.total_seconds()).values()
+    assert amount.why.known
+    assert 90 < amount.why.window_seconds < 130  # 90 s of a node, and the autoscaler's scan
+    assert dict(amount.mix) == {(1000, 2 << 30): 1.0}

@@ -1,0 +1,29 @@
+"""The study's states: what leads where, and what cannot happen."""
+
+import pytest
+
+from slack.throttler.fsm import TRANSITIONS, BadChange, Change, State, after, pod_state
+
+
+def test_the_study_s_way_from_image_to_ready() -> None:
+    state = State.DOWNLOADING
+    for change in (Change.PULLED, Change.FREED, Change.GRANTED, Change.SUCCEEDED):
+        state = after(state, change)
+    assert state is State.READY
+
+
+def test_who_is_too_slow_has_failed_and_may_still_become_ready() -> None:
+    assert after(State.STARTING, Change.TIMED_OUT) is State.FAILED
+    assert after(State.FAILED, Change.SUCCEEDED) is State.READY
+
+
+def test_blocked_containers_are_never_granted() -> None:
+    assert {state for state, change in TRANSITIONS if change is Change.GRANTED} == {State.PENDING}
+    with pytest.raises(BadChange, match="a container that is blocked cannot be granted"):
+        after(State.BLOCKED, Change.GRANTED)
+
+
+def test_a_pod_starts_while_any_container_does_and_is_ready_when_all_are() -> None:
+    assert pod_state({"a": State.READY, "b": State.STARTING, "c": State.BLOCKED}) is State.STARTING
+    assert pod_state({"a": State.READY, "b": State.READY}) is State.READY
+    assert pod_state({"a": State.READY, "b": State.PENDING}) is State.PENDING

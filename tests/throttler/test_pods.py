@@ -1,0 +1,87 @@
+"""The order of a pod's containers, out of its manifest."""
+
+from typing import Any
+
+import pytest
+
+from slack.throttler.pods import DEPENDS_ON, BadPod, read_pod
+
+STUDY_NEEDS = {"app_a": [], "app_b": ["app_a"], "app_c": ["app_b"], "app_d": ["app_b"], "app_e": ["app_c", "app_d"]}
+
+
+def study(**needs: list[str]) -> dict[str, Any]:
+    """The study's own JSON; as printed with app_b=["mag"]."""
+    containers = [
+        {"name": name, "image": f"me/{name}", "livenessProbe": {"exec": {"command": "/check"}}, "dependsOn": needed}
+        for name, needed in (STUDY_NEEDS | needs).items()
+    ]
+    manifest = {"version": "v1beta1", "id": "app", "containers": containers}
+    state = {"kind": "Pod", "apiVersion": "v1beta1", "id": "app", "desiredState": {"manifest": manifest}}
+    return state | {"labels": {"name": "app"}}
+
+
+def pod(text: object, *names: str) -> dict[str, Any]:
+    metadata = {"name": "app", "annotations": {DEPENDS_ON: text}}
+    spec = {"containers": [{"name": name} for name in names]}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec}
+
+
+def refused(document: object) -> str:
+    with pytest.raises(BadPod) as found:
+        read_pod(document, source="pod.yaml")
+    return found.value.problems[0]
+
+
+def test_the_study_s_own_json_is_refused_for_mag() -> None:
+    problem = "desiredState.manifest.containers: dependsOn: app_b: depends on 'mag', and no container is called so"
+    assert refused(study(app_b=["mag"])) == problem
+
+
+def test_the_study_s_graph_is_put_in_order() -> None:
+    found = read_pod(study(), source="pod.json")
+    assert found.name == "app"
+    assert found.graph.levels() == (("app_a",), ("app_b",), ("app_c", "app_d"), ("app_e",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("Deployment", ("spec", "template")),
+        ("CronJob", ("spec", "jobTemplate", "spec", "template")),
+        ("PodTemplate", ("template",)),
+    ],
+)
+def test_a_workload_s_template_is_a_pod(kind: str, path: tuple[str, ...]) -> None:
+    inner: dict[str, Any] = {part: value for part, value in pod('{"b": ["a"]}', "b", "a").items() if part != "kind"}
+    for part in reversed(path):
+        inner = {part: inner}
+    levels = read_pod({"kind": kind, "metadata": {"name": "x"}} | inner, source="x").graph.levels()
+    assert levels == (("a",), ("b",))
+    assert refused({"kind": kind}) == f"{'.'.join(path)}: is missing"
+
+
+FIELD = f"metadata.annotations[{DEPENDS_ON}]"
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (pod('{"b": ["x"]}', "a", "b"), f"{FIELD}: b: depends on 'x', and no container is called so"),
+        (pod('{"a": ["b"], "b": ["a"]}', "a", "b"), f"{FIELD}: a: depends on itself: a -> b -> a"),
+        (pod({"b": ["a"]}, "a", "b"), f"{FIELD}: is no text; write it in quotes"),
+        (pod("{}", "a", "a"), "spec.containers: a: two containers are called so"),
+        (pod("{}", ""), "spec.containers[0].name: is missing"),
+        (pod("{}"), "spec.containers: is no list of containers"),
+        ({"kind": "Service"}, "kind: 'Service' is no Pod, nor a workload with a template of one"),
+        ([], "expected a Pod, found list"),
+        (study(app_b="app_a"), "desiredState.manifest.containers[1].dependsOn: is no list of containers"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_put_in_order_is_refused_by_field(document: object, problem: str) -> None:
+    assert refused(document) == problem
+
+
+def test_without_an_annotation_all_may_start_at_once() -> None:
+    document = pod("{}", "a", "b")
+    del document["metadata"]["annotations"]
+    assert read_pod(document, source="x").graph.levels() == (("a", "b"),)
