@@ -93,9 +93,14 @@ class Hands:
         return leads
 
     def let_go(
-        self, to_stop: Sequence[OwnReplicaSet], leaving: Sequence[Leaving], in_time: Callable[[], bool]
+        self,
+        to_stop: Sequence[OwnReplicaSet],
+        leaving: Sequence[Leaving],
+        in_time: Callable[[], bool],
+        *,
+        stop_first: bool = False,
     ) -> tuple[set[str], Deleted]:
-        """Stop ReplicaSets, so that nothing is made anew, and delete placeholders meanwhile.
+        """Stop ReplicaSets, so that nothing is made anew, and delete placeholders meanwhile, or afterwards.
 
         No more deletion begins where stopping has failed, after the first refusal, or too late.
 
@@ -122,7 +127,13 @@ class Hands:
             elif not (isinstance(error, ApiError) and (error.conflict or error.not_found)):
                 refused.append(str(error))
 
-        self._sender.send(asks, goes_on, on_answer)
+        if stop_first and first:
+            self._sender.send(asks[:first], goes_on, on_answer)
+            self._sender.send(
+                asks[first:], lambda index: goes_on(index + first), lambda index, error: on_answer(index + first, error)
+            )
+        else:
+            self._sender.send(asks, goes_on, on_answer)
         return stopped, Deleted(
             tuple(pod for index, pod in enumerate(leaving) if index in gone),
             tuple(pod for index, pod in enumerate(leaving) if index not in gone),

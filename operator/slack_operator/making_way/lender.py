@@ -67,21 +67,31 @@ class Lender:
             bound = self._view.displaced.is_bound
             self._deleted = {u: at for u, at in self._deleted.items() if bound(u) and now - at < SEEN_SECONDS}
 
-    def let_go(self, standing: Standing, rows: Sequence[int]) -> set[int]:
-        """Delete these placeholders, and let none be made anew; return the rows of those that went."""
+    def let_go(self, standing: Standing, rows: Sequence[int], *, growth: bool = False) -> set[int]:
+        """Delete these placeholders, and let none be made anew; return the rows of those that went.
+
+        Args:
+            standing: the placeholders.
+            rows: of it.
+            growth: they go for a pod on their node that grows. Its kubelet takes its time, so ours is taken as well:
+                nothing is deleted before the ReplicaSet is known to be stopped.
+        """
         leaving = {
             standing.uid[row]: Leaving(
                 standing.uid[row], standing.name[row], standing.replica_set[row], standing.policy[row]
             )
             for row in rows
         }
+        with self._view.lock:
+            claims, began = self._view.displaced.make_way, self._clock()
+            leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
         to_stop = self._borrow({pod.replica_set for pod in leaving.values()})
         with self._view.lock:
             ready = [pod for pod in leaving.values() if pod.replica_set in self._view.lent]
-            for pod in ready:
-                self._view.displaced.make_way(pod.uid)
+            for uid in leaving.keys() - {pod.uid for pod in ready}:
+                self._view.displaced.stays(uid)
         until = self._clock() + TURN_SECONDS
-        stopped, deleted = self._hands.let_go(to_stop, ready, lambda: self._clock() < until)
+        stopped, deleted = self._hands.let_go(to_stop, ready, lambda: self._clock() < until, stop_first=growth)
         now = self._clock()
         if len(stopped) < len(to_stop) or (deleted.refused and not deleted.gone):
             self._not_before = now + self._backoff.next_seconds()

@@ -239,7 +239,7 @@ class MakingWay:
         rows = make_room(room, growing) if key not in self._ledger.open else ()
         if not rows or self._ledger.affordable(len(rows), now) < len(rows):
             return False
-        gone = self._lender.let_go(room.standing, rows)
+        gone = self._lender.let_go(room.standing, rows, growth=True)
         self._ledger.give_back(len(rows) - len(gone))
         if gone:
             own = self._ledger.made(key, growing.namespace, self._clock(), PROMISED_SECONDS)

@@ -78,8 +78,8 @@ class Expectations(Protocol):
     def expect(self, replica_set: str, count: int, now: float) -> None:
         """So many pods of a ReplicaSet will go by our doing."""
 
-    def push_out(self, uid: str) -> None:
-        """This pod will be deleted by us."""
+    def push_out(self, uid: str, now: float) -> bool:
+        """This pod will be deleted by us; False where its node has got its room otherwise, so that it stays."""
 
     def let_go(self, uid: str) -> None:
         """This pod will be deleted by us, for it is no placeholder of the plan."""
@@ -238,10 +238,10 @@ class Actuator:
                 self._there.discard(action.name)
                 log.info("ReplicaSet deleted", extra=fields(policy=policy, name=action.name, why=action.why))
             case DeletePod():
-                if action.why is None:
-                    self._expectations.push_out(action.uid)
-                else:
+                if action.why is not None:
                     self._expectations.let_go(action.uid)
+                elif not self._expectations.push_out(action.uid, self._clock()):
+                    return  # the next plan sees what room there is
                 self._writer.delete(self._path("v1", "pods", action.name), uid=action.uid)
                 why = action.why or "real pods leave it no room on its node"
                 log.info("placeholder deleted", extra=fields(policy=policy, name=action.name, why=why))

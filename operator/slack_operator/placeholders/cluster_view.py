@@ -171,10 +171,10 @@ class ClusterView:
         with self.lock:
             self.displaced.expect(replica_set, count, now)
 
-    def push_out(self, uid: str) -> None:
+    def push_out(self, uid: str, now: float) -> bool:
         """See `Displaced.push_out`; for the actuator."""
         with self.lock:
-            self.displaced.push_out(uid)
+            return self.displaced.push_out(uid, now)
 
     def let_go(self, uid: str) -> None:
         """See `Displaced.let_go`; for the actuator."""

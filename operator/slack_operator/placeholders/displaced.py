@@ -28,6 +28,9 @@ EXPECTED_SECONDS = 60.0
 """How long deletions that we caused may take; a controller that is slower shows in other ways."""
 UNDECIDED_SECONDS = 2.0
 """How long after a preemption its preemptor's nomination may show; a pod that grows gets none."""
+SETTLED_SECONDS = 5.0
+"""After a placeholder was deleted on a node because the node had too little room: by then whoever else decides there
+has seen it go."""
 REMEMBERED = 100
 """How many displaced placeholders are known by name."""
 
@@ -65,6 +68,8 @@ class Displaced:
         """By ReplicaSet: how many deletions we caused that have not been seen yet, and until when they count."""
         self._ours: dict[str, str] = {}
         """The cause of those that we delete one by one, by uid."""
+        self._relieved: dict[str, tuple[str, float]] = {}
+        """Nodes that had too little room: for which cause a placeholder of theirs was deleted, and when at last."""
         self._counts: dict[tuple[str, str], int] = {}
         self._recent: deque[Displacement] = deque(maxlen=REMEMBERED)
         self._number = 0
@@ -91,13 +96,38 @@ class Displaced:
         known, until = self._expected.get(replica_set, (0, now))
         self._expected[replica_set] = ((known if until > now else 0) + count, now + EXPECTED_SECONDS)
 
-    def push_out(self, uid: str) -> None:
-        """We are about to delete this pod, because its node is overcommitted."""
-        self._ours[uid] = OVERCOMMITTED
+    def push_out(self, uid: str, now: float) -> bool:
+        """We are about to delete this pod, because its node is overcommitted.
 
-    def make_way(self, uid: str) -> None:
-        """We are about to delete this pod for a burst."""
+        Returns:
+            False where a pod that grows there has just got its room from another one: the plan did not know of it.
+        """
+        return self._claim(uid, OVERCOMMITTED, now)
+
+    def make_way(self, uid: str, now: float, *, growth: bool = False) -> bool:
+        """We are about to delete this pod for a burst, or for a pod on its node that grows.
+
+        Returns:
+            False where it is for growth, and the plan has just pushed another one out of the node for the same reason.
+        """
+        if growth:
+            return self._claim(uid, MADE_WAY, now)
         self._ours[uid] = MADE_WAY
+        return True
+
+    def _claim(self, uid: str, cause: str, now: float) -> bool:
+        """A node that lacks room is seen by the plan and by the thread that makes way: one of them mends it."""
+        while self._relieved and now - next(iter(self._relieved.values()))[1] >= SETTLED_SECONDS:
+            del self._relieved[next(iter(self._relieved))]
+        pod = self._bound.get(uid)
+        node = (pod.spec.node_name if pod is not None and pod.spec else None) or ""
+        if self._relieved.get(node, (cause, now))[0] != cause:
+            return False
+        if node:
+            self._relieved.pop(node, None)  # in the order of time
+            self._relieved[node] = (cause, now)
+        self._ours[uid] = cause
+        return True
 
     def makes_way(self, uid: str) -> bool:
         """Whether it goes, or is about to, because we have deleted it for a burst."""

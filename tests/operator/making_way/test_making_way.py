@@ -503,6 +503,32 @@ def test_a_pod_whose_resize_is_deferred_gets_what_it_asks_from_placeholders_on_i
     assert (way.classes, way.replicas) == ({"resource-slack"}, 5)
 
 
+def test_where_the_plan_has_just_pushed_one_out_for_a_growth_no_other_leaves_for_it() -> None:
+    way, node, count = crowded()
+    grows(way, f"api-abc-{node[1:]}", "2")
+    uid = way.world.api.items("pods")[on_node(way, node)[0]]["metadata"]["uid"]
+    assert way.world.view.push_out(uid, way.world.clock.now)
+    way.turn()
+    assert len(on_node(way, node)) == count
+    assert way.classes == {"resource-slack"}
+
+
+def test_nothing_is_deleted_for_a_growth_before_its_replica_set_is_known_to_be_stopped() -> None:
+    way, node, _ = crowded()
+    sent: list[list[str]] = []
+
+    class Noting(Sender):
+        def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+            sent.append([ask.method for ask in asks])
+            super().send(asks, goes_on, on_answer)
+
+    way.start(Noting(way.world.api))
+    way.world.reconcile()
+    grows(way, f"api-abc-{node[1:]}", "2")
+    way.turn()
+    assert sent == [["PATCH"], ["DELETE"]]
+
+
 def test_when_the_pod_has_grown_the_room_is_asked_for_again_and_it_is_told_as_growth() -> None:
     way, node, _ = crowded()
     name = f"api-abc-{node[1:]}"

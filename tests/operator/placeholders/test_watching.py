@@ -10,7 +10,7 @@ import pytest
 from slack.cluster import wire
 from slack.kube.watch import EventType
 from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.displaced import Displaced, cause_of
+from slack_operator.placeholders.displaced import SETTLED_SECONDS, Displaced, cause_of
 from slack_operator.placeholders.instant_starts import InstantRatio, InstantStarts, Start
 from slack_operator.placeholders.sinks import PodSink
 from tests.operator.fakes import NAMESPACE, Clock, pod
@@ -78,9 +78,22 @@ def test_expectations_run_out() -> None:
 def test_what_we_push_out_has_its_own_cause() -> None:
     displaced = Displaced()
     displaced.seen(placeholder("a"), 0.0)
-    displaced.push_out("uid-a")
+    assert displaced.push_out("uid-a", 0.5)
     displaced.gone(placeholder("a"), 1.0)
     assert displaced.counts == {("web", "NodeOvercommitted"): 1}
+
+
+def test_a_node_that_lacks_room_gets_it_from_the_plan_or_for_the_pod_that_grows_there_not_from_both() -> None:
+    displaced = Displaced()
+    for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n2"), ("e", "n3")):
+        displaced.seen(placeholder(name, node), 0.0)
+    assert displaced.make_way("uid-a", 1.0, growth=True)
+    assert not displaced.push_out("uid-b", 1.1)
+    assert displaced.push_out("uid-c", 1.2)
+    assert not displaced.make_way("uid-d", 1.3, growth=True)
+    assert displaced.make_way("uid-d", 1.4)  # for a burst, whose pods need room of their own
+    assert displaced.push_out("uid-e", 1.5)
+    assert displaced.push_out("uid-b", 1.0 + SETTLED_SECONDS)
 
 
 def real(name: str, node: str = "", **status: Any) -> wire.Pod:
