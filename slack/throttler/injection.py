@@ -4,65 +4,107 @@ A pod in, a JSON patch out (RFC 6902), empty where nothing is to be added: appli
 container that another webhook has added meanwhile is gated the next time. Nothing of a container is changed but its
 environment, so images without a shell, probes, commands and Pod Security's level *restricted* are as they were.
 
-The variable is from a file (`fileKeyRef`) that is not there until the gate writes it: the kubelet then cannot create
-this one container, and goes on with the others.
+The variable is from a file (`fileKeyRef`) that is not there until the gate writes it, or from a ConfigMap's key that is
+not there until the controller does: the kubelet then cannot create this one container, and goes on with the others.
+What a user has under a name of ours is never written over: such a pod is refused, with the field.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
-from slack.cluster.quantity import QuantityError, thousandths
+from slack.cluster.labels import ANNOTATION_STATIC_POD
 from slack.throttler.graph import parse_depends_on
+from slack.throttler.podspec.gate_container import (
+    FIRST_DOORBELL_PORT,
+    GATE,
+    PERMITS,
+    TOKEN,
+    TOLD,
+    GateOptions,
+    free_port,
+    gate_container,
+    volumes,
+)
+from slack.throttler.podspec.shape import check
+from slack.throttler.protocol import AUDIENCE, MAX_POD_CONTAINERS
+
+__all__ = [
+    "DEPENDS_ON",
+    "ENABLED",
+    "FIRST_DOORBELL_PORT",
+    "GATE",
+    "KEY",
+    "NEVER_GATED",
+    "PERMITS",
+    "PERMITS_IN",
+    "TOKEN",
+    "VARIABLE",
+    "Backend",
+    "GateOptions",
+    "NameTaken",
+    "exempt",
+    "gate_container",
+    "gated",
+    "patch",
+    "patch_by_config_map",
+    "variable",
+    "variable_by_config_map",
+]
 
 Json = dict[str, Any]
 
-GATE: Final = "throttler-gate"
-"""The gate's container; who has one is gated."""
 VARIABLE: Final = "RESOURCE_SLACK_START_PERMIT"
-PERMITS: Final = "throttler-permits"
-TOKEN: Final = "throttler-token"  # a volume's name
 KEY: Final = "GO"
-FOLDER: Final = "/permits"
-TOKEN_FOLDER: Final = "/var/run/secrets/throttler"  # a folder
-TOKEN_SECONDS: Final = 3600
 ENABLED: Final = "throttler.resource-slack.io/enabled"
 """A namespace's label, or a pod's annotation, which may say `false` in such a namespace."""
 DEPENDS_ON: Final = "throttler.resource-slack.io/depends-on"
 """A pod's annotation: which of its containers wait for which, `{"app_b": ["app_a"]}`."""
-FIRST_DOORBELL_PORT: Final = 7473
+PERMITS_IN: Final = "throttler.resource-slack.io/permits"
+"""A pod's annotation, of the webhook's: the ConfigMap that has its permits, a key a container."""
 NEVER_GATED: Final = "system-node-critical"
-_NOBODY = 65532
-_SMALL = {"cpu": "1m", "memory": "24Mi"}
-_GUARANTEED = {"cpu": "50m", "memory": "32Mi"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateOptions:
-    """What every gate of a cluster is told."""
+class Backend(StrEnum):
+    """Where permits are."""
 
-    image: str
-    agent_port: int
-    agent_name: str
-    """What the agents' certificate is for."""
-    authority: str
-    """PEM of who signs it."""
-    fail_open_after_seconds: float = 60.0
-    image_pull_policy: str = "IfNotPresent"
+    FILE = "file"
+    """In the pod, written by its gate; the API server and kubelets of Kubernetes 1.35 and newer know such variables."""
+    CONFIGMAP = "configmap"
+    """In a ConfigMap, written by the controller; for any version."""
+
+
+class NameTaken(ValueError):
+    """A pod has something of its own under a name of ours; each problem names the field."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
 
 
 def exempt(pod: Mapping[str, Any]) -> str | None:
-    """Say why a pod is never gated; None where it can be."""
+    """Say why a pod is never gated; None where it can be.
+
+    Raises:
+        BadManifest: the pod is none.
+    """
+    check(pod)
     spec = pod.get("spec") or {}
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    if str(annotations.get(ENABLED, "")).lower() == "false":
+    if annotations.get(ENABLED, "").lower() == "false":
         return f"its annotation {ENABLED} is false"
+    if ANNOTATION_STATIC_POD in annotations:
+        return "it is the API server's copy of a static pod, which starts from its own file"
     if spec.get("priorityClassName") == NEVER_GATED:
         return f"its priority class is {NEVER_GATED}"
     if spec.get("hostNetwork"):
         return "it is on its node's network, where the gate's port might be another's"
     if (spec.get("os") or {}).get("name", "linux") != "linux":
         return "it is not for Linux"
+    if len(spec.get("containers") or ()) > MAX_POD_CONTAINERS:
+        return f"it has more than {MAX_POD_CONTAINERS} containers"
+    if free_port(spec) is None:
+        return f"its containers name every port from {FIRST_DOORBELL_PORT} on"
     return None
 
 
@@ -70,24 +112,60 @@ def patch(pod: Mapping[str, Any], options: GateOptions) -> list[Json]:
     """Return what is to be added to a pod as it is sent to the API server; nothing for one that is exempt.
 
     Raises:
+        BadManifest: the pod is none.
         BadGraph: its annotation names what is not there, or a cycle.
+        NameTaken: it has something else under a name of ours.
     """
-    if exempt(pod) is not None:
+    names = _names(pod)
+    if not names:
         return []
-    spec = pod.get("spec") or {}
-    containers = [container for container in spec.get("containers") or () if container.get("name")]
-    if not containers:
-        return []
-    text = ((pod.get("metadata") or {}).get("annotations") or {}).get(DEPENDS_ON)
-    if text is not None:
-        parse_depends_on(text, [container["name"] for container in containers])
+    spec = pod["spec"]
+    _refuse(
+        [
+            *_foreign_volumes(spec),
+            *_foreign_gate(spec),
+            *_foreign_variables(spec, lambda name: variable(name)["valueFrom"]),
+        ]
+    )
     operations: list[Json] = []
-    _append(operations, "/spec/volumes", spec.get("volumes"), _volumes())
-    _gate(operations, spec, [container["name"] for container in containers], options)
-    for place, container in enumerate(spec["containers"]):
-        if container.get("name"):
-            path = f"/spec/containers/{place}/env"
-            _append(operations, path, container.get("env"), [variable(container["name"])])
+    _append(operations, "/spec/volumes", spec.get("volumes"), volumes())
+    _gate(operations, spec, names, options)
+    _variables(operations, spec, variable)
+    return operations
+
+
+def patch_by_config_map(pod: Mapping[str, Any], config_map: str) -> list[Json]:
+    """Return what makes a pod wait for keys of a ConfigMap: a variable for each container, and the ConfigMap's name.
+
+    Args:
+        pod: as it is sent to the API server.
+        config_map: to be made by the controller; a pod that has been given one keeps that.
+
+    Raises:
+        BadManifest, BadGraph, NameTaken: as for `patch`.
+    """
+    names = _names(pod)
+    if not names:
+        return []
+    annotations = (pod.get("metadata") or {}).get("annotations")
+    named = (annotations or {}).get(PERMITS_IN)
+    config_map = named or config_map
+    spec = pod["spec"]
+    problems = _foreign_variables(spec, lambda name: variable_by_config_map(name, config_map)["valueFrom"])
+    if named is not None and not any(
+        entry.get("name") == VARIABLE for container in spec["containers"] for entry in container.get("env") or ()
+    ):
+        problems.append(f"metadata.annotations[{PERMITS_IN}]: is the throttler's own; leave it out")
+    _refuse(problems)
+    operations: list[Json] = []
+    if named is None:
+        escaped = PERMITS_IN.replace("/", "~1")
+        operations.append(
+            {"op": "add", "path": f"/metadata/annotations/{escaped}", "value": config_map}
+            if annotations
+            else {"op": "add", "path": "/metadata/annotations", "value": {PERMITS_IN: config_map}}
+        )
+    _variables(operations, spec, lambda name: variable_by_config_map(name, config_map))
     return operations
 
 
@@ -97,9 +175,35 @@ def variable(container: str) -> Json:
     return {"name": VARIABLE, "valueFrom": {"fileKeyRef": reference}}
 
 
+def variable_by_config_map(container: str, config_map: str) -> Json:
+    """Return the same for a permit that is a ConfigMap's key, the container's name."""
+    return {
+        "name": VARIABLE,
+        "valueFrom": {"configMapKeyRef": {"name": config_map, "key": container, "optional": False}},
+    }
+
+
 def gated(pod: Mapping[str, Any]) -> bool:
     """Whether a pod has a gate."""
     return any(entry.get("name") == GATE for entry in (pod.get("spec") or {}).get("initContainers") or ())
+
+
+def _names(pod: Mapping[str, Any]) -> list[str]:
+    """Return the containers to gate; none where the pod is exempt, or where one has no name, which is refused later."""
+    if exempt(pod) is not None:
+        return []
+    names = [container.get("name") or "" for container in (pod.get("spec") or {}).get("containers") or ()]
+    if not all(names):
+        return []
+    text = ((pod.get("metadata") or {}).get("annotations") or {}).get(DEPENDS_ON)
+    if text is not None:
+        parse_depends_on(text, names)
+    return names
+
+
+def _variables(operations: list[Json], spec: Mapping[str, Any], wanted: Any) -> None:
+    for place, container in enumerate(spec["containers"]):
+        _append(operations, f"/spec/containers/{place}/env", container.get("env"), [wanted(container["name"])])
 
 
 def _append(operations: list[Json], path: str, there: Sequence[Json] | None, wanted: Iterable[Json]) -> None:
@@ -125,99 +229,56 @@ def _gate(operations: list[Json], spec: Mapping[str, Any], names: Sequence[str],
         )
         return
     for at, entry in enumerate(there[place].get("env") or ()):
-        if entry.get("name") == "THROTTLER_CONTAINERS" and set(entry.get("value", "").split(",")) != set(names):
+        if entry.get("name") == TOLD and set((entry.get("value") or "").split(",")) != set(names):
             path = f"/spec/initContainers/{place}/env/{at}/value"
             operations.append({"op": "replace", "path": path, "value": ",".join(names)})
 
 
-def gate_container(spec: Mapping[str, Any], names: Sequence[str], options: GateOptions) -> Json:
-    """Return the gate of a pod with these containers."""
-    port = _free_port(spec)
-    container: Json = {
-        "name": GATE,
-        "image": options.image,
-        "imagePullPolicy": options.image_pull_policy,
-        "restartPolicy": "Always",
-        "command": ["python", "-P", "-m", "slack_operator.throttler.gate"],
-        "env": [
-            {"name": "THROTTLER_AGENT_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
-            {"name": "THROTTLER_AGENT_PORT", "value": str(options.agent_port)},
-            {"name": "THROTTLER_AGENT_NAME", "value": options.agent_name},
-            {"name": "THROTTLER_AGENT_CA", "value": options.authority},
-            {"name": "THROTTLER_CONTAINERS", "value": ",".join(names)},
-            {"name": "THROTTLER_FAIL_OPEN_AFTER", "value": f"{options.fail_open_after_seconds:g}"},
-            {"name": "THROTTLER_DOORBELL_PORT", "value": str(port)},
-        ],
-        "readinessProbe": {
-            "httpGet": {"path": "/", "port": port},
-            "periodSeconds": 1,
-            "failureThreshold": 1,
-            "successThreshold": 1,
-        },
-        "securityContext": _security(spec),
-        "volumeMounts": [
-            {"name": PERMITS, "mountPath": FOLDER},
-            {"name": TOKEN, "mountPath": TOKEN_FOLDER, "readOnly": True},
-        ],
-    }
-    resources = _resources(spec)
-    return container | ({"resources": resources} if resources else {})
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise NameTaken(tuple(problems))
 
 
-def _volumes() -> list[Json]:
-    token = {"audience": "throttler", "expirationSeconds": TOKEN_SECONDS, "path": "token"}
+def _foreign_volumes(spec: Mapping[str, Any]) -> list[str]:
+    """Say which volumes have our names and are not ours; a user may bound the size of ours."""
+    problems = []
+    for at, volume in enumerate(spec.get("volumes") or ()):
+        if volume.get("name") == PERMITS and volume.get("emptyDir") is None:
+            problems.append(f"spec.volumes[{at}].name: {PERMITS} is the throttler's own, an emptyDir; use another")
+        if volume.get("name") == TOKEN and not any(
+            (source.get("serviceAccountToken") or {}).get("audience") == AUDIENCE
+            for source in (volume.get("projected") or {}).get("sources") or ()
+        ):
+            problems.append(f"spec.volumes[{at}].name: {TOKEN} is the throttler's own; use another")
+    return problems
+
+
+def _foreign_gate(spec: Mapping[str, Any]) -> list[str]:
+    problems = [
+        f"spec.containers[{at}].name: {GATE} is the throttler's own; use another"
+        for at, container in enumerate(spec["containers"])
+        if container.get("name") == GATE
+    ]
+    for at, container in enumerate(spec.get("initContainers") or ()):
+        ours = container.get("restartPolicy") == "Always" and any(
+            entry.get("name") == TOLD for entry in container.get("env") or ()
+        )
+        if container.get("name") == GATE and not ours:
+            problems.append(f"spec.initContainers[{at}].name: {GATE} is the throttler's own; use another")
+    return problems
+
+
+def _foreign_variables(spec: Mapping[str, Any], ours: Any) -> list[str]:
     return [
-        {"name": PERMITS, "emptyDir": {}},
-        {"name": TOKEN, "projected": {"sources": [{"serviceAccountToken": token}]}},
+        f"spec.containers[{at}].env[{place}].name: {VARIABLE} is the throttler's own; leave it out"
+        for at, container in enumerate(spec["containers"])
+        for place, entry in enumerate(container.get("env") or ())
+        if entry.get("name") == VARIABLE and not _same_source(entry.get("valueFrom"), ours(container["name"]))
     ]
 
 
-def _security(spec: Mapping[str, Any]) -> Json:
-    root = (spec.get("securityContext") or {}).get("runAsUser") == 0
-    return {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-        # the image's own user, but where the pod's would take its place
-        **({"runAsUser": _NOBODY} if root else {}),
-    }
-
-
-def _resources(spec: Mapping[str, Any]) -> Json:
-    """Return what keeps the pod in its class of quality of service."""
-    if spec.get("resources"):
-        return {}  # of the pod as a whole
-    every = [
-        entry.get("resources") or {} for kind in ("containers", "initContainers") for entry in spec.get(kind) or ()
-    ]
-    if not any(resources.get("requests") or resources.get("limits") for resources in every):
-        return {}
-    if all(_is_guaranteed(resources) for resources in every):
-        return {"requests": dict(_GUARANTEED), "limits": dict(_GUARANTEED)}
-    return {"requests": dict(_SMALL)}
-
-
-def _is_guaranteed(resources: Mapping[str, Any]) -> bool:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    return all(
-        kind in limits and _same(str(requests.get(kind, limits[kind])), str(limits[kind])) for kind in ("cpu", "memory")
-    )
-
-
-def _same(left: str, right: str) -> bool:
-    try:
-        return thousandths(left) == thousandths(right)
-    except QuantityError:  # the API server says what is wrong with it
-        return left == right
-
-
-def _free_port(spec: Mapping[str, Any]) -> int:
-    taken = {
-        port.get("containerPort")
-        for kind in ("containers", "initContainers")
-        for container in spec.get(kind) or ()
-        for port in container.get("ports") or ()
-    }
-    return next(port for port in range(FIRST_DOORBELL_PORT, 65_536) if port not in taken)
+def _same_source(there: Any, ours: Json) -> bool:
+    """Whether a variable has the source that ours has; `optional: false` may be left out."""
+    (kind, reference), *_ = ours.items()
+    found = (there or {}).get(kind) or {}
+    return bool({"optional": False, **found} == reference)

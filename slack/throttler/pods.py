@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from slack.schema.documents import BadDocument
 from slack.throttler.graph import BadGraph, Graph, parse_depends_on
+from slack.throttler.injection import DEPENDS_ON
 
-DEPENDS_ON: Final = "throttler.resource-slack.io/depends-on"
 _TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController", "PodTemplate")
 
 

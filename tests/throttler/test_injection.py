@@ -1,9 +1,13 @@
 """What a pod is given: once, without a change of what runs in it; its security level and class of quality stay."""
 
+import contextlib
 import copy
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
 from slack.throttler.graph import BadGraph
@@ -13,13 +17,17 @@ from slack.throttler.injection import (
     FIRST_DOORBELL_PORT,
     GATE,
     PERMITS,
+    PERMITS_IN,
     TOKEN,
     VARIABLE,
     GateOptions,
+    NameTaken,
     exempt,
     gated,
     patch,
+    patch_by_config_map,
 )
+from slack.throttler.podspec.shape import BadManifest
 
 OPTIONS = GateOptions(image="slack:1", agent_port=7474, agent_name="agent", authority="PEM")
 Json = dict[str, Any]
@@ -123,3 +131,105 @@ def test_the_doorbell_takes_no_port_of_the_pods_own() -> None:
 def test_quantities_that_cannot_be_read_are_left_to_the_api_server() -> None:
     odd = {"limits": {"cpu": "x", "memory": "y"}, "requests": {"cpu": "z"}}
     assert "limits" not in a_gate(a_pod({**WEB, "resources": odd}))["resources"]
+
+
+def test_the_copy_of_a_static_pod_is_left_alone() -> None:
+    pod = a_pod(WEB, annotations={"kubernetes.io/config.mirror": "0123"})
+    assert "static pod" in (exempt(pod) or "")
+    assert patch(pod, OPTIONS) == []
+    assert patch_by_config_map(pod, "start-1") == []
+
+
+OURS: Json = {"fileKeyRef": {"volumeName": PERMITS, "path": "web.env", "key": "GO"}}
+THEIRS: Json = {"fileKeyRef": {"volumeName": PERMITS, "path": "log.env", "key": "GO"}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "field"),
+    [
+        (a_pod({**WEB, "env": [{"name": VARIABLE, "value": "1"}]}), "spec.containers[0].env[0].name"),
+        (a_pod(LOG, {**WEB, "env": [LOG["env"][0], {"name": VARIABLE, "valueFrom": THEIRS}]}), "containers[1].env[1]"),
+        (a_pod(WEB, volumes=[{"name": PERMITS, "hostPath": {"path": "/"}}]), "spec.volumes[0].name"),
+        (a_pod(WEB, volumes=[{"name": "a"}, {"name": TOKEN, "emptyDir": {}}]), "spec.volumes[1].name"),
+        (a_pod(WEB, {"name": GATE}), "spec.containers[1].name"),
+        (a_pod(WEB, initContainers=[{"name": GATE, "image": "mine"}]), "spec.initContainers[0].name"),
+    ],
+)
+def test_what_a_user_has_under_a_name_of_ours_is_refused_with_the_field_and_never_written_over(
+    pod: Json, field: str
+) -> None:
+    with pytest.raises(NameTaken, match=re.escape(field)):
+        patch(pod, OPTIONS)
+
+
+def test_a_pod_that_carries_its_gate_by_hand_is_as_it_was_made() -> None:
+    by_hand = patched(a_pod(WEB), patch(a_pod(WEB), OPTIONS))
+    by_hand["spec"]["volumes"][0]["emptyDir"] = {"medium": "Memory", "sizeLimit": "1Mi"}
+    by_hand["spec"]["containers"][0]["env"][0]["valueFrom"] = OURS
+    assert patch(by_hand, OPTIONS) == []
+
+
+def test_a_pod_may_wait_for_keys_of_a_config_map_without_gate_and_volumes() -> None:
+    pod = a_pod(WEB, LOG)
+    result = patched(pod, patch_by_config_map(pod, "start-1"))
+    assert result["metadata"]["annotations"] == {PERMITS_IN: "start-1"}
+    assert "volumes" not in result["spec"]
+    assert not gated(result)
+    keys = [container["env"][-1]["valueFrom"]["configMapKeyRef"] for container in result["spec"]["containers"]]
+    assert keys == [{"name": "start-1", "key": name, "optional": False} for name in ("web", "log")]
+    assert patch_by_config_map(result, "start-2") == [], "the one that it has"
+    noted = a_pod(WEB, annotations={"a/b": "c"})
+    after = patched(noted, patch_by_config_map(noted, "start-1"))
+    assert after["metadata"]["annotations"] == {"a/b": "c", PERMITS_IN: "start-1"}
+    with pytest.raises(NameTaken, match="annotations"):
+        patch_by_config_map(a_pod(WEB, annotations={PERMITS_IN: "start-of-another"}), "start-1")
+
+
+@pytest.mark.parametrize(
+    ("pod", "field"),
+    [
+        ([], "the pod"),
+        ({"spec": []}, "spec"),
+        ({"metadata": {"annotations": {ENABLED: True}}, "spec": {}}, "metadata.annotations"),
+        ({"spec": {"containers": ["web"]}}, "spec.containers"),
+        ({"spec": {"containers": [{"name": 1}]}}, "spec.containers"),
+        (a_pod({**WEB, "env": "PATH"}), "env"),
+        (a_pod({**WEB, "ports": [{"containerPort": "http"}]}), "ports"),
+        (a_pod({**WEB, "resources": {"limits": []}}), "resources.limits"),
+        (a_pod(WEB, volumes={"name": "a"}), "spec.volumes"),
+        (a_pod(WEB, initContainers=[None]), "spec.initContainers"),
+    ],
+)
+def test_what_is_no_pod_is_told_with_the_field(pod: Any, field: str) -> None:
+    with pytest.raises(BadManifest, match=re.escape(field)):
+        patch(pod, OPTIONS)
+
+
+_WORDS = st.sampled_from(
+    [
+        *("metadata", "annotations", "spec", "containers", "initContainers", "volumes", "name", "env", "ports"),
+        *("containerPort", "resources", "limits", "requests", "cpu", "memory", "os", "securityContext", "hostNetwork"),
+        *("valueFrom", "value", "restartPolicy", "emptyDir", ENABLED, DEPENDS_ON, PERMITS_IN, VARIABLE, GATE),
+    ]
+)
+_JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(pod=_JUNK, spec=st.dictionaries(_WORDS, _JUNK, max_size=5), annotations=_JUNK)
+def test_garbage_has_a_patch_that_can_be_applied_or_an_error_of_ours(pod: Any, spec: Json, annotations: Any) -> None:
+    for found in (pod, {"metadata": {"annotations": annotations}, "spec": spec}):
+        with contextlib.suppress(BadManifest, BadGraph, NameTaken):
+            patched(found, patch(found, OPTIONS))
+        with contextlib.suppress(BadManifest, BadGraph, NameTaken):
+            patched(found, patch_by_config_map(found, "start-1"))
+
+
+def test_a_pod_whose_containers_leave_no_port_is_left_alone() -> None:
+    ports = [{"containerPort": port} for port in range(FIRST_DOORBELL_PORT, 65_536)]
+    pod = a_pod({**WEB, "ports": ports})
+    assert "every port" in (exempt(pod) or "")
+    assert patch(pod, OPTIONS) == []
