@@ -119,6 +119,13 @@ def dns_label(value: object) -> str:
     return value
 
 
+def dns_name(value: object) -> str:
+    """Parse a name that a certificate is for."""
+    if not isinstance(value, str) or not _NODE.fullmatch(value):
+        raise ValueError(f"{value!r} is no DNS name (lower case letters, digits, '-' and '.', at most 253)")
+    return value
+
+
 def node_name(value: object) -> str:
     """Parse the name of a node."""
     if not isinstance(value, str) or not _NODE.fullmatch(value):
@@ -138,3 +145,11 @@ def load_watcher_url(value: object) -> str:
     if not known or not str(value).isprintable() or " " in str(value) or "@" in str(value):
         raise ValueError("should be the address of a load watcher such as http://127.0.0.1:2020")
     return str(value).rstrip("/").removesuffix("/watcher")
+
+
+def port(value: object) -> int:
+    """Parse a port."""
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdecimal() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 65_536:
+        raise ValueError(f"should be a port, 1 to 65535, not {value!r}")
+    return number

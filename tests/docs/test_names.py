@@ -13,6 +13,7 @@ from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.families import FAMILIES
 from slack_operator.scorer.families import SCORER_FAMILIES
 from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
+from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 from tests.docs.pages import PAGES, ROOT, blocks, inline_code, name_of, prose
 from tests.monitoring.promql import family_of
 
@@ -31,6 +32,7 @@ EXPORTED = {
         *LOAD_WATCHER_FAMILIES,
         *SCORER_FAMILIES,
         *THROTTLER_AGENT_FAMILIES,
+        *THROTTLER_CONTROLLER_FAMILIES,
     )
 }
 FORMER = {"CHANGELOG.md": "slack_cfs_"}

@@ -70,6 +70,7 @@ OURS |= {
     *("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"),
 }
 FOREIGN = {
+    "IfNotPresent",
     *("ScheduleAnyway", "RunAsAny", "PodMonitor", "ServiceMonitor", "PrometheusRule"),
     # the autoscalers' and controllers' words
     *("TriggeredScaleUp", "NotTriggerScaleUp", "MaxNodesTotalReached", "FailedScheduling", "FailedCreate"),

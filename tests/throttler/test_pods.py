@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from slack.throttler.pods import DEPENDS_ON, BadPod, read_pod
+from slack.throttler.injection import DEPENDS_ON
+from slack.throttler.pods import BadPod, read_pod
 
 STUDY_NEEDS = {"app_a": [], "app_b": ["app_a"], "app_c": ["app_b"], "app_d": ["app_b"], "app_e": ["app_c", "app_d"]}
 

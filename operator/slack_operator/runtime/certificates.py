@@ -52,3 +52,26 @@ class Certificate:
             why = error.strerror or str(error) or "no certificate with its key"
             raise BadCertificate(f"{certificate} and {key}: {why}") from None
         self._stamp = stamp
+
+
+class ClientCertificates:
+    """The server's certificate, and the authority that signs those of its callers."""
+
+    def __init__(self, certificate: Path, key: Path, client_authority: Path) -> None:
+        """Read the files.
+
+        Raises:
+            BadCertificate: naming the file.
+        """
+        self._certificate = Certificate(certificate, key)
+        self.context = self._certificate.context
+        try:
+            self.context.load_verify_locations(cafile=client_authority)
+        except (OSError, ssl.SSLError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise BadCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
+        self.context.verify_mode = ssl.CERT_REQUIRED
+
+    def refresh(self) -> None:
+        """Take the server's certificate anew if its files have changed."""
+        self._certificate.refresh()

@@ -14,6 +14,8 @@ from aiohttp import web
 class ServingThread(ABC):
     """Serves from `start` until `stop`; `port` is the real one when 0 was asked for."""
 
+    _keep_alive_seconds = 75.0
+    """For how long a connection may be idle."""
     _unpacks = True
     """Whether aiohttp unpacks bodies with a Content-Encoding; who bounds the unpacking itself says no."""
 
@@ -62,6 +64,7 @@ class ServingThread(ABC):
             shutdown_timeout=1.0,
             handler_cancellation=True,
             auto_decompress=self._unpacks,
+            keepalive_timeout=self._keep_alive_seconds,
         )
         await runner.setup()
         try:

@@ -28,14 +28,14 @@ from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
 from slack.scorer.rules import Prediction, Rules
-from slack_operator.runtime.certificates import BadCertificate
+from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
 from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ClusterView, Watches
 from slack_operator.scorer.metrics import ScorerMetrics
 from slack_operator.scorer.recorder import Recorder
 from slack_operator.scorer.scores import LiveScores
-from slack_operator.scorer.serving import ClientCertificates, ExtenderServer
+from slack_operator.scorer.serving import ExtenderServer
 from slack_operator.scorer.standing import Refresher
 
 log = logging.getLogger(__name__)

@@ -8,14 +8,12 @@ given authority is answered: scores decide where pods run.
 import asyncio
 import logging
 import socket
-import ssl
 import threading
-from pathlib import Path
 
 import uvicorn
 
 from slack.scorer.asgi import Extender
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import ClientCertificates
 
 log = logging.getLogger(__name__)
 
@@ -25,29 +23,6 @@ _CERTIFICATE_SECONDS = 10.0
 _STOP_SECONDS = 2
 
 logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts and stops we say ourselves
-
-
-class ClientCertificates:
-    """The server's certificate, and the authority that signs those of its callers."""
-
-    def __init__(self, certificate: Path, key: Path, client_authority: Path) -> None:
-        """Read the files.
-
-        Raises:
-            BadCertificate: naming the file.
-        """
-        self._certificate = Certificate(certificate, key)
-        self.context = self._certificate.context
-        try:
-            self.context.load_verify_locations(cafile=client_authority)
-        except (OSError, ssl.SSLError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise BadCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
-        self.context.verify_mode = ssl.CERT_REQUIRED
-
-    def refresh(self) -> None:
-        """Take the server's certificate anew if its files have changed."""
-        self._certificate.refresh()
 
 
 class ExtenderServer:

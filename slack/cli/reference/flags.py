@@ -197,12 +197,17 @@ def _setting_sections() -> Iterator[tuple[str, str]]:
     from slack.process.operator_settings import OperatorSettings
     from slack.process.scorer_settings import ScorerSettings
     from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+    from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 
     yield "Settings of the operator", f"{_SETTINGS.strip()}\n\n{_setting_table(OperatorSettings)}"
     for title, kind in (("audit agent", AgentSettings), ("audit controller", ControllerSettings)):
         yield f"Settings of the {title}", f"{_AUDIT.strip()}\n\n{_setting_table(kind)}"
     yield "Settings of the load watcher", f"{_LOAD_WATCHER.strip()}\n\n{_setting_table(LoadWatcherSettings)}"
-    for title, process in (("scorer", ScorerSettings), ("throttler's agent", ThrottlerAgentSettings)):
+    for title, process in (
+        ("scorer", ScorerSettings),
+        ("throttler's agent", ThrottlerAgentSettings),
+        ("throttler's controller", ThrottlerControllerSettings),
+    ):
         text = _PROCESS.format(prefix=process.prefix).strip()
         yield f"Settings of the {title}", f"{text}\n\n{_setting_table(process)}"
 

@@ -27,8 +27,9 @@ def page() -> str:
     from slack_operator.placeholders.metrics import described
     from slack_operator.scorer.families import SCORER_FAMILIES
     from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
+    from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 
-    origin = "operator/slack_operator/{placeholders,auditor,loadwatcher,scorer,throttler/agent}/families.py"
+    origin = "operator/slack_operator/{placeholders,auditor,loadwatcher,scorer,throttler/*}/families.py"
     parts = [head("Metrics", origin, _TEXT)]
     for title, text, families in (
         ("Operator", "", described()),
@@ -37,6 +38,7 @@ def page() -> str:
         ("Load watcher", "", LOAD_WATCHER_FAMILIES),
         ("Scorer", "", SCORER_FAMILIES),
         ("Throttler's agent", "", THROTTLER_AGENT_FAMILIES),
+        ("Throttler's controller", "", THROTTLER_CONTROLLER_FAMILIES),
     ):
         parts.append(f"\n## {title}\n\n" + (f"{text.strip()}\n\n" if text else "") + _rows(families))
     return "".join(parts)

@@ -6,8 +6,8 @@ Only what gathers the subcommands is here; each loads what it needs when it runs
 import typer
 
 from slack.cli.terminal.problems import Command, Group
-from slack.cli.throttler.agent import agent
 from slack.cli.throttler.check import check
+from slack.cli.throttler.processes import agent, controller
 from slack.cli.throttler.simulate import simulate
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
@@ -15,9 +15,10 @@ app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def throttler() -> None:
-    """Start-ups that are paced and ordered: check policies and pods, play scenarios, and run a node's agent."""
+    """Start-ups that are paced and ordered: check policies and pods, play scenarios, run its processes."""
 
 
 app.command(cls=Command)(check)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(agent)
+app.command(cls=Command)(controller)

@@ -101,6 +101,14 @@ ROWS = (
         execs=True,
     ),
     Row(
+        "throttler controller",
+        _API,
+        "throttler controller --listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --backend configmap "
+        "--kubeconfig {config}",
+        Ending.PROCESS,
+        late=False,
+    ),
+    Row(
         "audit agent",
         _CONTROLLER,
         "audit agent --root {tree} --listen 127.0.0.1:0 --node a --interval 1s --push-interval 5s "

@@ -14,8 +14,8 @@ from e2e.harness.cluster.certificates import Authority, Pair
 from slack.cluster.wire import Pod
 from slack.scorer.asgi import Extender, NotKnown
 from slack.scorer.extender import ScoreReplies
-from slack_operator.runtime.certificates import BadCertificate
-from slack_operator.scorer.serving import KEEP_ALIVE_SECONDS, ClientCertificates, ExtenderServer
+from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
+from slack_operator.scorer.serving import KEEP_ALIVE_SECONDS, ExtenderServer
 
 HOST = "127.0.0.1"
 GO_IDLE_SECONDS = 90

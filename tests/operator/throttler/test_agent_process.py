@@ -22,7 +22,8 @@ from slack.throttler.injection import patch
 from slack.throttler.protocol import AUDIENCE
 from slack_operator.runtime.certificates import BadCertificate
 from slack_operator.throttler.agent import desk, process
-from slack_operator.throttler.agent.process import ThrottlerAgent, authority_of
+from slack_operator.throttler.agent.process import ThrottlerAgent
+from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.settings import GateSettings

@@ -6,8 +6,6 @@ one deletes, one serves metrics; the main one sees to certificates. Light: neith
 
 import logging
 import os
-import re
-import ssl
 import sys
 import threading
 import time
@@ -28,7 +26,6 @@ from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.limits import UNLIMITED, Usage
-from slack.throttler.protocol import MAX_AUTHORITY_BYTES
 from slack_operator.runtime.certificates import BadCertificate, Certificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.watches import Watches
@@ -37,6 +34,7 @@ from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
 from slack_operator.throttler.agent.node_usage import NodeUsage
 from slack_operator.throttler.agent.telling import Teller
+from slack_operator.throttler.authority import authority_of
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +45,6 @@ HEALTHY_SECONDS = 30.0
 """Without a turn of the desk, which has one every few seconds."""
 WRITE_DEADLINE_SECONDS = 15.0
 JOURNAL = "grants"
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[\sA-Za-z0-9+/=]+-----END CERTIFICATE-----")
 
 
 class ThrottlerAgent:
@@ -180,26 +177,6 @@ class ThrottlerAgent:
             self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:  # as with a disk that is full: what runs is found again, grants that wait are not
             log.warning("grants will not outlive this agent: %s: %s", self._settings.state_dir, error.strerror)
-
-
-def authority_of(file: Path) -> str:
-    """Read certificates, and nothing else that may be in a file.
-
-    Raises:
-        BadCertificate: naming the file.
-    """
-    try:
-        text = file.read_bytes()[: 1 << 20].decode("ascii", "replace")
-    except OSError as error:
-        raise BadCertificate(f"{file}: cannot be read: {error.strerror}") from None
-    authority = "\n".join(found[0] for found in _CERTIFICATE.finditer(text))
-    if not authority or len(authority) > MAX_AUTHORITY_BYTES:
-        raise BadCertificate(f"{file}: should have certificates of at most {MAX_AUTHORITY_BYTES >> 10} KiB together")
-    try:
-        ssl.create_default_context(cadata=authority)
-    except (ssl.SSLError, ValueError) as error:
-        raise BadCertificate(f"{file}: a certificate cannot be read: {error}") from None
-    return authority
 
 
 def _certificate(settings: ThrottlerAgentSettings) -> Certificate:

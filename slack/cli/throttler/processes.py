@@ -1,10 +1,13 @@
-"""`throttler agent`: the process of a node that lets its gated containers start."""
+"""`throttler agent` and `throttler controller`: the processes of the start-up throttler."""
 
 import os
 from pathlib import Path
 
+import typer
+
 from slack.cli.inputs.process_command import process_command
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 
 
 @process_command(ThrottlerAgentSettings)
@@ -25,3 +28,23 @@ def agent(flags: dict[str, object], config: Path | None) -> None:
     from slack_operator.throttler.agent.process import become
 
     become(flags, config)
+
+
+@process_command(ThrottlerControllerSettings)
+def controller(flags: dict[str, object], config: Path | None) -> None:
+    """Give pods their gates, as the API server's webhook, and say how ThrottlePolicies fare.
+
+    Each flag is also an environment variable, such as RESOURCE_SLACK_THROTTLER_WEBHOOK_LISTEN, and a key of --config.
+
+    [bold]Examples[/bold]
+
+        resource-slack throttler controller --backend configmap --tls-cert-file tls.crt --tls-key-file tls.key
+
+        resource-slack throttler controller --config controller.yaml --webhook-listen 0.0.0.0:8443
+    """
+    from slack.process.settings import load
+
+    settings = load(ThrottlerControllerSettings, flags, os.environ, file=config)
+    from slack_operator.throttler.controller.process import run
+
+    raise typer.Exit(run(settings))

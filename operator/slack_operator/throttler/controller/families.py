@@ -1,0 +1,48 @@
+"""What the throttler's controller tells Prometheus, as data: every metric's name, type, labels, unit and help."""
+
+from slack.process.metric_family import Family
+
+CONTROLLER_BUILD_INFO = Family(
+    "slack_throttler_controller_build_info",
+    "gauge",
+    ("version",),
+    "",
+    "1, with the version of resource-slack as a label.",
+)
+ADMISSIONS = Family(
+    "slack_throttler_admissions_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Pods that the webhook has seen: Gated, AsItWas (nothing was to be added), Exempt, Refused (dependencies that "
+    "cannot be kept, or a name of the throttler's taken), Unsupported (the API server does not take such variables), "
+    "Unreadable.",
+)
+ADMISSION_SECONDS = Family(
+    "slack_throttler_admission_seconds",
+    "histogram",
+    (),
+    "seconds",
+    "From the whole request of the API server to the whole answer, without the network.",
+)
+UNSUPPORTED = Family(
+    "slack_throttler_unsupported",
+    "gauge",
+    (),
+    "",
+    "1 while the API server does not take variables from files (before Kubernetes 1.35): pods are left as they are.",
+)
+CONTROLLER_REQUESTS = Family(
+    "slack_throttler_controller_api_requests_total",
+    "counter",
+    ("verb", "code"),
+    "",
+    "Requests of the controller to the API server by verb and HTTP status; 0 is no answer.",
+)
+THROTTLER_CONTROLLER_FAMILIES = (
+    CONTROLLER_BUILD_INFO,
+    ADMISSIONS,
+    ADMISSION_SECONDS,
+    UNSUPPORTED,
+    CONTROLLER_REQUESTS,
+)

@@ -1,0 +1,155 @@
+"""`resource-slack throttler controller`: its settings and its parts.
+
+The webhook is served by every replica, from before the first list to the end, and readiness waits for no lease: who
+leads matters to those who write. Light on the API server: it is asked for what a turn needs, never for a pod.
+"""
+
+import logging
+
+from slack.cluster.labels import API_VERSION, THROTTLER_FIELD_MANAGER
+from slack.process import running
+from slack.process.outages import Outages
+from slack.process.running import CannotStart
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack.process.throttler_controller_settings import PermitBackend, ThrottlerControllerSettings
+from slack.throttler.config import KIND, ThrottlePolicy, parse_throttle_policy
+from slack.throttler.crd import PLURAL
+from slack.throttler.injection import Backend, GateOptions
+from slack_operator.runtime.certificates import BadCertificate, Certificate, ClientCertificates
+from slack_operator.runtime.connecting import connected
+from slack_operator.runtime.desired import Desired
+from slack_operator.runtime.kopf_watch import Kind
+from slack_operator.runtime.policy_source import PolicySource
+from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.reconcile_loop import ReconcileLoop
+from slack_operator.runtime.watches import Watches
+from slack_operator.throttler.authority import authority_of
+from slack_operator.throttler.controller.admission import NEVER, Rules
+from slack_operator.throttler.controller.env_files import EnvFiles
+from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.webhook import Webhook
+
+log = logging.getLogger(__name__)
+
+COMPONENT = THROTTLER_FIELD_MANAGER
+FILES_SECONDS = 5.0
+"""So often files of certificates are looked at."""
+
+THROTTLE_POLICY = Kind(
+    API_VERSION,
+    KIND,
+    PLURAL,
+    "there is no ThrottlePolicy CRD: no start is throttled; resource-slack crd ThrottlePolicy has it",
+)
+
+
+class Injection:
+    """What the webhook judges by, kept up to date. `refresh` belongs to the loop's thread, `rules` to any."""
+
+    def __init__(self, settings: ThrottlerControllerSettings, env_files: EnvFiles | None) -> None:
+        """Read the agents' authority, where gates are to be told of one.
+
+        Raises:
+            BadCertificate: it cannot be read.
+        """
+        self._settings = settings
+        self._env_files = env_files
+        self._outages = Outages()
+        self._rules = self._made(_authority(settings))
+
+    @property
+    def rules(self) -> Rules:
+        """What holds now."""
+        return self._rules
+
+    def refresh(self) -> None:
+        """Look at the file, and ask the API server if it is time to."""
+        if self._env_files is not None:
+            self._env_files.refresh()
+        authority = self._rules.options.authority
+        try:
+            authority = _authority(self._settings)
+        except BadCertificate as error:
+            if self._outages.is_new(str(error)):
+                log.warning("gates are told of the former authority: %s", error)
+        self._rules = self._made(authority)
+
+    def _made(self, authority: str) -> Rules:
+        settings = self._settings
+        return Rules(
+            backend=Backend(settings.backend),
+            options=GateOptions(
+                image=settings.gate_image or "",
+                agent_port=settings.agent_port,
+                agent_name=settings.agent_name,
+                authority=authority,
+                fail_open_after_seconds=settings.fail_open_after,
+                image_pull_policy=settings.gate_image_pull_policy,
+            ),
+            left_out=NEVER | {settings.namespace},
+            unsupported=self._env_files.problem if self._env_files is not None else None,
+        )
+
+
+def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Process:
+    """Connect, and make all parts of one controller.
+
+    Raises:
+        CannotStart: a certificate or the connection is not as it must be.
+    """
+    metrics = ControllerMetrics()
+    certificate = _certificate(settings)
+    connection = connected(settings, metrics.on_request)
+    env_files = EnvFiles(connection, settings.namespace) if settings.backend is PermitBackend.FILE else None
+    try:
+        injection = Injection(settings, env_files)
+    except BadCertificate as error:
+        raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
+    injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
+    base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
+    desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
+
+    def follow_files() -> None:
+        if certificate is not None:
+            certificate.refresh()
+        injection.refresh()
+        metrics.show_unsupported(injection.rules.unsupported is not None)
+
+    webhook = Webhook(
+        *settings.webhook_host_port,
+        rules=lambda: injection.rules,
+        on_admission=metrics.on_admission,
+        tls=certificate.context if certificate is not None else None,
+    )
+    parts = Parts(
+        watches=Watches(()),
+        policies=PolicySource(connection, desired, THROTTLE_POLICY),
+        loop=ReconcileLoop(follow_files, base.wake),
+        registry=metrics.registry,
+        unready=lambda: None,
+        whole=dict,
+        servers=(
+            Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
+        ),
+    )
+    return Process(base, parts)
+
+
+def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientCertificates | None:
+    certificate, key, callers = settings.tls_cert_file, settings.tls_key_file, settings.webhook_client_ca_file
+    if certificate is None or key is None:
+        return None
+    try:
+        return Certificate(certificate, key) if callers is None else ClientCertificates(certificate, key, callers)
+    except BadCertificate as error:
+        raise CannotStart(str(error)) from None
+
+
+def _authority(settings: ThrottlerControllerSettings) -> str:
+    return authority_of(settings.agent_ca_file) if settings.agent_ca_file is not None else ""
+
+
+def run(settings: ThrottlerControllerSettings) -> int:
+    """Run the controller until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: controller(settings, stopping))
