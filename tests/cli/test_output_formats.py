@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from slack.cli import uninstall
-from slack.cli.terminal.schema_fields import fields_of
-from slack.cli.terminal.vocabulary import DOCUMENTS, schema
+from slack.cli.vocabulary.documents import DOCUMENTS, schema
+from slack.cli.vocabulary.schema_fields import fields_of
 from tests.cli.conftest import Run
 from tests.cli.test_uninstall import BRAKE, CLASS, OURS, PLACEHOLDER, config
 from tests.cli.test_vocabulary import EXAMPLE, as_declared, golden

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 import yaml
 
-from slack.cli.terminal.audit_vocabulary import AUDIT_DOCUMENTS
-from slack.cli.terminal.vocabulary import DOCUMENTS, schema
+from slack.cli.vocabulary.audit import AUDIT_DOCUMENTS
+from slack.cli.vocabulary.documents import DOCUMENTS, schema
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.report import document as load_document
 from tests.cli.conftest import ROOT, Run

@@ -17,6 +17,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "MANAGED_BY": "resource-slack",
         "FIELD_MANAGER": "resource-slack",
         "AUDIT_FIELD_MANAGER": "resource-slack-audit",
+        "THROTTLER_FIELD_MANAGER": "resource-slack-throttler",
         "PRIORITY_CLASS": "resource-slack",
         "BRAKE": "resource-slack-brake",
         "LABEL_PLACEHOLDER": "resource-slack.io/placeholder",
@@ -49,7 +50,7 @@ def test_no_name_is_declared_a_second_time() -> None:
         again += [(str(path.relative_to(ROOT)), value) for value in constants if value in declared]
     # a Literal takes no name
     scenario = ("slack/simulator/scenario/scenario.py", labels.API_VERSION)
-    assert again == [("slack/cli/terminal/vocabulary.py", labels.API_VERSION), scenario, scenario]
+    assert again == [("slack/cli/vocabulary/record.py", labels.API_VERSION), scenario, scenario]
 
 
 def test_it_imports_nothing() -> None:

@@ -57,7 +57,10 @@ def below(path: str, rooms: Iterable[str]) -> bool:
 RECIPES = {
     "Recipe: a field of a policy": r"\b(?:shrinkDelay|shrink_delay(?:_seconds)?)\b",
     "Recipe: a metric with its alert": r"\b(?:slack_watch_restarts_total|ResourceSlackWatchRestarts|WATCH_RESTARTS)\b",
-    "Recipe: a command": r'slack\.cli\.explain\b|^## resource-slack explain$|\| explain \||`explain`: |"explain", "-n"',
+    "Recipe: a command": (
+        r"slack\.cli\.explain\b|^## resource-slack explain$|\| explain \||`explain`: "
+        r'|"explain": \(|^    """`explain`|"explain", "-n"'
+    ),
     "Recipe: a flag with its Helm value": r"(?i)rescue[-_]?stuck[-_]?preemptors",
     "Recipe: a companion": r"(?i)audit",
 }

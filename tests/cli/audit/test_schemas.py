@@ -25,7 +25,7 @@ from slack.cli.audit.explain import explain
 from slack.cli.audit.export import document
 from slack.cli.audit.kernel import Group
 from slack.cli.audit.kernel import document as kernels_document
-from slack.cli.terminal import audit_vocabulary as vocabulary
+from slack.cli.vocabulary import audit as vocabulary
 from tests.audit.test_recorded_trees import RECORDED
 from tests.cli.audit.build import container, kubelet_pods, look, pod, recorded, rose
 from tests.cli.audit.test_remote import audit, served

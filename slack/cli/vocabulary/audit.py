@@ -1,4 +1,4 @@
-"""The documents of `audit -o json` and of its subcommands, field by field, as `vocabulary` has those of other commands.
+"""What `audit` and its subcommands print.
 
 They are the exception to its names: camelCase, as CpuAuditReport and CpuAuditPolicy speak of the same cgroups, and
 `schema` in place of `apiVersion` and `kind`, whose version promises that a key is added and never renamed.

@@ -1,0 +1,60 @@
+"""Every document by its command, and the JSON schema that is made of it; tests hold commands to it."""
+
+from typing import Any
+
+import msgspec
+
+from slack.cli.vocabulary.audit import AUDIT_DOCUMENTS
+from slack.cli.vocabulary.installation import UninstallList, Version
+from slack.cli.vocabulary.load import Load
+from slack.cli.vocabulary.loadwatcher import NodeLoadList
+from slack.cli.vocabulary.migration import MigratedList, MigratedPolicy
+from slack.cli.vocabulary.planning import Explanation, PlanList
+from slack.cli.vocabulary.scorer import DecisionList, NodeScores
+from slack.cli.vocabulary.simulation import RateCurve, SimulationList
+from slack.cli.vocabulary.status import Status
+from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck
+from slack.cli.vocabulary.tuning import Recording, Tuning
+from slack.cluster.labels import API_VERSION
+
+DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "plan": (PlanList,),
+    "explain": (Explanation,),
+    "status": (Status,),
+    "simulate": (SimulationList, RateCurve),
+    "tune": (Tuning,),
+    "load": (Load,),
+    "score": (NodeScores, DecisionList),
+    "load-watcher": (NodeLoadList,),
+    "migrate": (MigratedPolicy, MigratedList),
+    "uninstall": (UninstallList,),
+    "record": (Recording,),
+    "version": (Version,),
+    "throttler-check": (ThrottlerCheck,),
+    "throttler-simulate": (StartSimulationList,),
+    **AUDIT_DOCUMENTS,
+}
+"""By command, what it prints."""
+_CALLED = {
+    "score": "scorer score",
+    "load-watcher": "load-watcher show",
+    "audit-explain": "audit explain",
+    "audit-kernel": "audit kernel",
+    "throttler-check": "throttler check",
+    "throttler-simulate": "throttler simulate",
+}
+"""Commands of several words."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """Return the JSON schema of what a command prints for machines."""
+    kinds = DOCUMENTS[command]
+    found, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    body = found[0] if len(found) == 1 else {"oneOf": list(found)}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"https://resource-slack.io/schemas/{API_VERSION.partition('/')[2]}/{command}.json",
+        "title": f"resource-slack {_CALLED.get(command, command)} -o json",
+        **body,
+        "$defs": definitions,
+    }

@@ -1,0 +1,78 @@
+"""What `throttler` and its subcommands print."""
+
+from typing import Literal
+
+import msgspec
+
+from slack.cli.vocabulary.record import ApiVersion, Record
+
+
+class StartLimits(Record):
+    """What a ThrottlePolicy comes to on a node; null for what is off. Shares are of 1."""
+
+    slots: int | None
+    namespace_slots: int | None
+    max_load1: float | None
+    max_cpu: float | None
+    max_cpu_pressure: float | None
+    max_io_pressure: float | None
+    force_after_seconds: float | None
+    gap_seconds: float
+    start_timeout_seconds: float | None
+    delete_late: bool
+    no_probe_hold_seconds: float
+    fail_open_after_seconds: float
+    average_over_seconds: float
+    gate_restarts: bool
+
+
+class CheckedStart(Record):
+    """One document: limits of a policy, or levels of a pod, each level with the containers that may start at once."""
+
+    kind: Literal["ThrottlePolicy", "MinionConfig", "Pod"]
+    name: str
+    cores: float | None
+    limits: StartLimits | None
+    levels: list[list[str]] | None
+
+
+class ThrottlerCheck(Record):
+    """`throttler check`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["ThrottlerCheck"]
+    items: list[CheckedStart]
+
+
+class StartEvent(Record):
+    """Something that happened to a container; `at` is seconds from the scenario's beginning."""
+
+    at: float
+    pod: str
+    container: str
+    event: Literal["start", "ready", "failed"]
+    forced: bool
+    reason: str
+
+
+class StartRun(Record):
+    """One run of a scenario. `limit` is null without a gate, `makespan_seconds` where not all became ready."""
+
+    name: str
+    limit: int | None
+    containers: int
+    ready: int
+    failures: int
+    most: int
+    makespan_seconds: float | None
+    mean_ready_seconds: float | None
+    order: list[str]
+    events: list[StartEvent]
+
+
+class StartSimulationList(Record):
+    """`throttler simulate`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["StartSimulationList"]
+    items: list[StartRun]
