@@ -1,7 +1,7 @@
 """Prints values.schema.json with the policies' own schemas in it, so that a typo deep in `policies` is refused too.
 
 The API server would drop an unknown field of a custom resource without a word to Helm's users. All but `$defs.policy`,
-`$defs.auditPolicy` and `$defs.amount` is written by hand; `make crds` runs this.
+`$defs.auditPolicy`, `$defs.throttlePolicy` and `$defs.amount` is written by hand; `make crds` runs this.
 
 JSON Schema has no messages. Helm prints a constant that a value does not equal as "value must be '...'", so what is to
 be said is a constant.
@@ -27,6 +27,7 @@ from slack.cluster.amounts import (
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.policy.crd import crd
 from slack.schema.structural import QUANTITY
+from slack.throttler.crd import throttle_crd
 
 SCHEMA = Path(__file__).parent / "resource-slack" / "values.schema.json"
 _FRACTION = r"^[0-9]+(\.[0-9]+)?$"
@@ -123,7 +124,7 @@ def main() -> None:
     """Print the whole file."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     schema["$defs"]["amount"] = _AMOUNT
-    for name, definition in (("policy", crd()), ("auditPolicy", policy_crd())):
+    for name, definition in (("policy", crd()), ("auditPolicy", policy_crd()), ("throttlePolicy", throttle_crd())):
         (version,) = definition["spec"]["versions"]
         schema["$defs"][name] = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
     policy = schema["$defs"]["policy"]["properties"]

@@ -245,3 +245,40 @@ extenders:
   ignorable: true
   httpTimeout: {{ $k.httpTimeout }}
 {{- end -}}
+
+{{/* Name of all that is the throttler's; its agents are told apart by a word more. */}}
+{{- define "resource-slack.throttler" -}}
+{{ include "resource-slack.fullname" . }}-throttler
+{{- end -}}
+
+{{/* What the agents' certificate is for, whatever their nodes' addresses; gates ask for this name. */}}
+{{- define "resource-slack.throttlerAgentName" -}}
+agent.{{ include "resource-slack.throttler" . }}.{{ .Release.Namespace }}
+{{- end -}}
+
+{{- define "resource-slack.throttlerTls" -}}
+{{ default (printf "%s-tls" (include "resource-slack.throttler" .)) .Values.throttler.tls.secretName }}
+{{- end -}}
+
+{{- define "resource-slack.throttlerAgentTls" -}}
+{{ default (printf "%s-agent-tls" (include "resource-slack.throttler" .)) .Values.throttler.tls.agentSecretName }}
+{{- end -}}
+
+{{- define "resource-slack.throttlerAgentAccount" -}}
+{{- $own := printf "%s-agent" (include "resource-slack.throttler" .) -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.throttler.agent.serviceAccount "path" "throttler.agent" "own" $own) -}}
+{{- end -}}
+
+{{- define "resource-slack.throttlerControllerAccount" -}}
+{{- $own := include "resource-slack.throttler" . -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.throttler.controller.serviceAccount "path" "throttler.controller" "own" $own) -}}
+{{- end -}}
+
+{{/* A gate is told seconds. */}}
+{{- define "resource-slack.throttlerFailOpenSeconds" -}}
+{{- $text := .Values.throttler.failOpenAfter -}}
+{{- $hours := regexFind "[0-9]+h" $text | trimSuffix "h" | int -}}
+{{- $minutes := regexFind "[0-9]+m" $text | trimSuffix "m" | int -}}
+{{- $seconds := regexFind "[0-9]+s" $text | trimSuffix "s" | int -}}
+{{- add (mul $hours 3600) (mul $minutes 60) $seconds -}}
+{{- end -}}

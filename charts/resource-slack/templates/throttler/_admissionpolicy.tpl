@@ -1,0 +1,142 @@
+{{/*
+The same as the webhook, judged by the API server itself: no server of ours that could be down. What it cannot do is
+refuse a pod: dependencies that cannot be kept are held and told by the agent. A test holds what both give equal. Call
+with (dict "root" $ "agentAuthority" BASE64).
+*/}}
+{{- define "resource-slack.throttlerAdmissionPolicy" -}}
+{{- $t := .root.Values.throttler -}}
+{{- $name := include "resource-slack.throttler" .root -}}
+{{- $labels := include "resource-slack.labels" (dict "root" .root "component" "throttler-controller") -}}
+{{- if not .agentAuthority -}}
+{{- fail "throttler.tls.agentAuthority: is needed with throttler.injection=AdmissionPolicy: who signs the agents' certificate goes into every gate, and their Secret cannot be seen or has no ca.crt" -}}
+{{- end -}}
+{{- $version := ternary "v1" "v1beta1" (semverCompare ">=1.36-0" .root.Capabilities.KubeVersion.Version) -}}
+{{- $gate := "Object.spec.initContainers" -}}
+{{- $constant := dict
+    "THROTTLER_AGENT_PORT" (toString $t.agent.port)
+    "THROTTLER_AGENT_NAME" (include "resource-slack.throttlerAgentName" .root)
+    "THROTTLER_AGENT_CA" (.agentAuthority | b64dec | trim)
+    "THROTTLER_FAIL_OPEN_AFTER" (include "resource-slack.throttlerFailOpenSeconds" .root) -}}
+apiVersion: admissionregistration.k8s.io/{{ $version }}
+kind: MutatingAdmissionPolicy
+metadata:
+  name: {{ $name | quote }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Ignore
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    matchPolicy: Equivalent
+    namespaceSelector:
+      matchExpressions:
+        - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, {{ .root.Release.Namespace | quote }}]}
+    resourceRules:
+      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}
+  matchConditions: # who is never gated
+    - name: not-annotated-false
+      expression: "object.metadata.?annotations[?'throttler.resource-slack.io/enabled'].orValue('') != 'false'"
+    - name: no-static-pod
+      expression: "!object.metadata.?annotations[?'kubernetes.io/config.mirror'].hasValue()"
+    - name: not-critical
+      expression: "object.spec.?priorityClassName.orValue('') != 'system-node-critical'"
+    - name: own-network
+      expression: "!object.spec.?hostNetwork.orValue(false)"
+    - name: linux
+      expression: "object.spec.?os.?name.orValue('linux') == 'linux'"
+    - name: few-containers
+      expression: "object.spec.containers.size() <= 256"
+  variables:
+    - name: wanted
+      expression: >-
+        object.metadata.?annotations[?'throttler.resource-slack.io/enabled'].orValue('') == 'true' ||
+        namespaceObject.metadata.?labels[?'throttler.resource-slack.io/enabled'].orValue('') == 'true'
+    - name: before
+      expression: "object.spec.?initContainers.orValue([])"
+    - name: gated
+      expression: "variables.before.exists(c, c.name == 'throttler-gate')"
+    - name: volumes
+      expression: "object.spec.?volumes.orValue([]).map(v, v.name)"
+    - name: all
+      expression: "object.spec.containers + variables.before"
+    - name: names
+      expression: "object.spec.containers.map(c, c.name).join(',')"
+    - name: port # the first that no container names
+      expression: >-
+        [7473, 7474, 7475, 7476, 7477, 7478, 7479, 7480, 7481, 7482].filter(p,
+        !variables.all.exists(c, c.?ports.orValue([]).exists(q, q.containerPort == p)))[0]
+    - name: anyResources
+      expression: >-
+        variables.all.exists(c, c.?resources.?requests.orValue({}).size() + c.?resources.?limits.orValue({}).size() > 0)
+    - name: guaranteed
+      expression: >-
+        variables.all.all(c, ['cpu', 'memory'].all(k, c.?resources.?limits[?k].hasValue() &&
+        quantity(string(c.resources.limits[k])).compareTo(quantity(string(
+        c.?resources.?requests[?k].orValue(c.resources.limits[k])))) == 0))
+  mutations:
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: |-
+          !variables.wanted || variables.gated ? [] :
+          (variables.volumes.size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/volumes", value: []}]) +
+          ("throttler-permits" in variables.volumes ? [] : [JSONPatch{op: "add", path: "/spec/volumes/-",
+            value: Object.spec.volumes{name: "throttler-permits", emptyDir: Object.spec.volumes.emptyDir{}}}]) +
+          ("throttler-token" in variables.volumes ? [] : [JSONPatch{op: "add", path: "/spec/volumes/-",
+            value: Object.spec.volumes{name: "throttler-token", projected: Object.spec.volumes.projected{sources: [
+              Object.spec.volumes.projected.sources{
+                serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{
+                  audience: "throttler", expirationSeconds: 3600, path: "token"}}]}}}]) +
+          (variables.before.size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/initContainers", value: []}]) +
+          [JSONPatch{op: "add", path: "/spec/initContainers/0", value: {{ $gate }}{
+            name: "throttler-gate",
+            image: {{ include "resource-slack.image" .root | toJson }},
+            imagePullPolicy: {{ .root.Values.image.pullPolicy | toJson }},
+            restartPolicy: "Always",
+            command: ["python", "-P", "-m", "slack_operator.throttler.gate"],
+            env: [
+              {{ $gate }}.env{name: "THROTTLER_AGENT_HOST", valueFrom: {{ $gate }}.env.valueFrom{
+                fieldRef: {{ $gate }}.env.valueFrom.fieldRef{fieldPath: "status.hostIP"}}},
+              {{- range $key, $value := $constant }}
+              {{ $gate }}.env{name: {{ $key | toJson }}, value: {{ $value | toJson }}},
+              {{- end }}
+              {{ $gate }}.env{name: "THROTTLER_CONTAINERS", value: variables.names},
+              {{ $gate }}.env{name: "THROTTLER_DOORBELL_PORT", value: string(variables.port)}
+            ],
+            readinessProbe: {{ $gate }}.readinessProbe{
+              httpGet: {{ $gate }}.readinessProbe.httpGet{path: "/", port: variables.port},
+              periodSeconds: 1, failureThreshold: 1, successThreshold: 1},
+            ?resources: has(object.spec.resources) || !variables.anyResources ? optional.none() :
+              optional.of(variables.guaranteed
+                ? {{ $gate }}.resources{requests: {"cpu": "50m", "memory": "32Mi"}, limits: {"cpu": "50m", "memory": "32Mi"}}
+                : {{ $gate }}.resources{requests: {"cpu": "1m", "memory": "24Mi"}}),
+            securityContext: {{ $gate }}.securityContext{
+              allowPrivilegeEscalation: false,
+              capabilities: {{ $gate }}.securityContext.capabilities{drop: ["ALL"]},
+              readOnlyRootFilesystem: true,
+              runAsNonRoot: true,
+              seccompProfile: {{ $gate }}.securityContext.seccompProfile{type: "RuntimeDefault"},
+              ?runAsUser: object.spec.?securityContext.?runAsUser.orValue(1) == 0 ? optional.of(65532) : optional.none()},
+            volumeMounts: [
+              {{ $gate }}.volumeMounts{name: "throttler-permits", mountPath: "/permits"},
+              {{ $gate }}.volumeMounts{name: "throttler-token", mountPath: "/var/run/secrets/throttler", readOnly: true}]
+          }}]
+    - patchType: ApplyConfiguration # by names, so that a container which came later is gated too
+      applyConfiguration:
+        expression: |-
+          !variables.wanted ? Object{} : Object{spec: Object.spec{
+            containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, env: [
+              Object.spec.containers.env{name: "RESOURCE_SLACK_START_PERMIT", valueFrom: Object.spec.containers.env.valueFrom{
+                fileKeyRef: Object.spec.containers.env.valueFrom.fileKeyRef{
+                  volumeName: "throttler-permits", path: c.name + ".env", key: "GO", optional: false}}}]}),
+            initContainers: [{{ $gate }}{name: "throttler-gate", env: [
+              {{ $gate }}.env{name: "THROTTLER_CONTAINERS", value: variables.names}]}]}}
+---
+apiVersion: admissionregistration.k8s.io/{{ $version }}
+kind: MutatingAdmissionPolicyBinding
+metadata:
+  name: {{ $name | quote }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  policyName: {{ $name | quote }}
+{{- end -}}
