@@ -102,7 +102,7 @@ class ThrottlerControllerSettings(Settings):
         choice(PullPolicy),
         "Always, IfNotPresent or Never.",
         metavar="POLICY",
-        chart=NoValue("the release's own, image.pullPolicy"),
+        chart="image.pullPolicy",
     )
     fail_open_after: float = setting(
         60.0,

@@ -12,6 +12,8 @@ from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import Declared, NoValue, Settings, declared
+from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 
 CHART = Path(__file__).parents[2] / "charts" / "resource-slack"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -21,6 +23,8 @@ PROCESSES: dict[type[Settings], str] = {
     ControllerSettings: "audit/controller.yaml",
     ScorerSettings: "scorer/deployment.yaml",
     LoadWatcherSettings: "loadwatcher/deployment.yaml",
+    ThrottlerAgentSettings: "throttler/agent.yaml",
+    ThrottlerControllerSettings: "throttler/controller.yaml",
 }
 SETTINGS = [(kind, found) for kind in PROCESSES for found in declared(kind)]
 _VARIABLE = re.compile(r"\{\{-? \$(\w+) := \.Values\.([\w.]+)")

@@ -18,7 +18,15 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "resource-slack"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-PODS = ("operator", "audit.agent", "audit.controller", "scorer", "loadWatcher")
+PODS = (
+    "operator",
+    "audit.agent",
+    "audit.controller",
+    "throttler.agent",
+    "throttler.controller",
+    "scorer",
+    "loadWatcher",
+)
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 
 
@@ -106,6 +114,7 @@ MAY_BE_NULL = {
     *(f"{part}.{kind}" for part in PODS for kind in ("podSecurityContext", "securityContext")),
     "operator.metrics.dashboard.labels",
     "audit.agent.tolerations",
+    "throttler.agent.tolerations",
     "scorer.scheduler.resources.requests",
 }
 

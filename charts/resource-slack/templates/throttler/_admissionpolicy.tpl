@@ -55,12 +55,14 @@ spec:
       expression: "object.spec.?initContainers.orValue([])"
     - name: gated
       expression: "variables.before.exists(c, c.name == 'throttler-gate')"
-    - name: volumes
-      expression: "object.spec.?volumes.orValue([]).map(v, v.name)"
     - name: all
       expression: "object.spec.containers + variables.before"
     - name: names
       expression: "object.spec.containers.map(c, c.name).join(',')"
+    - name: permit
+      expression: "'RESOURCE_SLACK_START_PERMIT'"
+    - name: envs
+      expression: "lists.range(object.spec.containers.size())"
     - name: port # the first that no container names
       expression: >-
         [7473, 7474, 7475, 7476, 7477, 7478, 7479, 7480, 7481, 7482].filter(p,
@@ -78,14 +80,14 @@ spec:
       jsonPatch:
         expression: |-
           !variables.wanted || variables.gated ? [] :
-          (variables.volumes.size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/volumes", value: []}]) +
-          ("throttler-permits" in variables.volumes ? [] : [JSONPatch{op: "add", path: "/spec/volumes/-",
-            value: Object.spec.volumes{name: "throttler-permits", emptyDir: Object.spec.volumes.emptyDir{}}}]) +
-          ("throttler-token" in variables.volumes ? [] : [JSONPatch{op: "add", path: "/spec/volumes/-",
+          (object.spec.?volumes.orValue([]).size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/volumes", value: []}]) +
+          [JSONPatch{op: "add", path: "/spec/volumes/-",
+            value: Object.spec.volumes{name: "throttler-permits", emptyDir: Object.spec.volumes.emptyDir{}}},
+          JSONPatch{op: "add", path: "/spec/volumes/-",
             value: Object.spec.volumes{name: "throttler-token", projected: Object.spec.volumes.projected{sources: [
               Object.spec.volumes.projected.sources{
                 serviceAccountToken: Object.spec.volumes.projected.sources.serviceAccountToken{
-                  audience: "throttler", expirationSeconds: 3600, path: "token"}}]}}}]) +
+                  audience: "throttler", expirationSeconds: 3600, path: "token"}}]}}}] +
           (variables.before.size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/initContainers", value: []}]) +
           [JSONPatch{op: "add", path: "/spec/initContainers/0", value: {{ $gate }}{
             name: "throttler-gate",
@@ -120,16 +122,35 @@ spec:
               {{ $gate }}.volumeMounts{name: "throttler-permits", mountPath: "/permits"},
               {{ $gate }}.volumeMounts{name: "throttler-token", mountPath: "/var/run/secrets/throttler", readOnly: true}]
           }}]
-    - patchType: ApplyConfiguration # by names, so that a container which came later is gated too
-      applyConfiguration:
+    - patchType: JSONPatch # a list of its own: a container that came after the gate is gated too
+      jsonPatch:
         expression: |-
-          !variables.wanted ? Object{} : Object{spec: Object.spec{
-            containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, env: [
-              Object.spec.containers.env{name: "RESOURCE_SLACK_START_PERMIT", valueFrom: Object.spec.containers.env.valueFrom{
-                fileKeyRef: Object.spec.containers.env.valueFrom.fileKeyRef{
-                  volumeName: "throttler-permits", path: c.name + ".env", key: "GO", optional: false}}}]}),
-            initContainers: [{{ $gate }}{name: "throttler-gate", env: [
-              {{ $gate }}.env{name: "THROTTLER_CONTAINERS", value: variables.names}]}]}}
+          !variables.wanted ? [] :
+          variables.envs.filter(i, object.spec.containers[i].?env.orValue([]).size() == 0).map(i,
+            JSONPatch{op: "add", path: "/spec/containers/" + string(i) + "/env", value: []}) +
+          variables.envs.filter(i, !object.spec.containers[i].?env.orValue([]).exists(e, e.name == variables.permit)).map(i,
+            JSONPatch{op: "add", path: "/spec/containers/" + string(i) + "/env/-",
+              value: Object.spec.containers.env{name: variables.permit, valueFrom: Object.spec.containers.env.valueFrom{
+                fileKeyRef: Object.spec.containers.env.valueFrom.fileKeyRef{volumeName: "throttler-permits",
+                  path: object.spec.containers[i].name + ".env", key: "GO", optional: false}}}})
+    - patchType: JSONPatch # a policy cannot refuse: who has a variable of this name gets one whose name cannot be
+      jsonPatch:
+        expression: |-
+          !variables.wanted ? [] :
+          variables.envs.filter(i, object.spec.containers[i].?env.orValue([]).exists(e,
+            e.name == variables.permit && !e.?valueFrom.?fileKeyRef.hasValue())).map(i,
+            JSONPatch{op: "add", path: "/spec/containers/" + string(i) + "/env/-", value: Object.spec.containers.env{
+              name: variables.permit + "= is the throttler's own; leave it out"}})
+    - patchType: JSONPatch # whom the gate asks for
+      jsonPatch:
+        expression: |-
+          !variables.wanted || !variables.gated ? [] :
+          lists.range(variables.before.size()).filter(i, variables.before[i].name == "throttler-gate").map(i,
+            lists.range(variables.before[i].?env.orValue([]).size()).filter(k,
+              variables.before[i].env[k].name == "THROTTLER_CONTAINERS" &&
+              variables.before[i].env[k].?value.orValue("") != variables.names).map(k,
+              JSONPatch{op: "replace",
+                path: "/spec/initContainers/" + string(i) + "/env/" + string(k) + "/value", value: variables.names})).flatten()
 ---
 apiVersion: admissionregistration.k8s.io/{{ $version }}
 kind: MutatingAdmissionPolicyBinding

@@ -1,0 +1,178 @@
+"""The throttler in the chart: rendered, judged by the real API server, upgraded with the certificates that it has."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from e2e.harness.api import Json
+from e2e.harness.autoscalers.karpenter import install_crds
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.objects import make_namespace
+from e2e.harness.product.helm import CHART, NAMESPACE, Helm
+from e2e.harness.product.operator import CRDS
+from e2e.harness.product.throttler import of_kind
+from e2e.suites.test_chart import dry_run
+from slack.process.settings import load
+from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+
+# What is rendered without a cluster has certificates that somebody else makes.
+SECRETS = "--set=throttler.tls.secretName=cert,throttler.tls.authority=PEM,throttler.tls.agentSecretName=agent-cert"
+ON = ["--kube-version=1.36", "--set=throttler.enabled=true", SECRETS]
+ALONE = ["--kube-version=1.36", f"--values={CHART / 'examples' / 'throttler.yaml'}", SECRETS]
+BY_CERT_MANAGER = ["--set=throttler.enabled=true,throttler.tls.certManager.enabled=true"]
+BY_POLICY = [*ON, "--set=throttler.injection=AdmissionPolicy,throttler.tls.agentAuthority=PEM"]
+EVERYTHING = [
+    *ON,
+    "--set=throttler.networkPolicy.enabled=true,throttler.agent.deleteLatePods=true,throttler.failOpenAfter=1m30s",
+    "--set=throttler.policies.default.startTimeout.then=Delete,throttler.policies.default.maxShare=0.5",
+    "--set=throttler.agent.podLabels.team=a,throttler.controller.podAnnotations.team=a,throttler.agent.port=7999",
+]
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(tmp_path_factory.mktemp("helm"))
+
+
+def given(manifest: Json) -> dict[str, object]:
+    """The settings that a pod's arguments give."""
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    flags = (flag.removeprefix("--").partition("=") for flag in container["args"][2:])
+    return {name.replace("-", "_"): value if equals else True for name, equals, value in flags}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [ON, ALONE, EVERYTHING, BY_POLICY, BY_CERT_MANAGER, ["--set=throttler.enabled=true"]],
+    ids=["on", "alone", "everything", "policy", "cert-manager", "certificates of the chart's"],
+)
+def test_lint_has_nothing_to_say(helm: Helm, flags: list[str]) -> None:
+    found = helm.run("lint", "--strict", CHART, *(flag for flag in flags if not flag.startswith("--kube-version")))
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_nothing_of_it_is_there_unless_it_is_asked_for(helm: Helm) -> None:
+    kinds = {item["kind"] for item in helm.template()}
+    assert {"DaemonSet", "ThrottlePolicy", "MutatingWebhookConfiguration", "MutatingAdmissionPolicy"}.isdisjoint(kinds)
+
+
+def test_a_release_of_its_own_has_nothing_of_the_operators(helm: Helm) -> None:
+    components = {item["metadata"]["labels"]["app.kubernetes.io/component"] for item in helm.template(*ALONE)}
+    assert components == {"throttler-agent", "throttler-controller", "throttle-policy"}
+
+
+def test_every_argument_is_a_setting_and_both_sides_mean_the_same(helm: Helm) -> None:
+    manifests = helm.template(*EVERYTHING)
+    agents = of_kind(manifests, "DaemonSet")
+    agent = load(ThrottlerAgentSettings, given(agents), {"NODE_NAME": "node-1"})
+    (deployment,) = [
+        item
+        for item in manifests
+        if (item["kind"], item["metadata"]["name"]) == ("Deployment", "resource-slack-throttler")
+    ]
+    controller = load(ThrottlerControllerSettings, given(deployment), {})
+    ports = {port["name"]: port for port in agents["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    assert agent.gates_host_port[1] == ports["gates"]["containerPort"]
+    assert controller.agent_port == ports["gates"]["hostPort"] == 7999
+    assert controller.fail_open_after == 90.0
+    assert controller.webhook_host_port[1] == 8443
+
+
+def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
+    found = of_kind(helm.template(*BY_POLICY, "--set=throttler.failOpenAfter=1h1m30s"), "MutatingAdmissionPolicy")
+    assert '"THROTTLER_FAIL_OPEN_AFTER", value: "3690"' in str(found["spec"]["mutations"][0]["jsonPatch"]["expression"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--set=throttler.enabled=true"], "throttler.tls: without a cluster to look into"),
+        ([*ON, "--set=throttler.tls.authority="], "throttler.tls.authority: is needed"),
+        ([*BY_POLICY, "--set=throttler.tls.agentAuthority="], "throttler.tls.agentAuthority: is needed"),
+        ([*BY_POLICY, "--set=throttler.backend=configmap"], "throttler.injection: AdmissionPolicy needs"),
+        (
+            [*ON, "--set=throttler.policies.x.startTimeout.then=Delete"],
+            "throttler.policies.x.startTimeout.then: Delete",
+        ),
+        ([*ON, "--set=throttler.agent.hostNetwork=true,throttler.agent.port=7000"], "throttler.agent.port: on the"),
+        ([*ON, "--set=throttler.policies.x.maxCpu=80%"], "maxCpu"),
+        ([*ON, "--set=throttler.injection=Both"], "injection"),
+        ([*ON, "--set=throttler.webhook.timeoutSeconds=0"], "timeoutSeconds"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_the_value_s_name(helm: Helm, flags: list[str], said: str) -> None:
+    found = helm.run("template", "resource-slack", CHART, f"--namespace={NAMESPACE}", *flags)
+    assert found.returncode != 0
+    assert said in found.stderr
+
+
+def test_the_right_to_delete_pods_is_granted_only_where_it_is_asked_for(helm: Helm) -> None:
+    def verbs(flags: list[str]) -> set[str]:
+        name = "resource-slack-throttler-agent"
+        (role,) = [
+            item for item in helm.template(*flags) if item["kind"] == "ClusterRole" and item["metadata"]["name"] == name
+        ]
+        return {verb for rule in role["rules"] if "pods" in rule["resources"] for verb in rule["verbs"]}
+
+    assert verbs(ON) == {"list", "watch"}
+    assert verbs(EVERYTHING) == {"list", "watch", "delete"}
+
+
+@pytest.mark.parametrize("flags", [EVERYTHING, BY_POLICY], ids=["webhook", "policy"])
+def test_the_api_server_takes_everything(cluster: Backend, helm: Helm, flags: list[str], tmp_path: Path) -> None:
+    install_crds(cluster.api, CRDS)
+    make_namespace(cluster.api, NAMESPACE)
+    pem = Authority.create(tmp_path).certificate_path
+    files = f"--set-file=throttler.tls.authority={pem},throttler.tls.agentAuthority={pem}"
+    judged = set()
+    for manifest in helm.template(*flags, files):
+        dry_run(cluster.api, manifest)
+        judged.add(manifest["kind"])
+    assert judged >= {"DaemonSet", "Deployment", "Service", "ThrottlePolicy"}
+    assert judged & {"MutatingWebhookConfiguration", "MutatingAdmissionPolicyBinding"}
+
+
+def test_the_certificates_are_for_the_names_that_are_asked_for_and_survive_an_upgrade(
+    cluster: Backend, tmp_path: Path
+) -> None:
+    helm = Helm(tmp_path, cluster.kubeconfig)
+    where = [
+        f"--namespace={NAMESPACE}",
+        f"--values={CHART / 'examples' / 'throttler.yaml'}",
+        "--set=fullnameOverride=resource-slack",
+    ]
+    installed = helm.run("install", "resource-slack", CHART, "--create-namespace", *where)
+    assert installed.returncode == 0, installed.stderr
+    names = ("resource-slack-throttler-tls", "resource-slack-throttler-agent-tls")
+    paths = {name: f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}" for name in names}
+    secrets = {name: cluster.api.get(path)["data"] for name, path in paths.items()}
+    hosts = {
+        "resource-slack-throttler-tls": f"resource-slack-throttler.{NAMESPACE}.svc",
+        "resource-slack-throttler-agent-tls": f"agent.resource-slack-throttler.{NAMESPACE}",
+    }
+    for name, data in secrets.items():
+        certificate = x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"]))
+        authority = x509.load_pem_x509_certificate(base64.b64decode(data["ca.crt"]))
+        known = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert hosts[name] in known.get_values_for_type(x509.DNSName)
+        certificate.verify_directly_issued_by(authority)
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/resource-slack-throttler"
+
+    def bundles() -> set[str]:
+        return {webhook["clientConfig"]["caBundle"] for webhook in cluster.api.get(path)["webhooks"]}
+
+    assert bundles() == {secrets["resource-slack-throttler-tls"]["ca.crt"]}
+    upgraded = helm.run("upgrade", "resource-slack", CHART, *where, "--set=throttler.logLevel=debug")
+    assert upgraded.returncode == 0, upgraded.stderr
+    assert {name: cluster.api.get(path)["data"] for name, path in paths.items()} == secrets
+    assert bundles() == {secrets["resource-slack-throttler-tls"]["ca.crt"]}
+    switched = helm.run("upgrade", "resource-slack", CHART, *where, "--set=throttler.injection=AdmissionPolicy")
+    assert switched.returncode == 0, switched.stderr
+    assert cluster.api.find(path) is None
+    gone = helm.run("uninstall", "resource-slack", f"--namespace={NAMESPACE}")
+    assert gone.returncode == 0, gone.stderr
+    assert [cluster.api.find(path) for path in paths.values()] == [None, None]

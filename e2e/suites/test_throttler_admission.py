@@ -1,0 +1,278 @@
+"""Pods as the API server makes them with the throttler's webhook, and with its admission policy, of the chart.
+
+The controller runs with the chart's arguments and rights. What both ways of injection give is held equal.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness.api import ApiError, Json
+from e2e.harness.cluster import rbac
+from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.cluster.cleanup import cleaned
+from e2e.harness.cluster.control_plane import ControlPlane, Options
+from e2e.harness.json_patch import patched
+from e2e.harness.objects import IMAGE, deployment, make_namespace, pods, wait_until
+from e2e.harness.product.helm import NAMESPACE
+from e2e.harness.product.throttler import (
+    ENABLED,
+    Controller,
+    admitted,
+    enable,
+    is_injected,
+    of_kind,
+    rendered,
+    wait_until_injected,
+)
+from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
+
+SHOP, OTHER = "throttled-shop", "other-shop"
+WEBHOOK, POLICY = "Webhook", "AdmissionPolicy"
+
+
+@dataclass
+class Place:
+    """A control plane whose pods are gated one way or the other."""
+
+    cluster: Backend
+    manifests: list[Json]
+    injection: str
+    controller: Controller | None
+    mark: Any
+
+    def admitted(self, manifest: Json) -> Json:
+        """Return a pod as it would be made."""
+        return admitted(self.cluster.api, manifest)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.create(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module", params=[WEBHOOK, POLICY])
+def place(
+    request: pytest.FixtureRequest, backend: Backend, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("helm")
+    manifests = rendered(folder, authority, f"--set=throttler.injection={request.param}")
+    with cleaned(backend.api):
+        enable(backend.api, SHOP)
+        make_namespace(backend.api, OTHER)
+        mark = backend.audit_mark()
+        if request.param == WEBHOOK:
+            with Controller(backend, manifests, authority) as controller:
+                controller.register(manifests, SHOP)
+                yield Place(backend, manifests, WEBHOOK, controller, mark)
+            return
+        make_namespace(backend.api, NAMESPACE)
+        for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
+            backend.api.apply(of_kind(manifests, kind))
+        wait_until_injected(backend.api, SHOP)
+        yield Place(backend, manifests, POLICY, None, mark)
+
+
+def container(name: str, **fields: object) -> Json:
+    return {"name": name, "image": IMAGE, **fields}
+
+
+def a_pod(
+    *containers: Json, namespace: str = SHOP, name: str = "web", annotations: Json | None = None, **spec: object
+) -> Json:
+    metadata: Json = {"name": name, "namespace": namespace}
+    if annotations:
+        metadata["annotations"] = annotations
+    body = {"containers": list(containers) or [container("main")]} | spec
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def gates(found: Json) -> list[Json]:
+    return [entry for entry in found["spec"].get("initContainers", ()) if entry["name"] == GATE]
+
+
+LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}
+PODS: dict[str, Json] = {
+    "best effort": a_pod(container("a"), container("b", env=[{"name": "LEVEL", "value": "1"}])),
+    "burstable": a_pod(container("a", resources={"requests": {"cpu": "100m"}}), container("b")),
+    "guaranteed": a_pod(container("a", resources=LIMITS), container("b", resources=LIMITS)),
+    "almost": a_pod(container("a", resources=LIMITS), container("b", resources={"limits": {"cpu": "1"}})),
+    "of a pod": a_pod(container("a"), resources={"requests": {"cpu": "1"}}),
+    "init": a_pod(container("a"), initContainers=[container("first"), container("side", restartPolicy="Always")]),
+    "root": a_pod(container("a"), securityContext={"runAsUser": 0}),
+    "ports": a_pod(container("a", ports=[{"containerPort": 7473}]), container("b", ports=[{"containerPort": 7474}])),
+    "volumes": a_pod(container("a"), volumes=[{"name": "data", "emptyDir": {}}]),
+    "opted in by itself": a_pod(container("a"), namespace=OTHER, annotations={ENABLED: "true"}),
+    "ordered": a_pod(container("a"), container("b"), annotations={DEPENDS_ON: '{"b": ["a"]}'}),
+}
+
+
+@pytest.mark.parametrize("kind", PODS)
+def test_a_pod_is_given_what_the_core_says_whichever_way_it_is_injected(
+    place: Place, authority: Authority, kind: str
+) -> None:
+    (controller,) = of_kind(place.manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    told = dict(flag.removeprefix("--").partition("=")[::2] for flag in controller["args"])
+    options = GateOptions(
+        image=told["gate-image"],
+        agent_port=int(told["agent-port"]),
+        agent_name=told["agent-name"],
+        authority=authority.certificate_path.read_text().strip(),
+        image_pull_policy=told["gate-image-pull-policy"],
+    )
+    manifest = copy.deepcopy(PODS[kind])
+    found, wanted = place.admitted(manifest), patched(manifest, patch(manifest, options))
+    # what the API server makes of it by itself, when it needs no injection any more
+    wanted = place.admitted(wanted)
+    assert is_injected(found)
+    for each in (found, wanted):
+        for entry in gates(each):
+            entry["env"].sort(key=lambda variable: str(variable["name"]))
+        each["spec"]["volumes"] = sorted(
+            (volume for volume in each["spec"]["volumes"] if not volume["name"].startswith("kube-api-access")),
+            key=lambda volume: str(volume["name"]),
+        )
+        for entry in [*each["spec"]["containers"], *each["spec"]["initContainers"]]:
+            entry["volumeMounts"] = [
+                mount for mount in entry["volumeMounts"] if not mount["name"].startswith("kube-api-access")
+            ]
+    assert found["spec"] == wanted["spec"]
+
+
+def test_pods_of_a_template_with_the_annotation_are_gated_wherever_they_are(place: Place) -> None:
+    manifest = deployment("annotated", 1, namespace=OTHER)
+    manifest["spec"]["template"]["metadata"].setdefault("annotations", {})[ENABLED] = "true"
+    place.cluster.api.create(manifest)
+    (made,) = wait_until(lambda: pods(place.cluster.api, OTHER), 30, "the Deployment's pod") or []
+    assert len(gates(made)) == 1
+    assert is_injected(made)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        a_pod(namespace=OTHER),
+        a_pod(annotations={ENABLED: "false"}),
+        a_pod(namespace=OTHER, annotations={ENABLED: "True "}),
+        a_pod(hostNetwork=True),
+        a_pod(priorityClassName="system-node-critical", namespace=SHOP),
+        a_pod(namespace="kube-system", annotations={ENABLED: "true"}),
+        a_pod(namespace=NAMESPACE, annotations={ENABLED: "true"}),
+    ],
+    ids=["not asked", "asked not to", "misspelt", "own network", "critical", "kube-system", "ours"],
+)
+def test_who_did_not_ask_and_who_is_never_gated_stays_as_it_is(place: Place, manifest: Json) -> None:
+    found = place.admitted(manifest)
+    assert not is_injected(found)
+    assert gates(found) == []
+
+
+def test_labelled_or_not_the_namespaces_that_must_run_are_left_out(place: Place) -> None:
+    api = place.cluster.api
+    for namespace in ("kube-system", NAMESPACE):
+        api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {ENABLED: "true"}}})
+        try:
+            assert not is_injected(place.admitted(a_pod(namespace=namespace)))
+        finally:
+            api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {ENABLED: None}}})
+
+
+def test_a_gated_pod_is_admitted_where_pod_security_is_restricted(place: Place) -> None:
+    strict = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    api = place.cluster.api
+    level = "pod-security.kubernetes.io/enforce"
+    api.patch(f"/api/v1/namespaces/{SHOP}", {"metadata": {"labels": {level: "restricted"}}})
+    try:
+        assert is_injected(place.admitted(a_pod(container("main", securityContext=strict))))
+        with pytest.raises(ApiError, match="restricted"):
+            place.admitted(a_pod())
+    finally:
+        api.patch(f"/api/v1/namespaces/{SHOP}", {"metadata": {"labels": {level: None}}})
+
+
+def test_dependencies_that_cannot_be_kept_are_refused_by_the_webhook_and_held_by_the_policy(place: Place) -> None:
+    manifest = a_pod(container("a"), container("b"), annotations={DEPENDS_ON: '{"a": ["b"], "b": ["a"]}'})
+    if place.injection == POLICY:
+        assert is_injected(place.admitted(manifest))
+        return
+    with pytest.raises(ApiError) as refused:
+        place.admitted(manifest)
+    assert refused.value.status == 422
+    assert f"metadata.annotations[{DEPENDS_ON}]: a: depends on itself: a -> b -> a" in str(refused.value)
+
+
+def test_a_variable_of_a_users_own_under_our_name_is_refused_by_name(place: Place) -> None:
+    manifest = a_pod(container("main", env=[{"name": "RESOURCE_SLACK_START_PERMIT", "value": "1"}]))
+    with pytest.raises(ApiError, match=r"spec\.containers\[0\]\.env.*RESOURCE_SLACK_START_PERMIT.*own; leave it out"):
+        place.admitted(manifest)
+
+
+def test_a_container_that_comes_after_the_gate_is_gated_too(place: Place) -> None:
+    """As another webhook adds it, and the API server then asks again."""
+    first = place.admitted(a_pod(container("main")))
+    again = a_pod(*first["spec"]["containers"], container("late"))
+    again["spec"] |= {name: first["spec"][name] for name in ("volumes", "initContainers")}
+    found = place.admitted(again)
+    assert is_injected(found)
+    (gate,) = gates(found)
+    assert next(entry["value"] for entry in gate["env"] if entry["name"] == "THROTTLER_CONTAINERS") == "main,late"
+
+
+def test_volumes_of_a_users_own_under_our_names_are_refused_by_name(place: Place) -> None:
+    for name in ("throttler-permits", "throttler-token"):
+        with pytest.raises(ApiError, match=rf"spec\.volumes\[\d\]\.name: .*{name}"):
+            place.admitted(a_pod(volumes=[{"name": name, "configMap": {"name": "mine"}}]))
+
+
+def test_the_controller_uses_the_rights_of_the_chart_and_asks_for_no_others(place: Place) -> None:
+    if place.controller is None:
+        pytest.skip("the API server does it by itself")
+    backend, user = place.cluster, place.controller.identity.user
+    rights = rbac.granted(place.controller.roles)
+    unused = {("pods", "list"), ("resource-slack.io/throttlepolicies", "watch")}
+
+    def left() -> set[str]:
+        seen = rbac.used(rights, backend.audit_entries(user=user, since=place.mark))
+        return {str(right) for right in rights - seen if (right.resource, right.verb) not in unused}
+
+    wait_until(lambda: not left(), 60, "its rights to be used", left)
+    asked = backend.audit_entries(user=user, since=place.mark)
+    assert {str(right) for right in rbac.refused(rights, asked)} == set()
+
+
+def test_while_nobody_answers_pods_are_made_as_they_are(place: Place) -> None:
+    """The last one: the controller is gone after it."""
+    if place.controller is None:
+        pytest.skip("the API server does it by itself")
+    page = place.controller.page("/metrics")[1]
+    assert 'slack_throttler_admissions_total{outcome="Refused"}' in page
+    place.controller.program.stop()
+    found = place.admitted(a_pod())
+    assert not is_injected(found)
+
+
+def test_an_api_server_without_such_variables_makes_pods_as_they_are(tmp_path: Path, authority: Authority) -> None:
+    """As before Kubernetes 1.35: a pod with a variable from a file would be refused."""
+    manifests = rendered(tmp_path / "helm", authority)
+    options = Options(apiserver_flags=["--feature-gates=EnvFiles=false"])
+    with ControlPlane(tmp_path / "cluster", options) as cluster:
+        enable(cluster.api, SHOP)
+        with Controller(cluster, manifests, authority) as controller:
+            assert "slack_throttler_unsupported 1.0" in controller.page("/metrics")[1]
+            controller.apply(manifests)
+            wait_until(lambda: place_is_asked(cluster, controller), 30, "the API server to ask")
+
+
+def place_is_asked(cluster: ControlPlane, controller: Controller) -> bool:
+    assert not is_injected(admitted(cluster.api, a_pod()))
+    return 'slack_throttler_admissions_total{outcome="Unsupported"} 0.0' not in controller.page("/metrics")[1]
