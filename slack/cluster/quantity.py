@@ -7,6 +7,7 @@ tens of distinct texts, so results are cached, within a bound.
 
 import re
 from functools import lru_cache
+from typing import Self
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -126,6 +127,27 @@ def format_rounded(resource: str, value: int) -> str:
             return f"{value / gi:.1f}".removesuffix(".0") + "Gi"
         return f"{round(value / mi)}Mi" if value >= mi else f"{round(value / ki)}Ki" if value else "0"
     return format_quantity(resource, value)
+
+
+class Written(int):
+    """An amount in base units with the text that somebody wrote for it: `6000Mi` is said back so, and not as 5.9Gi."""
+
+    text: str
+
+    def __new__(cls, value: int, text: str) -> Self:
+        """Take the amount and its text."""
+        found = super().__new__(cls, value)
+        found.text = text
+        return found
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        """Return what makes it again, for copies and other processes."""
+        return int(self), self.text
+
+
+def as_written(resource: str, value: int) -> str:
+    """Return what somebody wrote for an amount; where nobody did, how Kubernetes would write it."""
+    return value.text if isinstance(value, Written) else format_quantity(resource, value)
 
 
 def format_compared(resource: str, value: int, other: int) -> tuple[str, str]:

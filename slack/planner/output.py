@@ -33,8 +33,8 @@ def document(plan: Plan, spared: Mapping[str, Any] = MappingProxyType({})) -> di
 def resources_document(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
     """Return amounts by resource name as they stand in the document."""
     found = dict(amounts)
-    return {_NAMES[name]: found.pop(name, 0) for name in _NAMES} | {
-        name: value for name, value in sorted(found.items()) if value
+    return {_NAMES[name]: int(found.pop(name, 0)) for name in _NAMES} | {
+        name: int(value) for name, value in sorted(found.items()) if value
     }
 
 
@@ -104,7 +104,7 @@ def _binding(binding: Binding) -> dict[str, Any]:
     unit = _NAMES.get(binding.resource, binding.resource)
     return {
         "limit": binding.limit,
-        "at": {unit: binding.at},
+        "at": {unit: int(binding.at)},
         "wanted": {unit: binding.wanted},
         "text": str(binding),
     }

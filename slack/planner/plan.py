@@ -197,7 +197,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
     capped = any(part.capped or part.limit == "ceiling" for part in parts)
     over = np.any([part.size.asked > part.size.ceiling for part in parts] or [asked > asked], axis=0)
     each = [vectors[s.shape.name] for s in heading if s.count]
-    binding = bindings(snapshot.resources, asked, over, ceiling_of(snapshot, policy), planned, each, capped=capped)
+    binding = bindings(snapshot.resources, asked, over, spec.extra_capacity.ceiling, planned, each, capped=capped)
     found = conditions(
         Findings(
             resources=snapshot.resources,

@@ -1,3 +1,5 @@
+import copy
+import pickle
 from fractions import Fraction
 
 import pytest
@@ -6,7 +8,9 @@ from hypothesis import strategies as st
 
 from slack.cluster.quantity import (
     QuantityError,
+    Written,
     amount,
+    as_written,
     base_units,
     cpu_millis,
     format_compared,
@@ -112,3 +116,16 @@ def test_amounts_that_are_compared_never_look_the_same_unless_they_are(
     resource: str, value: int, other: int, texts: tuple[str, str]
 ) -> None:
     assert format_compared(resource, value, other) == texts
+
+
+def test_an_amount_knows_what_was_written_for_it_also_as_a_copy_and_in_another_process() -> None:
+    amount = Written(2000, "2000m")
+    for same in (
+        amount,
+        copy.deepcopy(amount),
+        pickle.loads(pickle.dumps(amount)),
+        max(amount, Written(1999, "1999m")),
+    ):
+        assert (same, same.text, as_written("cpu", same)) == (2000, "2000m", "2000m")
+    assert as_written("cpu", amount + 500) == "2500m"  # nobody has written that
+    assert as_written("cpu", 2000) == "2"

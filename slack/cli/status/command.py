@@ -5,43 +5,23 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import policy_names
 from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.status.document import document
 from slack.cli.terminal.formats import Format, print_document
 from slack.cli.terminal.problems import UserError
-from slack.cluster.labels import API_VERSION
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.console import Console
+    from slack.health.answer import Health
 
-    from slack.health.answer import Finding, Health, PolicyHealth
-    from slack.health.observation import Shape
-
-_WORKLOADS_SHOWN = 3
-_NODES_SHOWN = 4
-_IDLE = (
-    "There is no SlackPolicy, and the operator is not asked to keep its built-in one (--built-in-policy, the chart's",
-    "operator.builtInPolicy): no slack is kept. A policy, ten percent of what pods request:",
-)
-_BUILT_IN = (
-    "There is no SlackPolicy: the operator is asked to keep its built-in one (--built-in-policy, the chart's",
-    "operator.builtInPolicy), which has no status. Its rate is the operator's own",
-    "--extra-capacity-min-rate: 0.1, ten percent, unless it was started with another. What is kept with a rate:",
-    "  kubectl slack plan --extra-capacity-min-rate 0.1",
-    "A policy of the same rate that has a status:",
-)
-_FIRST_POLICY = (
-    """  echo '{"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "default"}, """
-    """"spec": {}}' | kubectl apply -f -""",
-)
 _WATCH_SECONDS = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -153,228 +133,7 @@ def _watch(look: "Callable[[], Health]", output: Format) -> NoReturn:
 def _print(shown: "Health", output: Format) -> None:
     if output.for_machines:
         print_document(document(shown), output)
-        return
-    from slack.cli.terminal.console import console
+    else:
+        from slack.cli.status.answer_text import print_answer
 
-    out = console()
-    wide = output is Format.WIDE
-    for finding in shown.operator_findings:
-        _finding(out, finding, indent="")
-        out.print()
-    for policy in shown.policies:
-        _policy(out, policy, wide=wide)
-        out.print()
-    if shown.built_in or shown.idle:
-        for line in (*(_BUILT_IN if shown.built_in else _IDLE), *_FIRST_POLICY):
-            out.print(line, markup=False, soft_wrap=True)
-        out.print()
-    elif not shown.policies:
-        out.print("There is no SlackPolicy.")
-        out.print()
-    for finding in shown.built_in_findings:
-        _finding(out, finding, indent="")
-        out.print()
-    if not shown.operator_findings:  # above, with what to do
-        out.print(f"operator  {shown.operator}", markup=False, soft_wrap=True)
-    for text in shown.unseen:
-        out.print(f"not seen  {text}", style="dim", markup=False, soft_wrap=True)
-    _verdict(out, shown)
-
-
-def _verdict(out: "Console", shown: "Health") -> None:
-    if shown.good:
-        there = f"{_counted(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
-        calm = _calm(shown)
-        text = there if shown.built_in else "nothing asks for slack, and none is kept" if shown.idle else calm
-        out.print(f"verdict   {text}", style="bold green")
-        return
-    absent = bool(shown.operator_findings)
-    wrong = [policy.name for policy in shown.policies if not policy.good and not absent]
-    parts = [f"something is wrong with {', '.join(wrong)}"] if wrong else []
-    parts += ["the operator does not run"] if shown.operator_findings else []
-    if shown.built_in_findings:
-        left = "there are placeholders that no policy asks for"
-        parts.append(left if shown.idle else "the built-in policy is not seen to do its work")
-    out.print(f"verdict   {'; '.join(parts)}", style="bold red", markup=False, soft_wrap=True)
-
-
-def _calm(shown: "Health") -> str:
-    """Say how slack is of which nothing is wrong."""
-    by_words: dict[str, list[str]] = {}
-    for policy in shown.policies:
-        if policy.state.name != "Reserved":
-            by_words.setdefault(policy.state.words.partition(":")[0], []).append(policy.name)
-    calm = "nothing is wrong" if by_words else "your slack is there"
-    return "; ".join([calm, *(f"{words}: {', '.join(names)}" for words, names in by_words.items())])
-
-
-def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
-    from rich.text import Text
-
-    status, summary = policy.status, policy.status.summary
-    colour = "green" if policy.good else "red"
-    out.print(Text.assemble((policy.name, "bold"), "  ", (policy.headline, colour)), soft_wrap=True)
-    if not policy.known:
-        _not_known(out, policy)
-        return
-    if status.conditions:
-        rate = f"{summary['rate']} on {_counted(status.nodes, 'node')}" if summary.get("rate") else ""
-        out.print(
-            f"  slack     {summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-            f"{'; ' + rate if rate else ''}",
-            markup=False,
-            soft_wrap=True,
-        )
-        out.print(f"  pods      {_on_nodes(policy.bound, policy.pending)}")
-        if status.limit and not any(status.limit in finding.text for finding in policy.findings):
-            out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
-        started = (
-            f"{status.instant_start} of real pods had a node within 2 s" if status.instant_start else "none seen yet"
-        )
-        out.print(f"  starts    {started}")
-        if status.cost.text:
-            out.print(f"  costs     {status.cost.text}", markup=False, soft_wrap=True)
-        if status.spared.pods:
-            out.print(f"  spared    {status.spared.text}", markup=False, soft_wrap=True)
-        if status.objective.why:
-            out.print(f"  why       {status.objective.why}", markup=False, soft_wrap=True)
-        if status.displaced.total:
-            since = f" since {status.displaced.since}" if status.displaced.since else ""
-            out.print(f"  displaced {_counted(status.displaced.total, 'placeholder')}{since}")
-        if wide:
-            out.print(
-                f"  burst     {_counted(status.burst, 'placeholder')} at once, {status.sustained or '?'} for long",
-                markup=False,
-            )
-    shapes = [shape for shape in status.shapes if shape.count or shape.replicas or shape.bound]
-    if shapes:
-        _shapes(out, shapes, policy, wide=wide)
-    if wide and status.uncovered:
-        out.print("  no room is kept for")
-        for left in status.uncovered:
-            out.print(f"    {left.pod}: {left.reason}", markup=False, soft_wrap=True)
-    for finding in policy.findings:
-        # a calm state is in the headline, and asks nothing of anybody
-        if finding.reason == policy.state.name and policy.state.calm:
-            out.print(f"  state     {finding.text.partition(': ')[2]}", markup=False, soft_wrap=True)
-        else:
-            _finding(out, finding, indent="  ")
-
-
-def _not_known(out: "Console", policy: "PolicyHealth") -> None:
-    """Nobody looks after it: what its pods say is of now, and what its status says is of long ago."""
-    if policy.now is not None:
-        out.print(f"  now       {_on_nodes(*policy.now)}, as the pods say")
-    if policy.said_last is not None:
-        summary = policy.status.summary
-        room = f"{summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-        said = f"{policy.said_last}; {room}, {_on_nodes(policy.bound, policy.pending)}"
-        out.print(f"  said last {said}", style="dim", markup=False, soft_wrap=True)
-    for finding in policy.findings:
-        out.print(f"  {finding.text}", style="dim", markup=False, soft_wrap=True)
-
-
-def _on_nodes(bound: int, pending: int) -> str:
-    return f"{_counted(bound, 'placeholder')} on nodes{f', {pending} waiting for one' if pending else ''}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _finding(out: "Console", finding: "Finding", *, indent: str) -> None:
-    from slack.health.ages import age_text
-    from slack.process.reasons import Level
-
-    lasts = age_text(finding.since, time.time()) if finding.since else None
-    age = f" (for {lasts})" if lasts else ""
-    style = "yellow" if finding.level is Level.NOTE else "red"
-    mark = "note" if finding.level is Level.NOTE else "!"
-    out.print(f"{indent}{mark} {finding.text}{age}", style=style, markup=False, soft_wrap=True)
-    if finding.advice:
-        out.print(f"{indent}  -> {finding.advice}", markup=False, soft_wrap=True)
-
-
-def _shapes(out: "Console", shapes: "list[Shape]", policy: "PolicyHealth", *, wide: bool) -> None:
-    from rich.table import Table
-
-    from slack.cli.terminal.console import print_table
-
-    table = Table(box=None, pad_edge=True, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("  SHAPE", no_wrap=True)
-    table.add_column("ROLE", no_wrap=True)
-    table.add_column("EACH", no_wrap=True)
-    table.add_column("ON NODES", justify="right", no_wrap=True)
-    table.add_column("OF", justify="right", no_wrap=True)
-    table.add_column("FOR")
-    if wide:
-        table.add_column("NODES")
-    for shape in shapes:
-        nodes = policy.nodes_of_shape.get(shape.name, {})
-        row = [
-            f"  {shape.name}",
-            shape.role,
-            ", ".join(f"{amount} {name}" for name, amount in shape.requests.items()),
-            str(shape.bound),
-            str(shape.replicas),
-            _some(shape.workloads, _WORKLOADS_SHOWN),
-        ]
-        if wide:
-            counted = [f"{name} x{count}" if count > 1 else name for name, count in sorted(nodes.items())]
-            row.append(_some(counted, _NODES_SHOWN) or ("on the move" if policy.pods_seen and shape.bound else ""))
-        table.add_row(*row)
-    print_table(out, table)
-
-
-def _some(names: list[str], most: int) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def document(shown: "Health") -> dict[str, Any]:
-    """Return the answer for machines: the same for people's eyes and for `jq`."""
-    import msgspec
-
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Status",
-        "good": shown.good,
-        "satisfied": shown.satisfied,
-        "built_in": shown.built_in,
-        "idle": shown.idle,
-        "operator": {"runs": shown.operator_runs, "text": shown.operator},
-        "not_seen": list(shown.unseen),
-        "findings": [_finding_document(finding) for finding in (*shown.operator_findings, *shown.built_in_findings)],
-        "policies": [
-            {
-                "name": policy.name,
-                "good": policy.good,
-                "ready": policy.ready,
-                "satisfied": policy.satisfied,
-                "not_known_since": policy.unknown_since,
-                "text": policy.headline,
-                "state": {
-                    "name": policy.state.name,
-                    "calm": policy.state.calm,
-                    "words": policy.state.words,
-                    "remedy": policy.state.remedy,
-                },
-                "limit": policy.status.limit,
-                "bound": policy.bound,
-                "pending": policy.pending,
-                "nodes": {shape: dict(nodes) for shape, nodes in policy.nodes_of_shape.items()},
-                "findings": [_finding_document(finding) for finding in policy.findings],
-                "status": msgspec.to_builtins(policy.status),
-            }
-            for policy in shown.policies
-        ],
-    }
-
-
-def _finding_document(finding: "Finding") -> dict[str, Any]:
-    return {
-        "level": str(finding.level),
-        "reason": finding.reason,
-        "text": finding.text,
-        "advice": finding.advice or "",
-        "since": finding.since or "",
-    }
+        print_answer(shown, wide=output is Format.WIDE)

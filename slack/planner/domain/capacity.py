@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from slack.cluster.quantity import format_quantity
+from slack.cluster.quantity import as_written
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.planner.domain.membership import Domain
 from slack.planner.domain.terms import Terms
@@ -200,7 +200,7 @@ def _set_by(
     if not named:
         return None
     where = "floor" if all(floor[name] == spec.floor.get(name) for name in named) else "schedule[].floor"
-    amounts = ", ".join(f"{name} {format_quantity(name, floor[name])}" for name in named)
+    amounts = ", ".join(f"{name} {as_written(name, floor[name])}" for name in named)
     return f"spec.extraCapacity.{where} is {amounts}"
 
 

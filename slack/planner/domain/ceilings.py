@@ -3,10 +3,10 @@
 A placeholder has cpu and memory: where the ceiling on cpu stops the number, memory is short too, and nothing limits it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.planner.domain.capacity import UNLIMITED, Size
+from slack.planner.domain.capacity import Size
 from slack.planner.model.result import Binding
 from slack.planner.model.wanted_by import Source, WantedBy
 
@@ -15,7 +15,7 @@ def bindings(
     resources: Sequence[str],
     asked: IntArray,
     over: BoolArray,
-    ceiling: IntArray,
+    ceiling: Mapping[str, int],
     planned: IntArray,
     each: Sequence[IntArray],
     *,
@@ -27,13 +27,13 @@ def bindings(
         resources: names of the R resources.
         asked: [R] what would be wanted without a ceiling.
         over: [R] whether more is asked than a ceiling allows, in any zone more than its part of it.
-        ceiling: [R] UNLIMITED where there is none.
+        ceiling: by resource, as the policy has it; nothing where there is none.
         planned: [R] what all placeholders request.
         each: [R] requests of one placeholder, of every size.
         capped: whether a ceiling cut placeholders off; then one binds although no more is asked than it allows.
     """
     found = [
-        Binding(name, int(ceiling[r]), int(asked[r]), in_parts=bool(asked[r] <= ceiling[r]))
+        Binding(name, ceiling[name], int(asked[r]), in_parts=bool(asked[r] <= ceiling[name]))
         for r, name in enumerate(resources)
         if over[r]
     ]
@@ -41,9 +41,9 @@ def bindings(
         return tuple(found)
     more = [min((int(vector[r]) for vector in each if vector[r]), default=0) for r in range(len(resources))]
     return tuple(
-        Binding(name, int(ceiling[r]), int(planned[r]) + more[r])
+        Binding(name, ceiling[name], int(planned[r]) + more[r])
         for r, name in enumerate(resources)
-        if ceiling[r] < UNLIMITED and planned[r] + more[r] > ceiling[r]
+        if name in ceiling and planned[r] + more[r] > ceiling[name]
     )
 
 

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable
 
-from slack.cluster.quantity import format_cpu, format_quantity
+from slack.cluster.quantity import Written, format_cpu, format_quantity
 
 
 def resources_text(amounts: Iterable[tuple[str, int]]) -> str:
     """Return amounts for reading: `500m cpu, 1.2Gi memory`; rounded, never for machines."""
     texts = [f"{_readable(name, value)} {name}" for name, value in amounts if value]
     return ", ".join(texts) or "no requests"
+
+
+def written_text(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return amounts as somebody wrote them, those that nobody wrote as `resources_text` does."""
+    texts = [
+        (name, value.text if isinstance(value, Written) else _readable(name, value)) for name, value in amounts if value
+    ]
+    return ", ".join(f"{text} {name}" for name, text in texts) or "no requests"
 
 
 def _readable(name: str, value: int) -> str:

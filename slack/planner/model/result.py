@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
-from slack.cluster.quantity import format_compared
+from slack.cluster.quantity import Written, format_compared
 from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import AddedBefore
 from slack.planner.model.cost import Cost
@@ -142,7 +142,7 @@ class Binding:
 
     resource: str
     at: int
-    """The limit, whole."""
+    """The limit, whole; said back as its policy has it."""
     wanted: int
     """Without it; of a ceiling never above what is planned and one more placeholder where that alone is too much."""
     in_parts: bool = False
@@ -153,6 +153,7 @@ class Binding:
     def __str__(self) -> str:
         """Return it in words: `cpu ceiling 2 binds (6 wanted)`, `cpu floor 8 binds (6 wanted without it)`."""
         at, wanted = format_compared(self.resource, self.at, self.wanted)
+        at = self.at.text if isinstance(self.at, Written) else at
         parts = ", and each zone has an equal part of it" if self.in_parts else ""
         without = " without it" if self.limit == "floor" else ""
         return f"{self.resource} {self.limit} {at} binds ({wanted} wanted{without}{parts})"

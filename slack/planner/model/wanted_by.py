@@ -6,7 +6,7 @@ Each resource has one: the largest of them wins. The same words in `plan` and in
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slack.planner.model.amount_text import resources_text
+from slack.planner.model.amount_text import resources_text, written_text
 
 
 class Source(StrEnum):
@@ -43,7 +43,7 @@ class WantedBy:
         """Return it in words: `10 % of 41 cpu`, `floor 500 cpu, window night`."""
         match self.source:
             case Source.FLOOR:
-                text = f"floor {resources_text(self.floor)}"
+                text = f"floor {written_text(self.floor)}"
             case Source.REPLICAS:
                 text = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
             case Source.OBJECTIVE:

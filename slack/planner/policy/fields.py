@@ -8,10 +8,10 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from slack.cluster.amounts import slip_in
-from slack.cluster.quantity import QuantityError, base_units, cpu_millis
+from slack.cluster.quantity import QuantityError, Written, base_units, cpu_millis
 from slack.schema.values import Duration as Duration
 from slack.schema.values import Labels as Labels
 
@@ -64,6 +64,16 @@ def _quantities(value: object) -> object:
     return amounts
 
 
+def _as_written(value: object, check: ValidatorFunctionWrapHandler) -> dict[str, Written]:
+    """Check amounts, and keep what was written for each beside it."""
+    checked: dict[str, int] = check(value)
+    texts = value if isinstance(value, Mapping) else {}
+    return {
+        name: Written(amount, before.text if isinstance(before := texts.get(name, amount), Written) else str(before))
+        for name, amount in checked.items()
+    }
+
+
 def _without_slips(value: object) -> object:
     if not isinstance(value, Mapping):
         return value
@@ -111,7 +121,10 @@ Rate = Annotated[float, NO_TEXT, Field(ge=0, le=10, allow_inf_nan=False)]
 """A share of the base: 0.1 is ten percent. Above 10 it is surely a percentage by mistake."""
 Amount = Annotated[dict[str, int], BeforeValidator(_quantities)]
 """Quantities by resource name: cpu in millicores, everything else in base units."""
-Room = Annotated[dict[str, int], BeforeValidator(_quantities), BeforeValidator(_without_slips)]
-"""An amount that a policy names: a name that is no resource is refused, and a unit that nobody can mean."""
+Room = Annotated[
+    dict[str, int], BeforeValidator(_quantities), BeforeValidator(_without_slips), WrapValidator(_as_written)
+]
+"""An amount that a policy names: a name that is no resource is refused, and a unit that nobody can mean. What comes out
+knows its text (`Written`)."""
 TimeZone = Annotated[str, AfterValidator(_zone)]
 Cron = Annotated[str, AfterValidator(_cron)]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from slack.cluster.labels import API_VERSION
-from slack.cluster.quantity import format_quantity
+from slack.cluster.quantity import as_written, format_quantity
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING
 from slack.planner.policy.spec import DEFAULT_RATE, KIND
 from slack.simulator.runs.curve import Evaluate, GivenUp, NothingMeasured, Point, Trial, TrialResult
@@ -234,7 +234,7 @@ def _written(value: Any, name: str = "") -> Any:
     """Return a model's value as the object has it: amounts as quantities (they are millicores and bytes), durations."""
     if isinstance(value, Mapping):
         if name in _AMOUNTS:
-            return {key: format_quantity(key, amount) for key, amount in value.items()}
+            return {key: as_written(key, amount) for key, amount in value.items()}
         return {key: _written(item, key) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_written(item) for item in value]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.cluster.quantity import format_rounded
+from slack.cluster.quantity import Written, format_rounded
 from slack.planner.model.cost import Cost
 from slack.planner.model.result import Binding, ConditionType
 from slack.planner.objective.amount import Why
@@ -73,11 +73,11 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     spared = Spared(120, 112.0)
     observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared=spared_document(spared))
     why = Why(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
-    binding = (Binding("cpu", 2000, 6000),)
+    binding = (Binding("cpu", Written(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
     plan = replace(plan, cost=Cost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
-    assert status["limit"] == "cpu ceiling 2 binds (6 wanted)"
+    assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
     assert status["cost"] == {
         "nodeHoursPerHour": "1.2",
         "nodeHoursPerMonth": "876",

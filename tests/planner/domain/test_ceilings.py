@@ -9,14 +9,17 @@ from slack.planner.model.result import ConditionType
 from tests.cluster.build import Json, node, placeholder
 from tests.planner.scenes import GI, as_existing, plan_of, replicas
 
+NAMES = ("cpu", "memory")
 PODS = replicas(20, "api", "1", "2Gi", node="n0")
 
 
 def said(*, capped: bool = False, **given: tuple[int, int]) -> list[str]:
     default = {"asked": (6000, 12 * GI), "ceiling": (UNLIMITED, UNLIMITED), "planned": (2000, 4 * GI)}
     values = {name: np.array(pair) for name, pair in {**default, **given}.items()}
-    values.setdefault("over", values["asked"] > values["ceiling"])
-    found = bindings(("cpu", "memory"), each=[np.array([500, GI])], capped=capped, **values)
+    ceiling = values.pop("ceiling")
+    values.setdefault("over", values["asked"] > ceiling)
+    limits = {name: int(most) for name, most in zip(NAMES, ceiling, strict=True) if most < UNLIMITED}
+    found = bindings(NAMES, ceiling=limits, each=[np.array([500, GI])], capped=capped, **values)
     return [str(binding) for binding in found]
 
 
@@ -42,6 +45,8 @@ def test_a_ceiling_that_one_more_placeholder_would_break_binds_where_one_was_cut
     [
         ({"cpu": "2"}, "cpu ceiling 2 binds (20 wanted)"),
         ({"cpu": "2", "memory": "4Gi"}, "cpu ceiling 2 binds (20 wanted), memory ceiling 4Gi binds (40Gi wanted)"),
+        ({"cpu": "2000m"}, "cpu ceiling 2000m binds (20 wanted)"),
+        ({"cpu": 2, "memory": "4100Mi"}, "cpu ceiling 2 binds (20 wanted), memory ceiling 4100Mi binds (40Gi wanted)"),
     ],
 )
 def test_capped_is_a_state_of_its_own_that_names_the_ceiling(ceiling: Json, words: str) -> None:
@@ -65,10 +70,24 @@ def test_capped_is_a_state_of_its_own_that_names_the_ceiling(ceiling: Json, word
     [
         ({}, ""),
         ({"floor": {"cpu": "8"}}, "cpu floor 8 binds (2 wanted without it)"),
+        ({"floor": {"cpu": "8000m"}}, "cpu floor 8000m binds (2 wanted without it)"),
+        ({"floor": {"memory": "8e9"}}, "memory floor 8e9 binds (4Gi wanted without it)"),
+        (
+            {"floor": {"cpu": "1"}, "schedule": [{"cron": "* * * * *", "duration": "1h", "floor": {"cpu": "8.0"}}]},
+            "cpu floor 8.0 binds (2 wanted without it)",
+        ),
         ({"floor": {"cpu": "1"}}, ""),
         ({"floor": {"cpu": "8"}, "replicas": 3}, ""),
     ],
-    ids=["no floor", "above the rate", "below the rate", "a number in place of an amount"],
+    ids=[
+        "no floor",
+        "above the rate",
+        "as it was written",
+        "in powers of ten",
+        "of a window",
+        "below the rate",
+        "a number in place of an amount",
+    ],
 )
 def test_a_floor_that_asks_for_more_than_the_rate_is_named(size: Json, words: str) -> None:
     item = plan_of(node("n0", "64", "256Gi"), *PODS, extraCapacity={"minRate": 0.1, **size})
