@@ -93,7 +93,6 @@ def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
         (["--set=throttler.enabled=true"], "throttler.tls: without a cluster to look into"),
         ([*ON, "--set=throttler.tls.authority="], "throttler.tls.authority: is needed"),
         ([*BY_POLICY, "--set=throttler.tls.agentAuthority="], "throttler.tls.agentAuthority: is needed"),
-        ([*BY_POLICY, "--set=throttler.backend=configmap"], "throttler.injection: AdmissionPolicy needs"),
         (
             [*ON, "--set=throttler.policies.x.startTimeout.then=Delete"],
             "throttler.policies.x.startTimeout.then: Delete",

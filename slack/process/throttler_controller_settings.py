@@ -37,13 +37,6 @@ _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, wher
 _AGENTS = NoValue("the release's own agents")
 
 
-class PermitBackend(StrEnum):
-    """Where permits to start are."""
-
-    FILE = "file"
-    CONFIGMAP = "configmap"
-
-
 class PullPolicy(StrEnum):
     """When the gate's image is pulled."""
 
@@ -82,18 +75,10 @@ class ThrottlerControllerSettings(Settings):
         metavar="DURATION",
         chart=NoValue("one that suits every cluster"),
     )
-    backend: PermitBackend = setting(
-        PermitBackend.FILE,
-        choice(PermitBackend),
-        "Where permits are: file, in each pod, by a gate in it (Kubernetes 1.35 and newer); or configmap, written by "
-        "the controller.",
-        metavar="BACKEND",
-        chart="throttler.backend",
-    )
     gate_image: str | None = setting(
         None,
         text,
-        "Image of the gates; needed with the backend file.",
+        "Image of the gates; needed.",
         metavar="IMAGE",
         chart=NoValue("the release's image"),
     )
@@ -120,7 +105,7 @@ class ThrottlerControllerSettings(Settings):
     agent_ca_file: Path | None = setting(
         None,
         path,
-        "Certificates that sign the agents'; needed with the backend file. Read anew when it changes.",
+        "Certificates that sign the agents'; needed. Read anew when it changes.",
         metavar="FILE",
         chart=_AGENTS,
     )
@@ -164,12 +149,11 @@ class ThrottlerControllerSettings(Settings):
             )
         if self.tls_cert_file is None and self.webhook_client_ca_file is not None:
             problems.append("--webhook-client-ca-file: needs --tls-cert-file: without TLS nobody shows a certificate")
-        if self.backend is PermitBackend.FILE:
-            problems += [
-                f"{flag(name)}: needed with --backend file: it goes into every gate"
-                for name in ("gate_image", "agent_ca_file")
-                if getattr(self, name) is None
-            ]
+        problems += [
+            f"{flag(name)}: needed: it goes into every gate"
+            for name in ("gate_image", "agent_ca_file")
+            if getattr(self, name) is None
+        ]
         if problems:
             raise BadSettings(tuple(problems))
 

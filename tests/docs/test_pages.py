@@ -270,6 +270,7 @@ PLAIN = ROOT / "deploy" / "operator.yaml"
 AUDIT = ROOT / "charts" / "resource-slack" / "templates" / "audit" / "rbac.yaml"
 SCORER = ROOT / "charts" / "resource-slack" / "templates" / "scorer" / "rbac.yaml"
 LOAD = ROOT / "charts" / "resource-slack" / "templates" / "loadwatcher" / "rbac.yaml"
+THROTTLER = ROOT / "charts" / "resource-slack" / "templates" / "throttler" / "rbac.yaml"
 TABLES = [
     (PLAIN, "ClusterRole", "In the whole cluster:"),
     (PLAIN, "Role", "In its own namespace:"),
@@ -278,6 +279,9 @@ TABLES = [
     (SCORER, "ClusterRole", "The scorer, in the whole cluster:"),
     (SCORER, "Role", "The second scheduler has the roles `system:kube-scheduler` and `system:volume-scheduler`, which"),
     (LOAD, "ClusterRole", "The load watcher, in the whole cluster:"),
+    (THROTTLER.with_name("agent-rbac.yaml"), "ClusterRole", "The throttler's agents, in the whole cluster:"),
+    (THROTTLER, "ClusterRole", "The throttler's controller, in the whole cluster:"),
+    (THROTTLER, "Role", "The throttler's controller, in its own namespace:"),
 ]
 
 

@@ -11,20 +11,19 @@ GATES = {"gate_image": "slack:1", "agent_ca_file": "ca.crt"}
 def test_gates_must_be_told_their_image_and_whom_to_trust() -> None:
     found = load(ThrottlerControllerSettings, dict(GATES), {"POD_NAMESPACE": "ours"})
     assert (found.namespace, found.agent_port, found.fail_open_after) == ("ours", 7472, 60.0)
-    assert load(ThrottlerControllerSettings, {"backend": "configmap"}, {}).gate_image is None
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ({}, ["--gate-image: needed with --backend file", "--agent-ca-file: needed with --backend file"]),
+        ({}, ["--gate-image: needed: it goes into every gate", "--agent-ca-file: needed"]),
         ({**GATES, "tls_cert_file": "tls.crt"}, ["--tls-key-file: needed: certificate and key go together"]),
         ({**GATES, "webhook_listen": "0.0.0.0:8443"}, ["--tls-cert-file: needed, as --webhook-listen 0.0.0.0:8443"]),
         ({**GATES, "webhook_client_ca_file": "api.crt"}, ["--webhook-client-ca-file: needs --tls-cert-file"]),
         ({**GATES, "agent_port": "0"}, ["--agent-port: should be a port"]),
         ({**GATES, "agent_name": "Agent"}, ["--agent-name: 'Agent' is no DNS name"]),
         ({**GATES, "fail_open_after": "0s"}, ["--fail-open-after: must be at least 1s"]),
-        ({"backend": "files"}, ["--backend: should be 'file' or 'configmap', not 'files'"]),
+        ({**GATES, "gate_image_pull_policy": "Often"}, ["--gate-image-pull-policy: should be 'Always',"]),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_flag(flags: dict[str, object], said: list[str]) -> None:

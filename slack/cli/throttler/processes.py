@@ -38,7 +38,7 @@ def controller(flags: dict[str, object], config: Path | None) -> None:
 
     [bold]Examples[/bold]
 
-        resource-slack throttler controller --backend configmap --tls-cert-file tls.crt --tls-key-file tls.key
+        resource-slack throttler controller --gate-image registry.example.com/resource-slack --agent-ca-file ca.crt
 
         resource-slack throttler controller --config controller.yaml --webhook-listen 0.0.0.0:8443
     """

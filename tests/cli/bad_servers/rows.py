@@ -103,8 +103,8 @@ ROWS = (
     Row(
         "throttler controller",
         _API,
-        "throttler controller --listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --backend configmap "
-        "--kubeconfig {config}",
+        "throttler controller --listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --gate-image slack "
+        "--agent-ca-file {certificate} --kubeconfig {config}",
         Ending.PROCESS,
         late=False,
     ),

@@ -154,7 +154,7 @@ def test_an_api_server_that_does_not_take_such_variables_makes_pods_stay_as_they
         checker = EnvFiles(api.connection(), "resource-slack")
         api.script("post", Reply.status(422, "Invalid"))
         checker.refresh()
-        assert "throttler.backend=configmap" in (checker.problem or "")
+        assert "1.35 or newer" in (checker.problem or "")
         api.script("post", Reply(201, {"template": {"spec": {}}}))
         checker.refresh()
         assert "EnvFiles" in (checker.problem or "")

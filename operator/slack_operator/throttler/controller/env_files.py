@@ -62,10 +62,7 @@ class EnvFiles:
             body = self._connection.request("POST", path, query={"dryRun": "All"}, body=_template(), verb="create")
         except ApiError as error:
             if error.status == _UNPROCESSABLE:
-                return (
-                    "the API server does not take variables from files (fileKeyRef: Kubernetes 1.35 or newer, feature "
-                    "EnvFiles); throttler.backend=configmap needs none"
-                )
+                return "the API server takes no variables from files (Kubernetes 1.35 or newer, feature EnvFiles)"
             if error.status != _FORBIDDEN:
                 raise
             return self._by_version()
@@ -76,7 +73,7 @@ class EnvFiles:
         found = _VERSION.match(version)
         if found is None or (int(found["major"]), int(found["minor"])) >= SINCE:
             return None
-        return f"Kubernetes {version} takes no variables from files; throttler.backend=configmap needs none"
+        return f"Kubernetes {version} takes no variables from files, which 1.35 and newer do"
 
 
 def _template() -> dict[str, Any]:

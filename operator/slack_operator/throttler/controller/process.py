@@ -12,7 +12,7 @@ from slack.process.outages import Outages
 from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
-from slack.process.throttler_controller_settings import PermitBackend, ThrottlerControllerSettings
+from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 from slack.throttler.config import KIND, ThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
@@ -47,8 +47,8 @@ THROTTLE_POLICY = Kind(
 class Injection:
     """What the webhook judges by, kept up to date. `refresh` belongs to the loop's thread, `rules` to any."""
 
-    def __init__(self, settings: ThrottlerControllerSettings, env_files: EnvFiles | None) -> None:
-        """Read the agents' authority, where gates are to be told of one.
+    def __init__(self, settings: ThrottlerControllerSettings, env_files: EnvFiles) -> None:
+        """Read the agents' authority.
 
         Raises:
             BadCertificate: it cannot be read.
@@ -65,8 +65,7 @@ class Injection:
 
     def refresh(self) -> None:
         """Look at the file, and ask the API server if it is time to."""
-        if self._env_files is not None:
-            self._env_files.refresh()
+        self._env_files.refresh()
         authority = self._rules.options.authority
         try:
             authority = _authority(self._settings)
@@ -78,7 +77,7 @@ class Injection:
     def _made(self, authority: str) -> Rules:
         settings = self._settings
         return Rules(
-            backend=Backend(settings.backend),
+            backend=Backend.FILE,
             options=GateOptions(
                 image=settings.gate_image or "",
                 agent_port=settings.agent_port,
@@ -88,7 +87,7 @@ class Injection:
                 image_pull_policy=settings.gate_image_pull_policy,
             ),
             left_out=NEVER | {settings.namespace},
-            unsupported=self._env_files.problem if self._env_files is not None else None,
+            unsupported=self._env_files.problem,
         )
 
 
@@ -101,7 +100,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     metrics = ControllerMetrics()
     certificate = _certificate(settings)
     connection = connected(settings, metrics.on_request)
-    env_files = EnvFiles(connection, settings.namespace) if settings.backend is PermitBackend.FILE else None
+    env_files = EnvFiles(connection, settings.namespace)
     try:
         injection = Injection(settings, env_files)
     except BadCertificate as error:
@@ -147,7 +146,8 @@ def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientC
 
 
 def _authority(settings: ThrottlerControllerSettings) -> str:
-    return authority_of(settings.agent_ca_file) if settings.agent_ca_file is not None else ""
+    assert settings.agent_ca_file is not None, "the settings ask for it"
+    return authority_of(settings.agent_ca_file)
 
 
 def run(settings: ThrottlerControllerSettings) -> int:
