@@ -38,14 +38,14 @@ help:
 	  'make demo-plan      what slack would be kept on an example cluster' \
 	  'make test           unit, property and contract tests, in two minutes' \
   'make test-thorough  the same with all examples, and those that take long' \
-	  'make coverage       branch coverage of the planner and the cluster model, by their own tests' \
+	  'make coverage       branch coverage of the planner, the cluster model and the throttler, by their own tests' \
 	  'make check          lint, format, types, layers, generated files, names in pages' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
 	  'make soak           ten minutes of churn and broken watches' \
-	  'make fuzz           four minutes of fuzzing what reads cgroup files, requests, payloads and records' \
+	  'make fuzz           six minutes of fuzzing what reads cgroup files, requests, payloads, records and starts' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make release        build what a release has into dist: wheel, chart, plugin, bill of materials, sums' \
   'make release-check  build it and install from it, each where nothing else is (some minutes)' \
@@ -128,10 +128,11 @@ test-thorough: export HYPOTHESIS_PROFILE = thorough
 test-thorough: $(READY)
 	@$(PYTEST) -o timeout=900 $(PYTEST_ARGS)
 
-# What decides must be shown by tests that run in the process: the floor is for these two rooms, each branch counted, and
+# What decides must be shown by tests that run in the process: the floor is for these rooms, each branch counted, and
 # judged by their own tests alone, with the few examples of `make test`: counting branches takes more than twice as long.
 coverage: $(READY)
 	@$(PYTEST) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/throttler --cov=slack/throttler --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-lint check-format check-layers check-crds \
@@ -208,16 +209,17 @@ bench-scoring-busy: $(READY)
 bench-scoring-memory: $(READY)
 	@$(BIN)/python -m benchmarks.scoring.memory $(ARGS)
 
-# Coverage-guided fuzzing of what reads cgroup files, and of what scheduler and load watcher send; ARGS takes libFuzzer's options. atheris has builds for few systems.
+# Coverage-guided fuzzing of what reads cgroup files, and of what scheduler, load watcher, gates and agents send; ARGS takes libFuzzer's options. atheris has builds for few systems.
 .venv/.fuzz: requirements/fuzz.txt $(READY)
 	@$(call say,'setting up: the fuzzer')
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 fuzz: .venv/.fuzz
-	@mkdir -p .cache/fuzz/audit .cache/fuzz/scoring
+	@mkdir -p .cache/fuzz/audit .cache/fuzz/scoring .cache/fuzz/throttling
 	@PYTHONPATH=. $(BIN)/python fuzz/audit.py -max_len=1024 $(or $(ARGS),-max_total_time=120) .cache/fuzz/audit
 	@PYTHONPATH=. $(BIN)/python fuzz/scoring.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/scoring
+	@PYTHONPATH=. $(BIN)/python fuzz/throttling.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/throttling
 
 soak: $(READY)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)

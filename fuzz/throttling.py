@@ -1,0 +1,82 @@
+"""Coverage-guided fuzzing of what the throttler reads from others. `make fuzz` runs it.
+
+What a gate says, what an agent says to a gate and to the controller, and the annotation with a pod's dependencies: each
+is read, or refused with the reader's own error. What was read can be said again and is then the same, is as bounded as
+the protocol has it, and an order of starts never has a container before one that it depends on.
+"""
+
+import sys
+from pathlib import Path
+
+import atheris
+
+from fuzz.throttling_seeds import seeds
+
+with atheris.instrument_imports(include=["slack.throttler"]):
+    from slack.throttler import protocol
+    from slack.throttler.graph import BadGraph, parse_depends_on
+    from slack.throttler.protocol import MAX_CONTAINERS, BadMessage
+
+_NAMES = ("a", "b", "c")
+
+
+def try_lines(data: bytes) -> None:
+    """What goes between gate and agent, either way."""
+    for read in (protocol.from_gate, protocol.from_agent):
+        try:
+            found = read(data)
+        except BadMessage:
+            continue
+        line = protocol.encode_line(found)
+        assert line.endswith(b"\n") and line.count(b"\n") == 1
+        assert read(line) == found
+
+
+def try_report(data: bytes) -> None:
+    """What goes between agent and controller."""
+    try:
+        report = protocol.decode_report(data)
+    except BadMessage:
+        pass
+    else:
+        assert len(report.containers) <= MAX_CONTAINERS
+        assert protocol.decode_report(protocol.encode(report)) == report
+    try:
+        answer = protocol.decode_answer(data)
+    except BadMessage:
+        return
+    assert protocol.decode_answer(protocol.encode(answer)) == answer
+
+
+def try_annotation(data: bytes) -> None:
+    """A pod's dependencies: refused, or an order in which each comes after what it needs."""
+    try:
+        graph = parse_depends_on(data.decode("utf-8", "replace"), _NAMES)
+    except BadGraph:
+        return
+    seen: set[str] = set()
+    for level in graph.levels():
+        assert all(set(graph.depends_on[name]) <= seen for name in level)
+        seen |= set(level)
+    assert seen == set(_NAMES)
+
+
+def try_input(data: bytes) -> None:
+    """Try one input on everything."""
+    try_lines(data)
+    try_report(data)
+    try_annotation(data)
+
+
+def main() -> None:
+    """Give atheris its arguments: those of libFuzzer, such as -max_total_time=120; the last one is the corpus."""
+    corpus = Path(sys.argv[-1])
+    if corpus.is_dir():
+        for number, seed in enumerate(seeds().values()):
+            (corpus / f"seed-{number}").write_bytes(seed)
+    atheris.Setup(sys.argv, try_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
