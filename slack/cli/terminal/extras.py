@@ -12,4 +12,19 @@ def require_extra(module: str, extra: str, why: str) -> None:
         UserError: when it is not installed.
     """
     if find_spec(module) is None:
-        raise UserError(f"{why}: this needs {module}; install it with: pip install 'resource-slack[{extra}]'")
+        raise UserError(f"{why}: this needs {module}; install it with: pip install '{requirement_of(module, extra)}'")
+
+
+def requirement_of(module: str, extra: str) -> str:
+    """Return what the extra asks for, `pyarrow>=18`: that is found wherever this program came from."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        asked = requires("resource-slack") or []
+    except PackageNotFoundError:  # run as it lies in a checkout
+        asked = []
+    for line in asked:
+        requirement, _, condition = line.partition(";")
+        if requirement.strip().startswith(module) and extra in condition:
+            return requirement.strip()
+    return module
