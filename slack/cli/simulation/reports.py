@@ -1,44 +1,23 @@
-"""Runs and tunings as people read them. Nothing is decided here; `-o json` has everything."""
+"""Runs as people read them, variants side by side. Nothing is decided here; `-o json` has everything."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from slack.cli.simulation.figures import cost_text, number, percent, percents, seconds, span
 from slack.cli.terminal.stacked import in_plain_pipe, print_stacked, say, stacking_console
-from slack.simulator.runs.baselines import CORE_HOURS, NODE_HOURS
 
 if TYPE_CHECKING:
     from slack.cli.simulation.comparison import Compared
     from slack.simulator.model.result import Churn, Result, WorkloadResult
-    from slack.simulator.runs.curve import Point
     from slack.simulator.runs.repeated import Repeated, Starts
-    from slack.simulator.runs.tune import Tuned
 
 _WORKLOADS_SHOWN = 12
 _LABEL, _NARROW_LABEL = 36, 18
 """A longer label takes two lines."""
 _WIDE = 110
 """Columns of a terminal from which on the less important ones are shown too."""
-
-
-def percent(share: float) -> str:
-    """Return a share with one digit; 99.96 is not 100."""
-    text = f"{share * 100:.1f} %"
-    return "> 99.9 %" if share < 1 and text == "100.0 %" else text
-
-
-def seconds(value: float) -> str:
-    """Return a time to bind as people say it."""
-    value = round(value, 6)  # of sums: 0.04999... is 0.05
-    if value < 10:
-        return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 600 else f"{value / 60:.0f} min"
-
-
-def number(value: float) -> str:
-    """Return a count; a small mean of counts has one digit."""
-    return f"{value:.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
 
 
 def at_once(starts: "Starts") -> str:
@@ -53,13 +32,7 @@ def _wait(of: "Callable[[WorkloadResult], float]") -> "Callable[[Repeated], str]
 
 def _at_once_interval(runs: "Repeated") -> str:
     found = runs.total.at_once
-    return _percents(found.low, found.high) if found is not None else "-"
-
-
-def _percents(low: float, high: float) -> str:
-    """Return an interval of shares; one that ends below 100 % does not read as 100.0."""
-    texts = ("99.9" if share < 1 and f"{share * 100:.1f}" == "100.0" else f"{share * 100:.1f}" for share in (low, high))
-    return f"{' to '.join(texts)} %"
+    return percents(found.low, found.high) if found is not None else "-"
 
 
 def _counts(*of: "Callable[[Result], float]") -> "Callable[[Repeated], str]":
@@ -125,7 +98,7 @@ def print_runs(lines: "Sequence[Compared]", currency: str, instant_seconds: floa
     ]
     first = found[0].first
     runs = f"; means of {len(found[0].runs)} seeds" if several else ""
-    say(out, f"{first.scenario}: {_pods(found)} in {_span(first.measured_seconds)}{runs}", "bold")
+    say(out, f"{first.scenario}: {_pods(found)} in {span(first.measured_seconds)}{runs}", "bold")
     print_stacked(out, [["  SLACK", *(f"  {label}" for label in labels)]], columns)
     for text in _legend(currency, instant_seconds, wide=wide):
         say(out, f"  {text}", "dim")
@@ -230,125 +203,3 @@ def _workload(starts: "Starts", *, counted: bool) -> str:
 def _heading(label: str) -> str:
     """Return a label on two lines where it has brackets: columns are narrower then."""
     return label.replace(" (", "\n(", 1)
-
-
-def print_curve(points: "Sequence[Point]", scenario: str, currency: str, instant_seconds: float) -> None:
-    """Print rate against instant start and cost."""
-    out = stacking_console()
-    runs = len(points[0].results)
-    counts = [sum(result.pods for result in point.results) / runs for point in points]
-    least, most = min(counts), max(counts)
-    pods = number(most) if least == most else f"{number(least)} to {number(most)}"
-    each = f"{runs} seeds a rate" if runs > 1 else "1 seed a rate (--seeds 5 gives an interval)"
-    say(out, f"{scenario}: {pods} pods; {each}", "bold")
-    _print_curve_table(out, points, lambda _: "")
-    cost = cost_text(currency)
-    say(out, f"  AT ONCE: bound within {instant_seconds:g} s. COST {cost}. UNUSED: paid, not requested.", "dim")
-
-
-def cost_text(currency: str) -> str:
-    """Say what costs are in: money, or the hours that take its place."""
-    if currency in (NODE_HOURS, CORE_HOURS):
-        return f"in {currency} (there are no prices)"
-    return f"in {currency}" if currency else "in the currency of the prices"
-
-
-def _print_curve_table(out: Console, points: "Sequence[Point]", mark: "Callable[[Point], str]") -> None:
-    rates = [f"  {point.rate:g} {mark(point)}".rstrip() for point in points]
-    columns = [
-        ["AT ONCE", *(percent(point.instant_start_ratio) for point in points)],
-        ["95 % INTERVAL", *(map(interval_text, points))],
-        ["P99", *(seconds(point.p99_seconds) for point in points)],
-        ["NODES", *(f"{point.nodes:.1f}" for point in points)],
-        ["COST A MONTH", *(f"{point.cost_per_month:.2f}" for point in points)],
-        ["UNUSED", *(percent(point.waste) for point in points)],
-    ]
-    print_stacked(out, [["  RATE", *rates]], columns)
-
-
-def print_tuned(tuned: "Tuned", currency: str) -> None:
-    """Print the curve, and the choice with what it is expected to bring."""
-    out = stacking_console()
-    say(out, f"Instant start of {percent(tuned.goal)} wanted; {_runs_of(tuned)}", "bold")
-    _print_curve_table(out, tuned.curve, lambda point: "(chosen)" if point is tuned.chosen else "")
-    say(out, f"  COST A MONTH {cost_text(currency)}.", "dim")
-    if tuned.given_up:
-        rates = ", ".join(f"{rate:g}" for rate in tuned.given_up)
-        say(out, f"  Given up before their end, as they cannot reach it: {rates}.", "dim")
-    unit = f" {currency}" if currency else ""
-    chosen, without = tuned.chosen, tuned.without()
-    if chosen is None:
-        best = tuned.best
-        say(
-            out,
-            f"No rate up to {tuned.curve[-1].rate:g} reaches it. The best is {best.rate:g} with "
-            f"{percent(best.instant_start_ratio)}.",
-            "yellow",
-        )
-        return
-    reached = f"Rate {chosen.rate:g}: {percent(chosen.instant_start_ratio)} of pods start at once"
-    late = f"{number(chosen.late_per_day)} pods a day are late and all wait {_hours(chosen.waited_hours_per_day)}"
-    if chosen is without:
-        why = no_slack_needed(tuned) or "it is the least rate that was tried"
-        say(out, f"{reached} ({interval_text(chosen)}): {why}.")
-        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} a month.")
-        say(out, f"{late}.")
-    else:
-        instead = f"instead of {percent(without.instant_start_ratio)} at rate {without.rate:g}"
-        more = chosen.cost_per_month - without.cost_per_month
-        say(out, f"{reached} ({interval_text(chosen)}), {instead}.")
-        say(out, f"It costs {chosen.cost_per_month:.2f}{unit} a month, {more:.2f}{unit} more.")
-        waited = f"{number(without.late_per_day)} and {_hours(without.waited_hours_per_day)}"
-        say(out, f"{late}, instead of {waited}.")
-    said = caution(tuned)
-    if said:
-        say(out, said, "yellow")
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.0f} min"
-
-
-def _runs_of(tuned: "Tuned") -> str:
-    most, least = len(tuned.seeds), min(len(point.results) for point in tuned.curve)
-    if most == least:
-        return f"{most} runs a rate" if most > 1 else "1 run a rate"
-    return f"1 run a rate, {most} where it is decided"
-
-
-def no_slack_needed(tuned: "Tuned") -> str | None:
-    """Return what a choice of rate 0 means, None for any other."""
-    if tuned.chosen is None or tuned.chosen.rate:
-        return None
-    return "no slack is needed for the goal, and a policy with minRate 0 keeps none by its rate"
-
-
-def caution(tuned: "Tuned") -> str | None:
-    """Return what chance leaves open of a choice, None for nothing."""
-    if tuned.chosen is None:
-        return None
-    if len(tuned.seeds) < 2:
-        return "One run a rate: how far chance goes is not known; give --seeds 5 or more."
-    if not tuned.unsure:
-        return None
-    surer = tuned.surer
-    if surer is None and any(len(point.results) < len(tuned.seeds) for point in tuned.curve):
-        other = "or take a larger rate, --exact tells which"
-    elif surer is None:
-        other = f"no rate up to {tuned.curve[-1].rate:g} has its whole interval there"
-    else:
-        other = f"or take rate {surer.rate:g}, whose interval begins at {percent(surer.low)}"
-    return f"The interval reaches below the goal of {percent(tuned.goal)}: more --seeds make it narrower; {other}."
-
-
-def interval_text(point: "Point") -> str:
-    """Return the confidence interval; of one seed there is none."""
-    if len(point.results) < 2:
-        return "one run"
-    return _percents(point.low, point.high)
-
-
-def _span(value: float) -> str:
-    if value < 600:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 3 * 3600 else f"{value / 3600:.1f} h"

@@ -195,7 +195,7 @@ def _curve(scenario: "Scenario", rates: Sequence[float], seeds: range, processes
             "RateCurve", scenario=scenario.name, seeds=list(seeds), curve=[point.to_dict() for point in points]
         )
     else:
-        from slack.cli.simulation.reports import print_curve
+        from slack.cli.simulation.rate_reports import print_curve
 
         print_curve(points, scenario.name, out.currency, scenario.instant_seconds)
 

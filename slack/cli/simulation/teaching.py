@@ -164,7 +164,7 @@ def document(teaching: Teaching, name: str | None, left_out: int) -> str:
 
 def print_teaching(teaching: Teaching) -> None:
     """Print share and cost of the run, and what would be kept in the day after it, hour by hour."""
-    from slack.cli.simulation.reports import percent
+    from slack.cli.simulation.figures import percent
     from slack.cli.terminal.console import console
 
     out, taught, without = console(), teaching.taught, teaching.without

@@ -245,7 +245,7 @@ def _seen(
 def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Format, left_out: int) -> None:
     import yaml
 
-    from slack.cli.simulation.reports import caution, no_slack_needed, print_tuned
+    from slack.cli.simulation.rate_reports import caution, no_slack_needed, print_tuned
     from slack.simulator.runs.tune import policies
 
     chosen = policies(scenario, tuned.chosen.rate) if tuned.chosen is not None else []

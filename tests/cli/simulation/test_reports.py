@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from slack.cli.simulation.comparison import Compared
-from slack.cli.simulation.reports import caution, interval_text, print_curve, print_runs, print_tuned
+from slack.cli.simulation.rate_reports import caution, interval_text, print_curve, print_tuned
+from slack.cli.simulation.reports import print_runs
 from slack.simulator.model.result import WorkloadResult
 from slack.simulator.runs.curve import Point, TrialResult
 from slack.simulator.runs.repeated import Repeated
