@@ -1,16 +1,17 @@
 """Pods a second of a real scheduler: stock, with the scorer, with the formula as a plugin: `make bench-scoring-pods`.
 
-A control plane on this machine with nodes of kwok's. The scheduler stands still while pods are made, so that it has all
-of them at once; then bindings are counted by the API server's audit log. Its client may ask as often as it likes. The
-scheduler, the API server, etcd and the scorer share the machine's cores: read the ratios, which come of one run with
-the sides in turns. `TRIMARAN_SCHEDULER=path` adds a scheduler with upstream's plugins, fed by the same load.
+Two more sides tell what is ours of the difference: the stock scheduler without batching, which any extender turns off
+(and pods that are alike, as here, gain most by), and one with an extender in Go that scores nothing.
+
+A control plane on this machine with nodes of kwok's. The scheduler stands still while pods are made, so that it has
+all of them at once; then bindings are counted by the API server's audit log. Its client may ask as often as it likes.
+The scheduler, the API server, etcd and the scorer share the machine's cores: read the ratios, which come of one run
+with the sides in turns, and what each process took of the processor for a pod. `TRIMARAN_SCHEDULER=path` adds a
+scheduler with upstream's plugins, fed by the same load.
 """
 
-import hashlib
 import os
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -18,20 +19,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.report import Report, Row, parser, say, show
+from benchmarks.scoring.binaries import bare_extender, scheduler_with_plugin
 from benchmarks.scoring.memory import load_watcher
+from benchmarks.usage import usage
 from e2e.harness.api import Json
-from e2e.harness.build import MODULES, cache_root
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.control_plane import ControlPlane, Options
 from e2e.harness.errors import HarnessError
 from e2e.harness.objects import pod, wait_until
+from e2e.harness.ports import LOOPBACK, free_port, is_listening
+from e2e.harness.processes import Program
 from e2e.harness.product.scorer import SCHEDULER, Scorer
 from slack.loadwatcher.encoding import Format
 
-PLUGIN = Path(__file__).with_name("plugin") / "main.go"
-STOCK, OURS, IN_PROCESS = "stock", "stock with the scorer", "the formula as a plugin"
+STOCK, ALONE, OURS = "stock", "stock, batching off", "stock with the scorer"
+BARE, IN_PROCESS = "stock with an extender that scores nothing", "the formula as a plugin"
 WANTED_SHARE = 0.7
 WANTED_SHARE_OF_PLUGIN = 0.8
 WANTED_ADDED_MS = 1.0
@@ -40,6 +45,25 @@ _ALGORITHM = "TargetLoadPacking"
 _CLIENT: Json = {"clientConnection": {"qps": 5000, "burst": 10_000}}
 _PODS = "/api/v1/namespaces/default/pods"
 _HANDS = 8
+_ALL = ("kube-scheduler", "kube-apiserver", "etcd", "kwok", "kube-controller-manager")
+
+
+class Side(NamedTuple):
+    """A scheduler that is measured."""
+
+    configuration: Json
+    binary: Path | None = None
+    gates: Mapping[str, bool] | None = None
+    extender: Program | None = None
+
+
+class Played(NamedTuple):
+    """How it went, once."""
+
+    pace: float
+    """Pods a second."""
+    cpu_millis: Mapping[str, float]
+    """By process, for a pod."""
 
 
 class Stage:
@@ -53,19 +77,28 @@ class Stage:
         """Make the nodes; they have room for all pods many times over."""
         self._at_once(lambda name: self._cluster.api.create(kwok.node(name, cpu="32", memory="128Gi")), names)
 
-    def play(self, configuration: Json, binary: Path | None = None) -> list[float]:
-        """Let a scheduler place all pods; return when each was bound, in seconds."""
+    def play(self, side: Side) -> Played:
+        """Let a scheduler place all pods; return its pace, and what that took."""
         cluster = self._cluster
-        cluster.restart_scheduler(configuration={**configuration, **_CLIENT}, binary=binary)
+        cluster.restart_scheduler(side.gates, configuration={**side.configuration, **_CLIENT}, binary=side.binary)
         with cluster.scheduler_stands_still():
             mark = cluster.audit_mark()
             names = [f"p{number}" for number in range(self._pods)]
             self._at_once(lambda name: cluster.api.create(pod(name, cpu="10m", schedulerName=SCHEDULER)), names)
-        wait_until(lambda: len(self._bound(mark)) >= self._pods, 180.0, "all pods are bound", every=2.0)
+            before = self._cpu_seconds(side)
+        wait_until(lambda: len(self._bound(mark)) >= self._pods, 180.0, "all pods are bound", every=1.0)
+        after = self._cpu_seconds(side)
         bound = sorted(self._bound(mark))
         self._at_once(lambda name: cluster.api.delete(f"{_PODS}/{name}", grace_seconds=0), names)
         wait_until(lambda: not cluster.api.get(f"{_PODS}?limit=1")["items"], 120.0, "pods are gone", every=1.0)
-        return bound
+        spent = {name: (after[name] - before[name]) * 1e3 / self._pods for name in before}
+        return Played(pods_a_second(bound), spent)
+
+    def _cpu_seconds(self, side: Side) -> dict[str, float]:
+        pids = {name: self._cluster.program(name).pid for name in _ALL}
+        if side.extender is not None:
+            pids["extender"] = side.extender.pid
+        return {name: usage(pid).cpu_seconds for name, pid in pids.items()}
 
     def _bound(self, mark: int) -> list[float]:
         entries = self._cluster.audit_entries(verbs=("create",), since=mark)
@@ -86,29 +119,6 @@ def pods_a_second(bound: list[float]) -> float:
     return (len(bound) - 2 * tenth - 1) / (bound[-1 - tenth] - bound[tenth])
 
 
-def in_process() -> Path | None:
-    """Build the scheduler that has the formula as a plugin, once; None where there is no Go."""
-    go = shutil.which("go")
-    if go is None:
-        return None
-    module = MODULES / "kubernetes"
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (PLUGIN, module / "go.mod", module / "go.sum")))
-    binary = cache_root() / f"scheduler-plugin-{digest.hexdigest()[:16]}" / "kube-scheduler"
-    if not binary.is_file():
-        say("building the scheduler with the formula as a plugin")
-        binary.parent.mkdir(parents=True, exist_ok=True)
-        part = binary.with_suffix(".part")
-        flags = ["-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", str(part)]
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-        built = subprocess.run(
-            [go, "build", *flags, str(PLUGIN)], cwd=module, env=environment, capture_output=True, text=True, check=False
-        )
-        if built.returncode != 0:
-            raise HarnessError(f"go build {PLUGIN} failed:\n{built.stderr[-2000:]}")
-        part.replace(binary)
-    return binary
-
-
 def upstream(watcher: str) -> Json:
     """Return a configuration of upstream's plugin instead of the scores that it conflicts with."""
     arguments = {
@@ -127,11 +137,10 @@ def _profile(plugin: str, **more: object) -> Json:
     return {"profiles": [{"schedulerName": SCHEDULER, "plugins": {"score": score}, **more}]}
 
 
-def measure(nodes: int, pods: int, runs: int) -> list[Row]:
+def measure(nodes: int, pods: int, runs: int) -> list[Report]:
     """Play each side `runs` times, in turns."""
     names = [f"node-{number:05}" for number in range(nodes)]
-    found: dict[str, list[float]] = {}
-    plugin = in_process()
+    found: dict[str, list[Played]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resource-slack-throughput-")))
         cluster = stack.enter_context(ControlPlane(folder, Options()))
@@ -142,19 +151,37 @@ def measure(nodes: int, pods: int, runs: int) -> list[Row]:
         stage.add_nodes(names)
         scorer = stack.enter_context(Scorer(cluster, watcher, [{"name": _ALGORITHM}], refresh="15s"))
         wait_until(lambda: scorer.health("/readyz")[0] == 200, 60.0, "the scorer is ready")
-        sides: dict[str, tuple[Json, Path | None]] = {
-            STOCK: ({"profiles": [{"schedulerName": SCHEDULER}]}, None),
-            OURS: (dict(scorer.scheduler_configuration()), None),
+        with_ours = dict(scorer.scheduler_configuration())
+        stock: Json = {"profiles": [{"schedulerName": SCHEDULER}]}
+        sides = {
+            STOCK: Side(stock),
+            ALONE: Side(stock, gates={"OpportunisticBatching": False}),
+            OURS: Side(with_ours, extender=scorer.program),
         }
-        if plugin is not None:
-            sides[IN_PROCESS] = (_profile("InProcessLoadPacking"), plugin)
+        if (bare := bare_extender()) is not None:
+            port = free_port()
+            program = Program("bare-extender", [str(bare), f"{LOOPBACK}:{port}"], folder).start()
+            stack.callback(program.stop)
+            program.wait_until_ready(lambda: is_listening(port), 10.0)
+            sides[BARE] = Side(_asking(with_ours, f"http://{LOOPBACK}:{port}"), extender=program)
+        if (plugin := scheduler_with_plugin()) is not None:
+            sides[IN_PROCESS] = Side(_profile("InProcessLoadPacking"), plugin)
         if os.environ.get(UPSTREAM):
-            sides["upstream's plugin"] = (upstream(watcher), Path(os.environ[UPSTREAM]))
+            sides["upstream's plugin"] = Side(upstream(watcher), Path(os.environ[UPSTREAM]))
         for _ in range(runs):
-            for side, (configuration, binary) in sides.items():
-                found.setdefault(side, []).append(pods_a_second(stage.play(configuration, binary)))
-                say(f"{side}: {found[side][-1]:.0f} pods a second")
-    return rows(found)
+            for name, side in sides.items():
+                found.setdefault(name, []).append(stage.play(side))
+                say(f"{name}: {found[name][-1].pace:.0f} pods a second")
+    paces = {name: [one.pace for one in played] for name, played in found.items()}
+    return [
+        Report(f"{pods} pods on {nodes} nodes, the median of {runs} runs in turns", rows(paces)),
+        Report("processor time for a pod, by process", cpu_rows(found)),
+    ]
+
+
+def _asking(configuration: Json, url: str) -> Json:
+    """Return the same configuration with another extender."""
+    return {**configuration, "extenders": [{**own, "urlPrefix": url} for own in configuration["extenders"]]}
 
 
 def rows(found: Mapping[str, list[float]]) -> list[Row]:
@@ -164,16 +191,32 @@ def rows(found: Mapping[str, list[float]]) -> list[Row]:
         {
             "scheduler": side,
             "pods a second": pace,
+            "least": min(found[side]),
+            "most": max(found[side]),
             "of stock ratio": pace / paces[STOCK],
             "wanted ratio": WANTED_SHARE if side == OURS else None,
             "of the plugin ratio": pace / paces[IN_PROCESS] if IN_PROCESS in paces else None,
             "wanted of it ratio": WANTED_SHARE_OF_PLUGIN if side == OURS else None,
+            "of any extender ratio": pace / paces[BARE] if BARE in paces else None,
             "a pod us": 1e6 / pace,
             "added us": 1e6 / pace - 1e6 / paces[STOCK],
             "wanted us": WANTED_ADDED_MS * 1e3 if side == OURS else None,
         }
         for side, pace in paces.items()
     ]
+
+
+def cpu_rows(found: Mapping[str, list[Played]]) -> list[Row]:
+    """Return a row a side: microseconds of the processor for a pod, of each process and of all."""
+    result: list[Row] = []
+    for side, played in found.items():
+        spent = {
+            name: statistics.median(one.cpu_millis.get(name, 0.0) for one in played) * 1e3
+            for name in (*_ALL, "extender")
+        }
+        result.append({"scheduler": side, **{f"{name} us": micros for name, micros in spent.items()},
+                       "all us": sum(spent.values())})  # fmt: skip
+    return result
 
 
 def main() -> int:
@@ -184,11 +227,11 @@ def main() -> int:
     options.add_argument("--runs", type=int, default=3)
     asked = options.parse_args()
     try:
-        found = Report(f"{asked.pods} pods on {asked.nodes} nodes", measure(asked.nodes, asked.pods, asked.runs))
+        found = measure(asked.nodes, asked.pods, asked.runs)
     except HarnessError as error:
         say(str(error))
         return 1
-    show([found], asked.output)
+    show(found, asked.output)
     return 0
 
 

@@ -1,5 +1,6 @@
 """What watches of pods and nodes come to: sums by node, recent pods, and the names of nodes."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,13 +37,20 @@ def node(name: str, cpu: str = "4", addresses: Any = None) -> Node:
     )
 
 
-def pod(name: str, on: str | None, cpu: str = "1", placeholder: bool = False, phase: str = "Running") -> Pod:
+def pod(
+    name: str,
+    on: str | None,
+    cpu: str = "1",
+    placeholder: bool = False,
+    phase: str = "Running",
+    conditions: Sequence[Mapping[str, str]] = (),
+) -> Pod:
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     metadata: dict[str, Any] = {"name": name, "namespace": "slack" if placeholder else "shop"}
     if placeholder:
         metadata["labels"] = {"resource-slack.io/placeholder": "true"}
     spec = {"nodeName": on, "containers": [{"name": "main", "resources": resources}]}
-    document = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+    document = {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": conditions}}
     return msgspec.json.decode(msgspec.json.encode(document), type=Pod)
 
 
@@ -114,6 +122,74 @@ def test_a_node_that_comes_after_its_pods_has_them_and_one_that_goes_takes_them_
     assert len(found.nodes()) == 0
     found.apply_node(False, node("late", cpu="8"))
     assert (found.nodes().capacity[CPU].tolist(), found.nodes().requested[CPU].tolist()) == ([8000], [1000])
+
+
+def test_a_list_of_nodes_forgets_those_that_are_not_in_it_and_a_node_that_cannot_be_read_is_told() -> None:
+    told: list[str] = []
+    found = ClusterState(
+        lambda pod: demand_of(pod.spec, Prediction()), "slack", KEPT, lambda name, _: told.append(name)
+    )
+    for listed_now in (("a", "b", "c"), ("b", "d")):
+        found.begin_nodes()
+        for name in listed_now:
+            found.apply_node(False, node(name))
+        found.apply_node(False, node("broken", cpu="lots"))
+        found.end_nodes()
+        assert found.nodes().names == listed_now
+    assert told == ["node broken"] * 2
+
+
+def test_rows_of_nodes_that_went_are_used_again_and_hold_nothing_of_them() -> None:
+    names = [f"n{number:03}" for number in range(130)]  # more than there is room for at first, twice
+    found = listed(*names)
+    for name in names:
+        found.apply_pod(False, pod(f"on-{name}", name, cpu="100m"), NOW)
+    assert found.nodes().requested[CPU].tolist() == [100.0] * 130
+    for name in names[:100]:
+        found.apply_pod(True, pod(f"on-{name}", name), NOW)
+        found.apply_node(True, node(name))
+    for number in range(100):
+        found.apply_node(False, node(f"later{number:03}"))
+    nodes = found.nodes()
+    assert nodes.requested[CPU].tolist() == [0.0] * 100 + [100.0] * 30
+    assert (len(found._names), nodes.pod_count.sum()) == (130, 30)
+
+
+def test_a_pod_that_was_bound_is_found_by_its_name_until_it_is_gone() -> None:
+    found = listed("a")
+    found.apply_pod(False, pod("x", "a"), NOW)
+    demand = found.demand_of_bound("shop", "x")
+    assert (found.node_of("shop", "x"), demand and demand.requests[CPU]) == ("a", 1000)
+    found.apply_pod(True, pod("x", "a"), NOW)
+    assert (found.node_of("shop", "x"), found.demand_of_bound("shop", "x")) == (None, None)
+
+
+def test_a_recent_pod_that_is_resized_is_predicted_anew_and_one_that_turns_placeholder_is_not() -> None:
+    found = listed("a")
+    found.apply_pod(False, pod("x", "a"), NOW)
+    assert not found.apply_pod(False, pod("x", "a", cpu="2"), NOW + 1), "it was bound before"
+    recent = found.recent(NOW + 2)
+    assert (recent.use[CPU].tolist(), recent.bound_seconds.tolist()) == ([3000], [NOW])
+    own = pod("x", "a")
+    own.metadata.namespace = "slack"
+    found.apply_pod(False, own, NOW)
+    own.metadata.labels = pod("y", "a", placeholder=True).metadata.labels
+    found.apply_pod(False, own, NOW + 3)
+    assert found.recent(NOW + 4).node.size == 1, "shop/x, and not slack/x"
+
+
+def test_when_a_pod_was_bound_is_the_schedulers_own_word_but_never_later_than_now() -> None:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-12T13:46:30Z"}  # NOW - 10
+    others = [{"type": "Ready", "status": "False"}]
+    for conditions, at in (
+        ([*others, scheduled], NOW - 10),
+        ([{**scheduled, "lastTransitionTime": "1970-01-13T13:46:30Z"}], NOW),
+        (others, NOW),
+        ([{**scheduled, "lastTransitionTime": "yesterday"}], NOW),
+    ):
+        found = listed("a")
+        found.apply_pod(False, pod("x", "a", conditions=conditions), NOW)
+        assert found.recent(NOW).bound_seconds.tolist() == [at], conditions
 
 
 def test_names_stay_the_same_value_while_only_pods_change() -> None:

@@ -91,3 +91,8 @@ def test_a_filter_gives_whole_nodes_back_whole() -> None:
 def test_whatever_comes_is_a_request_or_is_refused(body: bytes) -> None:
     with suppress(BadRequest):
         decode(body)
+
+
+def test_scores_outside_the_scale_and_nodes_that_were_not_known_are_written_all_the_same() -> None:
+    reply = ScoreReplies(["n1"]).reply(["n1", 'n"2'], [101, -3])
+    assert json.loads(reply) == [{"Host": "n1", "Score": 101}, {"Host": 'n"2', "Score": -3}]

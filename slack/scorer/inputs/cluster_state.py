@@ -103,16 +103,6 @@ class ClusterState:
         packed = self._pods.get(f"{namespace}/{name}")
         return None if packed is None else self._demands[packed & _MASK]
 
-    def demand(self, pod: Pod) -> PodDemand:
-        """Return what a pod asks for; each text of requests is read once.
-
-        Raises:
-            ValueError: a quantity cannot be read.
-        """
-        text = self._text(pod)
-        known = self._texts.get(text)
-        return self._read(pod) if known is None else self._demands[known]
-
     def begin_pods(self) -> None:
         """A list of pods begins."""
         self._pods_listed = set()

@@ -56,10 +56,12 @@ def _args(name: str = "api-x", names: Sequence[str] = ("n1", "node-2")) -> bytes
     return json.dumps({"Pod": {"metadata": {"name": name}}, "Nodes": None, "NodeNames": list(names)}).encode()
 
 
-def _ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, Mapping[str, str], str]:
+def _ask(
+    port: int, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, Mapping[str, str], str]:
     connection = http.client.HTTPConnection(HOST, port, timeout=10)
     try:
-        connection.request(method, path, body)
+        connection.request(method, path, body, dict(headers or {}))
         answer = connection.getresponse()
         return answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read().decode()
     finally:
@@ -98,6 +100,8 @@ def test_connections_are_kept_for_longer_than_the_scheduler_keeps_them() -> None
         ("POST", "/bind", _args(), 404, "known are /prioritize, /explain"),
         ("GET", "/explain", None, 400, "say which pod"),
         ("GET", "/explain?pod=other", None, 404, "default/other"),
+        ("GET", f"/explain?pod={'x' * 2048}", None, 414, "the query is too long"),
+        ("HEAD", "/explain?pod=api-x", None, 405, ""),
         ("GET", "/explain?namespace=shop&pod=pod/api-x", None, 200, '{"pod": "shop/api-x"}'),
     ],
 )
@@ -106,7 +110,14 @@ def test_what_cannot_be_served_is_told_in_a_line(
 ) -> None:
     found, headers, text = _ask(port, method, path, body)
     assert (found, said in text) == (status, True), text
-    assert headers["content-length"] == str(len(text))
+    assert headers["content-length"] == str(len(text)) or method == "HEAD"
+
+
+def test_a_compressed_body_and_one_that_says_it_is_huge_are_refused_unread(port: int) -> None:
+    status, _, text = _ask(port, "POST", "/prioritize", b"\x1f\x8b", {"Content-Encoding": "gzip"})
+    assert (status, text) == (415, "the body must not be compressed\n")
+    status, _, text = _ask(port, "POST", "/prioritize", b"{", {"Content-Length": str(1 << 40)})
+    assert (status, "longer than" in text) == (413, True)
 
 
 def test_a_body_that_is_cut_short_or_no_http_ends_its_own_connection_only(port: int) -> None:
