@@ -98,6 +98,7 @@ TOOLS = {
             assets=("pkg/apis/crds/karpenter.sh_*.yaml", "kwok/apis/crds/*.yaml"),
         ),
         Tool("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2", optional=True),
+        Tool("metrics-server", "metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server", optional=True),
         Tool(
             "prometheus",
             "prometheus",

@@ -8,19 +8,21 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from e2e.harness.api import Json
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.errors import UnavailableError
+from e2e.harness.monitoring import metrics_server
 from e2e.harness.monitoring.influxdb import MISSING, influxdb, write_shares
 from e2e.harness.objects import IMAGE, pod, wait_until
 from e2e.harness.product.load_chain import CPU, MEMORY, NODES, PACKING, LoadChain, explained, load_chain
 from e2e.harness.product.load_watcher import LoadWatcher
 from e2e.harness.product.operator import Operator, placeholders, policy, wait_until_placed
 from e2e.harness.product.scorer import SCHEDULER, Scorer
+from slack.loadwatcher.payload import MetricType, Rollup
 
 EXACT: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50, "podUse": "Requests"}}
 POWER: Json = {"nodePowerModel": {name: {"k0": 100, "k1": 1, "k2": 0.05} for name in NODES}}
@@ -46,7 +48,7 @@ def resident(node: str, limit: str) -> Json:
 RESIDENTS = [resident(name, "8" if name == "idle" else "2") for name in NODES]
 
 
-@pytest.mark.parametrize(
+BY_ALGORITHM = pytest.mark.parametrize(
     ("algorithm", "expected", "why"),
     [
         (PACKING, "target", "three pods of 150m bring it to 49 %"),
@@ -56,17 +58,26 @@ RESIDENTS = [resident(name, "8" if name == "idle" else "2") for name in NODES]
     ],
     ids=lambda value: value["name"] if isinstance(value, dict) else None,
 )
+
+
+@BY_ALGORITHM
 def test_each_algorithm_puts_pods_where_its_formula_says_of_what_prometheus_has(
     chain: LoadChain, algorithm: Json, expected: str, why: str
 ) -> None:
+    told = placed_as_the_formula_says(chain, algorithm, expected, why)
+    if algorithm is PACKING:
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)
+
+
+def placed_as_the_formula_says(chain: LoadChain, algorithm: Json, expected: str, why: str) -> Json:
+    """Let pods be placed by an algorithm; return what the scorer says of one of them."""
     with chain.scoring(algorithm, RESIDENTS) as scorer:
         assert [chain.place(f"pod-{number}") for number in range(3)] == [expected] * 3, why
         told = explained(scorer, "pod-0")
     assert (told["rule"], told["node"]) == ("Measured", expected)
     assert told["nodes_with_a_better_score"] == 0
     assert told["chosen"]["algorithms"].keys() == {algorithm["name"]}
-    if algorithm is PACKING:
-        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)
+    return told
 
 
 def test_nodes_converge_to_the_target_and_the_hot_one_gets_nothing(chain: LoadChain) -> None:
@@ -114,16 +125,58 @@ def test_placeholders_for_such_pods_are_placed_by_the_same_scheduler_and_are_no_
     assert told["chosen"]["terms"]["missing_cpu_millis"] == 0
 
 
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-def test_an_influxdb_leads_pods_to_the_same_nodes(chain: LoadChain, tmp_path: Path) -> None:
-    with influxdb(tmp_path) as address:
+@pytest.fixture(scope="module")
+def of_influxdb(chain: LoadChain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadChain]:
+    """The same nodes with the same use, told by InfluxDB."""
+    if MISSING is not None:
+        pytest.skip(MISSING)
+    folder = tmp_path_factory.mktemp("influxdb")
+    with influxdb(folder) as address:
         now = int(time.time())
-        write_shares(address, {name: (share, MEMORY) for name, share in CPU.items()}, range(now - 900, now + 1, 10))
+        shares = {name: (share, MEMORY) for name, share in CPU.items()}
+        write_shares(address, shares, range(now - 900, now + 1, 10), {"idle": 0.29})
         asked = ("--provider=influxdb", f"--address={address}")
-        with (
-            LoadWatcher(tmp_path, *asked, nodes=len(NODES), cluster=chain.cluster) as watcher,
-            replace(chain, watcher=watcher).scoring(PACKING) as scorer,
-        ):
-            assert chain.place("asked") == "target"
-            told = explained(scorer, "asked")
-    assert (told["rule"], told["nodes_with_a_better_score"]) == ("Measured", 0)
+        with LoadWatcher(folder, *asked, nodes=len(NODES), cluster=chain.cluster) as watcher:
+            watcher.told()
+            yield replace(chain, watcher=watcher)
+
+
+@BY_ALGORITHM
+def test_each_algorithm_puts_pods_where_its_formula_says_of_what_influxdb_has(
+    of_influxdb: LoadChain, algorithm: Json, expected: str, why: str
+) -> None:
+    told = placed_as_the_formula_says(of_influxdb, algorithm, expected, why)
+    if algorithm is PACKING:
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(39, abs=0.5)
+
+
+@pytest.fixture(scope="module")
+def of_metrics_server(chain: LoadChain, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadChain]:
+    """The same nodes with the same use, told by a real metrics-server and sampled by our load watcher."""
+    folder = tmp_path_factory.mktemp("metrics-server")
+    try:
+        metrics_server.binary()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with (
+        metrics_server.metrics_server(chain.cluster, folder, chain.exporters, NODES),
+        LoadWatcher(folder, "--provider=metrics-server", nodes=len(NODES), cluster=chain.cluster) as watcher,
+    ):
+        watcher.told()
+        wait_until(partial(swings, watcher), 60, "the memory of `idle` to be seen to swing")
+        yield replace(chain, watcher=watcher)
+
+
+def swings(watcher: LoadWatcher) -> bool:
+    report = watcher.report()
+    deviation = report.nodes["idle"].percent(MetricType.MEMORY, Rollup.STD) if report else None
+    return deviation is not None and deviation > 20
+
+
+@BY_ALGORITHM
+def test_each_algorithm_puts_pods_where_its_formula_says_of_what_metrics_server_has(
+    of_metrics_server: LoadChain, algorithm: Json, expected: str, why: str
+) -> None:
+    told = placed_as_the_formula_says(of_metrics_server, algorithm, expected, why)
+    if algorithm is PACKING:
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)

@@ -6,7 +6,7 @@ placeholder is no load, and scores the same everywhere. No data is never the bes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from slack.scorer.model import (
     Weighted,
 )
 from slack.scorer.rules import Rules
-from slack.scorer.usage import usage_of
+from slack.scorer.usage import SaidByWindows, said_by, usage_of
 
 DEFAULT_RULES = Rules()
 _EVERY_ROW = slice(None)
@@ -48,6 +48,8 @@ class Basis:
     now: float
     any_measured: bool
     """Whether metrics tell of any node of the cluster; without, allocations decide."""
+    said: SaidByWindows | None = None
+    """What windows said, for the basis that comes next; None where use was known already."""
 
 
 def score_nodes(
@@ -80,7 +82,16 @@ def prepare(
     before: Basis | None = None,
 ) -> Basis:
     """Do what does not depend on the pod; see `score_nodes`. `before`: the basis of last time, which may save work."""
-    return basis_of(algorithms, nodes, usage_of(nodes, load, rules, now), now, before=before)
+    said = before.said if before is not None else None
+    if (
+        said is None
+        or before is None
+        or before.nodes.names is not nodes.names
+        or not said.holds(load.windows, rules, now)
+    ):
+        said = said_by(load.windows, len(nodes), rules, now)
+    basis = basis_of(algorithms, nodes, usage_of(nodes, load, rules, now, said), now, before=before)
+    return replace(basis, said=said)
 
 
 def basis_of(

@@ -4,9 +4,13 @@ Per resource the first window in the order of `Rules.window_seconds` that is new
 on top, each with what of it the window cannot show yet: all of it while the window ends before the pod's use is
 reported, then less and less, and nothing when the window has taken in five minutes of it. A node that was just made,
 without metrics and without older pods, uses nothing but by its recent pods. Everything else is not known.
+
+Windows come each quarter of a minute, pods at any moment: what windows say (`SaidByWindows`) is worked out once for as
+long as it holds, and pods come on top of it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +28,9 @@ from slack.scorer.model import (
 )
 from slack.scorer.rules import Rules
 
+HOLDS_SECONDS = 1.0
+"""For how long what windows say holds; limits of age are minutes."""
+
 
 def in_order(windows: Sequence[WindowLoad], first_seconds: float) -> list[WindowLoad]:
     """Return windows in the order in which they are asked: the wanted one, shorter ones, then longer ones."""
@@ -36,12 +43,31 @@ def in_order(windows: Sequence[WindowLoad], first_seconds: float) -> list[Window
     )
 
 
-def usage_of(nodes: NodeColumns, load: LoadColumns, rules: Rules, now: float) -> Usage:
-    """Tell what is used on each node at `now` (Unix seconds)."""
-    shape = len(RESOURCES), len(nodes)
+@dataclass(frozen=True, slots=True, eq=False)
+class SaidByWindows:
+    """What windows say at one moment, NaN where they say nothing; [2, N] but for the age, which is of a node."""
+
+    windows: tuple[WindowLoad, ...]
+    rules: Rules
+    now: float
+    mean: FloatArray
+    deviation: FloatArray
+    window_seconds: FloatArray
+    end: FloatArray
+    newest_age: FloatArray
+    measured: BoolArray
+
+    def holds(self, windows: tuple[WindowLoad, ...], rules: Rules, now: float) -> bool:
+        """Return whether it may be told again: of the same windows, and hardly older than limits of age are exact."""
+        return windows is self.windows and rules is self.rules and 0.0 <= now - self.now < HOLDS_SECONDS
+
+
+def said_by(windows: tuple[WindowLoad, ...], count: int, rules: Rules, now: float) -> SaidByWindows:
+    """Ask the windows about `count` nodes at `now` (Unix seconds)."""
+    shape = len(RESOURCES), count
     mean, deviation, window_seconds, end = (np.full(shape, np.nan) for _ in range(4))
-    newest_age = np.full(len(nodes), np.nan)
-    for window in in_order(load.windows, rules.window_seconds):
+    newest_age = np.full(count, np.nan)
+    for window in in_order(windows, rules.window_seconds):
         age = now - window.end_seconds
         newest_age = np.fmin(newest_age, np.where(_has_mean(window).any(axis=0), age, np.nan))
         use = _has_mean(window) & (age <= rules.most_age_seconds) & (age >= -rules.most_ahead_seconds) & np.isnan(mean)
@@ -50,20 +76,45 @@ def usage_of(nodes: NodeColumns, load: LoadColumns, rules: Rules, now: float) ->
         window_seconds[use] = window.window_seconds
         end[use] = np.broadcast_to(window.end_seconds, shape)[use]
     measured = np.isfinite(mean)
-    new = ~measured.any(axis=0) & np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
-    state = np.select(
-        [measured.any(axis=0), new, np.isnan(newest_age), newest_age > 0],
-        [NodeState.MEASURED, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
-        NodeState.FUTURE,
-    ).astype(np.uint8)
+    return SaidByWindows(
+        windows,
+        rules,
+        now,
+        mean=np.where(measured, mean, 0.0),
+        deviation=_with_deviation(measured, deviation),
+        window_seconds=window_seconds,
+        end=end,
+        newest_age=newest_age,
+        measured=measured,
+    )
+
+
+def usage_of(
+    nodes: NodeColumns, load: LoadColumns, rules: Rules, now: float, said: SaidByWindows | None = None
+) -> Usage:
+    """Tell what is used on each node at `now` (Unix seconds); `said`: by the windows, where that is known already."""
+    if said is None:
+        said = said_by(load.windows, len(nodes), rules, now)
+    measured, newest_age = said.measured, said.newest_age + (now - said.now)
+    any_measured = measured.any(axis=0)
+    if any_measured.all():
+        state, known = np.full(len(nodes), NodeState.MEASURED, dtype=np.uint8), measured
+    else:
+        new = ~any_measured & np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
+        known = measured | new
+        state = np.select(
+            [any_measured, new, np.isnan(newest_age), newest_age > 0],
+            [NodeState.MEASURED, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
+            NodeState.FUTURE,
+        ).astype(np.uint8)
     return Usage(
         state=state,
-        known=measured | new,
-        mean_percent=np.where(measured, mean, 0.0),
-        deviation_percent=_with_deviation(measured, deviation),
-        missing=_missing(load.recent, end, window_seconds, rules, now),
+        known=known,
+        mean_percent=said.mean,
+        deviation_percent=said.deviation,
+        missing=_missing(load.recent, said.end, said.window_seconds, rules, now),
         age_seconds=newest_age,
-        window_seconds=window_seconds,
+        window_seconds=said.window_seconds,
     )
 
 

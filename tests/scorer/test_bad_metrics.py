@@ -1,5 +1,7 @@
 """What holds when metrics are missing, late or wrong, and what recent pods and placeholders count for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,8 @@ from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.model import NodeState, PodDemand, Rule, Weighted
 from slack.scorer.rules import Rules
-from slack.scorer.scoring import scaled, score_nodes
-from slack.scorer.usage import in_order, usage_of
+from slack.scorer.scoring import prepare, scaled, score, score_nodes
+from slack.scorer.usage import HOLDS_SECONDS, in_order, usage_of
 from tests.scorer.clusters import GB, NOW, load, nodes, recent, window
 
 TLP = (Weighted(TargetLoadPacking()),)
@@ -190,3 +192,21 @@ def test_scores_can_be_told_on_a_scale_of_ten() -> None:
 
 def test_without_nodes_there_is_no_best() -> None:
     assert score_nodes(EVERY, POD, nodes(0), load(), NOW).best == -1
+
+
+@pytest.mark.parametrize("means", [[10, 20, 30], [10, nan, 30], [nan, nan, nan]])
+def test_what_windows_say_is_told_again_for_a_second_and_pods_are_counted_anew_each_time(means: list[float]) -> None:
+    own, said = nodes(3), load(window(means, age=299.5))
+    first = prepare(EVERY, own, said, NOW, RULES)
+    later = replace(said, recent=recent((0, 5, 500), (1, 5, 700)))
+    soon = prepare(EVERY, own, later, NOW + HOLDS_SECONDS / 4, RULES, first)
+    anew = prepare(EVERY, own, later, NOW + HOLDS_SECONDS / 4, RULES)
+    assert soon.said is first.said
+    assert np.array_equal(soon.seen, anew.seen, equal_nan=True), "age too"
+    assert score(soon, POD).total.tolist() == score(anew, POD).total.tolist()
+    for others in (NOW + HOLDS_SECONDS, NOW - 1):  # the second: the clock was set back
+        after = prepare(EVERY, own, later, others, RULES, soon)
+        assert after.said is not first.said
+        assert score(after, POD).total.tolist() == score_nodes(EVERY, POD, own, later, others, RULES).total.tolist()
+    assert prepare(EVERY, own, replace(later, windows=(window(means),)), NOW, RULES, first).said is not first.said
+    assert prepare(EVERY, nodes(3), later, NOW, RULES, first).said is not first.said, "other nodes"

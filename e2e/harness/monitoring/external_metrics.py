@@ -1,11 +1,9 @@
 """A metrics adapter as small as can be: external.metrics.k8s.io from a dictionary, behind the API server's aggregation.
 
 What Prometheus' adapter and KEDA's metrics server are to a HorizontalPodAutoscaler. It listens on loopback and takes
-requests of the API server only (its front proxy's certificate). The Service is of type ExternalName, for an Endpoint
-may not be on loopback.
+requests of the API server only (its front proxy's certificate).
 """
 
-import base64
 import json
 import ssl
 import threading
@@ -15,13 +13,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from e2e.harness.api import Json
+from e2e.harness.cluster.aggregation import registered
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK
 
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
 NAMESPACE, SERVICE = "default", "e2e-metrics"
-_APISERVICE = f"/apis/apiregistration.k8s.io/v1/apiservices/{VERSION}.{GROUP}"
 
 
 @contextmanager
@@ -43,11 +40,9 @@ def external_metrics(cluster: ControlPlane) -> Iterator[dict[str, float]]:
     thread = threading.Thread(target=server.serve_forever, name="external metrics", daemon=True)
     thread.start()
     try:
-        _register(cluster, server.server_port)
-        yield values
+        with registered(cluster, GROUP, VERSION, NAMESPACE, SERVICE, server.server_port):
+            yield values
     finally:
-        cluster.api.delete(_APISERVICE)
-        cluster.api.delete(f"/api/v1/namespaces/{NAMESPACE}/services/{SERVICE}")
         server.shutdown()
         server.server_close()
         thread.join()
@@ -88,40 +83,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing: the API server asks for discovery every few seconds."""
-
-
-def _register(cluster: ControlPlane, port: int) -> None:
-    cluster.api.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": NAMESPACE},
-            "spec": {"type": "ExternalName", "externalName": "localhost"},
-        }
-    )
-    authority = base64.b64encode(cluster.keys.authority.read_bytes()).decode()
-    cluster.api.apply(
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"{VERSION}.{GROUP}"},
-            "spec": {
-                "group": GROUP,
-                "version": VERSION,
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-                "service": {"namespace": NAMESPACE, "name": SERVICE, "port": port},
-                "caBundle": authority,
-            },
-        }
-    )
-
-    def conditions() -> list[Json]:
-        return (cluster.api.get(_APISERVICE).get("status") or {}).get("conditions") or []
-
-    wait_until(
-        lambda: any(found["type"] == "Available" and found["status"] == "True" for found in conditions()),
-        60,
-        "the API server to reach the metrics",
-        state=conditions,
-    )

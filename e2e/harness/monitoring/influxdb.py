@@ -43,15 +43,24 @@ reporting-disabled = true
         program.stop()
 
 
-def write_shares(address: str, shares: Mapping[str, tuple[float, float]], times: Iterable[int]) -> None:
-    """Write shares of CPU and memory by node at these Unix seconds; CPU goes up and down by a percent."""
+def write_shares(
+    address: str,
+    shares: Mapping[str, tuple[float, float]],
+    times: Iterable[int],
+    memory_swings: Mapping[str, float] | None = None,
+) -> None:
+    """Write shares of CPU and memory by node at these Unix seconds.
+
+    CPU goes up and down by a percent, memory by what is given for its node.
+    """
     lines = []
     for name, (cpu, memory) in shares.items():
         for at in times:
             noise = 1 if at // 10 % 2 else -1
             lines.append(f"cpu,cpu=cpu-total,host={name} usage_idle={100 * (1 - cpu) + noise - 1} {at}")
             lines.append(f"cpu,cpu=cpu0,host={name} usage_idle=0 {at}")
-            lines.append(f"mem,host={name} used_percent={100 * memory} {at}")
+            swing = noise * (memory_swings or {}).get(name, 0.0)
+            lines.append(f"mem,host={name} used_percent={100 * (memory + swing)} {at}")
     _post(f"{address}/write?db=telegraf&precision=s", "\n".join(lines))
 
 

@@ -25,8 +25,9 @@ from e2e.harness.monitoring.prometheus import Prometheus, promtool
 from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 
-_MEMORY_BYTES = 8 << 30
 _HISTORY_STEP_SECONDS = 5.0
+KUBELET_PATH = "/kubelet/"
+"""And the node's name: what its kubelet says of the same use."""
 USES_CPU = "e2e.resource-slack/uses-cpu"
 """Annotation of a pod: the cores that it uses."""
 
@@ -47,6 +48,7 @@ class NodeUse:
     """Each second page tells so much more memory in use than `memory_share`, the others so much less."""
     answers: bool = True
     """Whether its exporter is there."""
+    memory_bytes: int = 8 << 30
     _pages: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _idle_seconds: float = 0.0
@@ -70,6 +72,18 @@ class NodeUse:
             series = self._series()
         return "".join(f"{name}{{{labels}}} {value:.6f}\n" for name, labels, value in series)
 
+    def kubelet_page(self) -> str:
+        """Return what its kubelet says at /metrics/resource."""
+        with self._lock:
+            self._count(time.monotonic())
+            self._pages += 1
+            swing = self.memory_swing if self._pages % 2 else -self.memory_swing
+            used = {
+                "node_cpu_usage_seconds_total": self._user_seconds * self.cpus,
+                "node_memory_working_set_bytes": self.memory_bytes * (self.memory_share + swing),
+            }
+        return "".join(f"{name} {value:.6f}\n" for name, value in used.items())
+
     def history(self, start: float, end: float, step_seconds: float) -> Iterator[tuple[float, Series]]:
         """Use what it uses now from `start` to `end`, in Unix seconds; yield what its exporter said meanwhile."""
         at, self._since = start, 0.0
@@ -89,8 +103,8 @@ class NodeUse:
                 for cpu in range(self.cpus)
                 for mode, seconds in counters
             ),
-            ("node_memory_MemTotal_bytes", "", float(_MEMORY_BYTES)),
-            ("node_memory_MemAvailable_bytes", "", _MEMORY_BYTES * (1 - self.memory_share - swing)),
+            ("node_memory_MemTotal_bytes", "", float(self.memory_bytes)),
+            ("node_memory_MemAvailable_bytes", "", self.memory_bytes * (1 - self.memory_share - swing)),
             ("node_uname_info", f'nodename="{self.name}",sysname="Linux"', 1.0),
         ]
 
@@ -117,8 +131,11 @@ class NodeExporters:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 with lock:
-                    node = nodes.get(self.path.strip("/"))
-                    body = node.page().encode() if node is not None and node.answers else None
+                    node = nodes.get(self.path.removeprefix(KUBELET_PATH).strip("/"))
+                    body = None
+                    if node is not None and node.answers:
+                        page = node.kubelet_page if self.path.startswith(KUBELET_PATH) else node.page
+                        body = page().encode()
                 self.send_response(200 if body is not None else 503)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
                 self.send_header("Content-Length", str(len(body or b"")))

@@ -23,6 +23,7 @@ CPU = {"idle": 0.05, "low": 0.20, "target": 0.38, "hot": 0.85}
 """What nodes use without the suite's pods: far enough apart that no rounding decides."""
 NODES = tuple(CPU)
 CORES = 4
+MEMORY_GIB = 16
 MEMORY = 0.30
 PACKING: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}
 """With pods of 100m, predicted at 150m: three of them bring `target` to 49 %."""
@@ -82,8 +83,10 @@ def load_chain(cluster: ControlPlane, folder: Path, *flags: str, history_seconds
     """
     with cleaned(cluster.api), NodeExporters() as exporters:
         for index, (name, share) in enumerate(CPU.items()):
-            cluster.api.create(kwok.node(name, cpu=str(CORES)))
-            exporters.add(name, f"10.0.0.{index + 1}").use(share, MEMORY)
+            cluster.api.create(kwok.node(name, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi"))
+            node = exporters.add(name, f"10.0.0.{index + 1}")
+            node.memory_bytes = MEMORY_GIB << 30
+            node.use(share, MEMORY)
         exporters.nodes["idle"].memory_swing = 0.29
         with LoadPrometheus(folder, exporters, history_seconds) as prometheus:
             prometheus.wait_for_rates()

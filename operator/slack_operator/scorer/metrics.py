@@ -1,6 +1,8 @@
 """What the scorer tells Prometheus: counted by whoever knows, from any thread."""
 
 import math
+import time
+from collections.abc import Callable
 
 import numpy as np
 from prometheus_client import Histogram
@@ -13,13 +15,17 @@ from slack_operator.scorer.standing import Standing
 
 _HANDLER_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.2, 1.0)
 _REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_TOLD_SECONDS = 0.5
+"""Between two looks at what stands: refreshes may be a hundred a second, and Prometheus asks four times a minute."""
 _NOT_READY = "NotReady"
 
 
 class ScorerMetrics(ProcessMetrics):
     """The scorer's metrics."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._told_at = clock, -math.inf
+        self._falls_back: bool | None = None
         super().__init__(families.SCORER_BUILD_INFO)
         self._calls = self._counter(families.CALLS)
         self._handler = self._histogram(families.HANDLER_SECONDS, _HANDLER_BUCKETS)
@@ -68,12 +74,16 @@ class ScorerMetrics(ProcessMetrics):
 
     def on_refresh(self, standing: Standing, seconds: float) -> None:
         """Something new stands."""
-        usage = standing.basis.usage
         self._refresh.observe(seconds)
+        now, usage = self._clock(), standing.basis.usage
+        falls_back = not standing.basis.any_measured
+        if falls_back is self._falls_back and now - self._told_at < _TOLD_SECONDS:
+            return
+        self._told_at, self._falls_back = now, falls_back
         counts = np.bincount(usage.state, minlength=len(NodeState))
         for state in NodeState:
             self._nodes.labels(state_word(state)).set(int(counts[state]))
-        self._falling_back.set(not standing.basis.any_measured)
+        self._falling_back.set(falls_back)
         self._unmatched.set(len(standing.unmatched))
         known = usage.age_seconds[np.isfinite(usage.age_seconds)]
         self._age.set(float(known.min()) if known.size else math.nan)

@@ -40,7 +40,7 @@ from slack_operator.scorer.standing import Refresher
 
 log = logging.getLogger(__name__)
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 """How long another thread may compute before the extender's gets its turn; Python's own 5 ms are a whole cycle."""
 
 

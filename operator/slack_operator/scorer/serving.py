@@ -14,6 +14,7 @@ import uvicorn
 
 from slack.scorer.asgi import Extender
 from slack_operator.runtime.certificates import ClientCertificates
+from slack_operator.scorer import short_turns
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class ExtenderServer:
 
     def _run(self) -> None:
         assert self._socket is not None
+        short_turns.ask()
         factory = self._config.get_loop_factory()
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(self._server.serve([self._socket]))

@@ -24,7 +24,8 @@ from slack_operator.scorer.cluster_view import ClusterView
 log = logging.getLogger(__name__)
 
 AGING_SECONDS = 1.0
-PAUSE_SECONDS = 0.01
+PAUSE_SECONDS = 0.02
+"""Less than a binding takes to be seen, and each refresh takes the processor and the interpreter from answers."""
 REST = 4.0
 """Between two refreshes, so many times what the last one took: at most a fifth of a core."""
 STUCK_SECONDS = 60.0

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -176,3 +177,27 @@ def test_names_of_the_watcher_that_no_node_has_are_counted() -> None:
     scene = Scene({"a:9100": 35.0, "who": 1.0})
     assert scene.asked(pod("p"), "a") == {"a": 100}
     assert scene.metric("slack_scorer_unmatched_names") == "1.0"
+
+
+def test_what_stands_is_counted_at_once_when_the_rule_changes_and_else_twice_a_second() -> None:
+    scene = Scene({"a": 10.0, "b": 35.0})
+    seconds = [100.0]
+    scene.metrics = ScorerMetrics(lambda: seconds[0])
+    standing = scene.refresher.current
+    assert standing is not None
+
+    def told(falls_back: bool) -> list[str]:
+        usage = replace(standing.basis.usage, age_seconds=standing.basis.usage.age_seconds + seconds[0] - 100.0)
+        scene.metrics.on_refresh(
+            replace(standing, basis=replace(standing.basis, usage=usage, any_measured=not falls_back)), 0.001
+        )
+        return [scene.metric(f"slack_scorer_{name}") for name in ("falling_back", "load_age_seconds")]
+
+    first = told(False)
+    seconds[0] += 0.4
+    assert told(False) == first
+    changed = told(True)
+    assert changed[0] == "1.0"
+    assert float(changed[1]) - float(first[1]) == pytest.approx(0.4)
+    seconds[0] += 0.5
+    assert float(told(True)[1]) - float(first[1]) == pytest.approx(0.9)
