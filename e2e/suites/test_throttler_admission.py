@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.harness.api import ApiError, Json
+from e2e.harness.autoscalers.karpenter import install_crds
 from e2e.harness.cluster import rbac
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
@@ -19,9 +20,13 @@ from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.cluster.control_plane import ControlPlane, Options
 from e2e.harness.json_patch import patched
 from e2e.harness.objects import IMAGE, deployment, make_namespace, pods, wait_until
+from e2e.harness.ports import LOOPBACK
 from e2e.harness.product.helm import NAMESPACE
+from e2e.harness.product.operator import CRDS
 from e2e.harness.product.throttler import (
+    AGENT_NAME,
     ENABLED,
+    Agent,
     Controller,
     admitted,
     enable,
@@ -31,6 +36,7 @@ from e2e.harness.product.throttler import (
     wait_until_injected,
 )
 from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
+from slack_operator.throttler.gate.agent_link import AgentLink
 
 SHOP, OTHER = "throttled-shop", "other-shop"
 WEBHOOK, POLICY = "Webhook", "AdmissionPolicy"
@@ -259,6 +265,35 @@ def test_while_nobody_answers_pods_are_made_as_they_are(place: Place) -> None:
     place.controller.program.stop()
     found = place.admitted(a_pod())
     assert not is_injected(found)
+
+
+def test_the_agent_uses_the_rights_of_the_chart_and_asks_for_no_others(
+    backend: Backend, authority: Authority, tmp_path: Path
+) -> None:
+    """It is sent a token that is none, which the API server is asked about; Events need a kubelet."""
+    manifests = rendered(tmp_path / "helm", authority)
+    unused = {("events", "create"), ("events", "patch")}
+    unused |= {(plural, "list") for plural in ("pods", "nodes", "resource-slack.io/throttlepolicies")}
+    with cleaned(backend.api):
+        install_crds(backend.api, CRDS)
+        mark = backend.audit_mark()
+        with Agent(backend, manifests, authority, tmp_path) as agent:
+            token = tmp_path / "token"
+            token.write_text("no-token-of-this-cluster")
+            pem = authority.certificate_path.read_text()
+            link = AgentLink(LOOPBACK, agent.port, AGENT_NAME, pem, str(token))
+            told = wait_until(link.receive, 30, "an answer to the token") or []
+            assert [message["type"] for message in told] == ["refused"]
+            link.close()
+        rights = rbac.granted(agent.roles)
+
+        def left() -> set[str]:
+            seen = rbac.used(rights, backend.audit_entries(user=agent.identity.user, since=mark))
+            return {str(right) for right in rights - seen if (right.resource, right.verb) not in unused}
+
+        wait_until(lambda: not left(), 60, "its rights to be used", left)
+        asked = backend.audit_entries(user=agent.identity.user, since=mark)
+        assert {str(right) for right in rbac.refused(rights, asked)} == set()
 
 
 def test_an_api_server_without_such_variables_makes_pods_as_they_are(tmp_path: Path, authority: Authority) -> None:

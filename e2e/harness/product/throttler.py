@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Self
 
 from e2e.harness.api import Api, Json
-from e2e.harness.cluster import access
+from e2e.harness.cluster import access, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.objects import make_namespace, wait_until
-from e2e.harness.ports import LOOPBACK, free_port
+from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program
 from e2e.harness.product.helm import NAMESPACE, Helm
 
 NAME = "resource-slack-throttler"
+AGENT_NAME = f"agent.{NAME}.{NAMESPACE}"
 PROGRAM = str(Path(sys.executable).with_name("resource-slack"))
 ENABLED = "throttler.resource-slack.io/enabled"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -106,6 +107,47 @@ class Controller:
     def __exit__(self, *_: object) -> None:
         if self.program.running:
             self.program.stop()
+
+
+class Agent:
+    """An agent with the chart's arguments and rights, on this machine, for a node that is made for it.
+
+    Usage:
+
+        with Agent(cluster, manifests, authority, folder) as agent:
+            AgentLink(LOOPBACK, agent.port, AGENT_NAME, pem, token_file)
+    """
+
+    def __init__(self, cluster: Backend, manifests: Sequence[Json], authority: Authority, folder: Path) -> None:
+        make_namespace(cluster.api, NAMESPACE)
+        cluster.api.create(kwok.node("paced"))
+        name = f"{NAME}-agent"
+        self.roles = [item for item in manifests if item["metadata"]["name"] == name and item["kind"].endswith("Role")]
+        self.identity = cluster.service_account(NAMESPACE, name)
+        access.grant_manifests(cluster.api, self.identity, self.roles, NAMESPACE)
+        self.port = free_port()
+        pair = authority.issue("agent", hosts=[AGENT_NAME])
+        (container,) = of_kind(manifests, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+        places = {
+            "--proc": "/proc",
+            "--listen": f"{LOOPBACK}:{free_port()}",
+            "--gates-listen": f"{LOOPBACK}:{self.port}",
+            "--tls-cert-file": pair.certificate,
+            "--tls-key-file": pair.key,
+            "--ca-file": authority.certificate_path,
+            "--node": "paced",
+            "--state-dir": folder / "state",
+            "--kubeconfig": self.identity.kubeconfig,
+        }
+        words = [flag for flag in container["args"] if flag.partition("=")[0] not in places]
+        self.program = Program(name, [PROGRAM, *words, *(f"{flag}={value}" for flag, value in places.items())], folder)
+
+    def __enter__(self) -> Self:
+        self.program.start().wait_until_ready(lambda: is_listening(self.port), 60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.program.stop()
 
 
 def admitted(api: Api, manifest: Json) -> Json:
