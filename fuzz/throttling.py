@@ -15,7 +15,8 @@ from fuzz.throttling_seeds import seeds
 with atheris.instrument_imports(include=["slack.throttler"]):
     from slack.throttler import protocol
     from slack.throttler.graph import BadGraph, parse_depends_on
-    from slack.throttler.protocol import MAX_CONTAINERS, BadMessage
+    from slack.throttler.protocol import BadMessage
+    from slack.throttler.reports import messages
 
 _NAMES = ("a", "b", "c")
 
@@ -28,24 +29,25 @@ def try_lines(data: bytes) -> None:
         except BadMessage:
             continue
         line = protocol.encode_line(found)
-        assert line.endswith(b"\n") and line.count(b"\n") == 1
+        assert line.endswith(b"\n")
+        assert line.count(b"\n") == 1
         assert read(line) == found
 
 
 def try_report(data: bytes) -> None:
     """What goes between agent and controller."""
     try:
-        report = protocol.decode_report(data)
+        report = messages.decode_report(data)
     except BadMessage:
         pass
     else:
-        assert len(report.containers) <= MAX_CONTAINERS
-        assert protocol.decode_report(protocol.encode(report)) == report
+        assert len(report.containers) <= messages.MAX_CONTAINERS
+        assert messages.decode_report(messages.encode(report)) == report
     try:
-        answer = protocol.decode_answer(data)
+        answer = messages.decode_answer(data)
     except BadMessage:
         return
-    assert protocol.decode_answer(protocol.encode(answer)) == answer
+    assert messages.decode_answer(messages.encode(answer)) == answer
 
 
 def try_annotation(data: bytes) -> None:

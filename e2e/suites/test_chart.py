@@ -23,10 +23,13 @@ from slack.process.settings import load
 
 A_NUMBER = "a number such as 0.1, which is ten percent"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
+CERTIFICATES = "--set=audit.tls.secretName=cert," + ",".join(
+    f"throttler.tls.{field}" for field in ("secretName=cert", "authority=PEM", "agentSecretName=agent-cert")
+)
 SETS: dict[str, list[str]] = {
     "defaults": [],
-    # Rendered without a cluster, the auditor wants a certificate that is there.
-    **{file.stem: [f"--values={file}", "--set=audit.tls.secretName=cert"] for file in EXAMPLES},
+    # Rendered without a cluster, auditor and throttler want certificates that are there.
+    **{file.stem: ["--kube-version=1.36", f"--values={file}", CERTIFICATES] for file in EXAMPLES},
     "everything": [
         f"--values={CHART / 'examples' / 'production.yaml'}",
         "--set=operator.web.enabled=true,operator.web.listen=0.0.0.0:8081,operator.web.tokenSecret.name=page",
@@ -109,7 +112,7 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
         ("operator.logLevel=verbose", "'/operator/logLevel': value must be one of"),
         ("operator.podDisruptionBudget.maxUnavailable=0", "'/operator/podDisruptionBudget/maxUnavailable'"),
         ("image.tagg=1", "'/image': additional properties 'tagg' not allowed"),
-        ("throttler.enabled=true", "additional properties 'throttler' not allowed"),
+        ("throttle.enabled=true", "additional properties 'throttle' not allowed"),
         ("policies.Web.granularity=5", "'/policies': additional properties 'Web' not allowed"),
         ("policies.web.minRate=0.1", "'/policies/web': additional properties 'minRate' not allowed"),
         ("policies.web.extraCapacity.minrate=0.1", "/minrate': value must be 'under minRate: this field is unknown'"),

@@ -70,7 +70,7 @@ ENTRIES = (
         "throttler",
         "slack.cli.throttler.command",
         CLUSTER,
-        "Start-ups that are paced and ordered: check policies and pods, play scenarios, and run a node's agent.",
+        "Start-ups that are paced and ordered: check policies and pods, play scenarios, run its processes.",
     ),
     CommandEntry(
         "crd",

@@ -1,11 +1,11 @@
-"""What gate and agent, and agent and controller, say to one another: JSON, one message a line between gate and agent.
+"""What gate and agent say to one another: JSON, one message a line.
 
 A gate connects to the agent of its node over TLS and says `Hello` with its pod's token, from which alone the agent
 knows whose gate it is. It asks for each gated container once, and again after it has connected anew: asks are told
 apart by (pod uid, container, start), so that asking twice is asking once. The agent pushes `Granted`, `Wait` and
-`Withdraw`; what a container became is never taken from a gate, which cannot know. An agent posts a `NodeReport` to the
-controller and gets an `Answer`. Every field is bounded; unknown fields are skipped, missing ones have defaults, for
-both sides may be of different versions while a DaemonSet rolls. Light: gates import nothing else of ours.
+`Withdraw`; what a container became is never taken from a gate, which cannot know. Every field is bounded; unknown
+fields are skipped, missing ones have defaults, for both sides may be of different versions while a DaemonSet rolls.
+Light: gates import nothing else of ours.
 """
 
 from typing import Annotated, Final, TypeVar
@@ -18,16 +18,10 @@ from slack.throttler.fsm import State
 VERSION: Final = 1
 AUDIENCE: Final = "throttler"
 """Of the tokens by which gates and agents say who they are."""
-REPORTS_PATH: Final = "/v1/starts"
 MAX_LINE_BYTES: Final = 16 << 10
 """One message between gate and agent; a token is about 2 KiB."""
 MAX_AUTHORITY_BYTES: Final = 12 << 10
 """Certificates that a gate is told of: about eight."""
-MAX_REPORT_BYTES: Final = 4 << 20
-"""One report, unpacked: 5,000 containers are less than 2 MiB."""
-MAX_ANSWER_BYTES: Final = 64 << 10
-MAX_CONTAINERS: Final = 5000
-"""In one report; those that are ready are left out first."""
 MAX_TEXT: Final = 512
 MAX_POD_CONTAINERS: Final = 256
 """Asks of one gate; more are refused."""
@@ -47,11 +41,11 @@ class BadMessage(ValueError):
     """A message that cannot be read; the text names the field and what it should be."""
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base: values, with what is as usual left out of the text."""
 
 
-class _Line(_Message, frozen=True, tag_field="type"):
+class _Line(Message, frozen=True, tag_field="type"):
     """Base of what goes between gate and agent; `type` says which."""
 
 
@@ -153,70 +147,13 @@ class Refused(_Line, frozen=True, tag="refused"):
 FromGate = Hello | Ask | Written | Ping | Pong
 FromAgent = Welcome | Granted | Wait | Withdraw | Refused | Ping | Pong
 
-# From agent to controller, and back.
-
-
-class ContainerRow(_Message, frozen=True):
-    """A container as the agent of its node has it."""
-
-    namespace: Name
-    pod: Name
-    uid: Uid
-    container: Name
-    state: State
-    since: Seconds = 0.0
-    """Unix time at which it came into that state."""
-    start: Count = 0
-    position: Count = 0
-    forced: bool = False
-    reason: Text = ""
-    until: Seconds | None = None
-
-
-class NodeReport(_Message, frozen=True):
-    """What one agent has: how many containers in which state, and those that are not ready one by one."""
-
-    node: Name
-    at: Seconds
-    version: Count = VERSION
-    policy: Annotated[str, Meta(max_length=253)] = ""
-    """The one that the agent goes by; empty: none."""
-    policy_generation: Count = 0
-    cores: Seconds = 0.0
-    slots: Count | None = None
-    counts: dict[State, Count] = {}
-    granted: Count = 0
-    """Since the agent's start, as the three that follow."""
-    forced: Count = 0
-    timed_out: Count = 0
-    opened: Count = 0
-    """Containers that started without a grant, for their gate heard of no agent."""
-    containers: Annotated[tuple[ContainerRow, ...], Meta(max_length=MAX_CONTAINERS)] = ()
-    left_out: Count = 0
-
-
-class Answer(_Message, frozen=True):
-    """What the controller says to a report."""
-
-    version: Count = VERSION
-    every_seconds: Seconds = 10.0
-    """When to report again, if nothing of note happens earlier."""
-
-
 _FROM_GATE: "Final[msgspec.json.Decoder[FromGate]]" = msgspec.json.Decoder(FromGate)
 _FROM_AGENT: "Final[msgspec.json.Decoder[FromAgent]]" = msgspec.json.Decoder(FromAgent)
-_REPORT: Final = msgspec.json.Decoder(NodeReport)
-_ANSWER: Final = msgspec.json.Decoder(Answer)
 
 
 def encode_line(message: FromGate | FromAgent) -> bytes:
     """Write a message between gate and agent, with the end of its line."""
     return msgspec.json.encode(message) + b"\n"
-
-
-def encode(message: NodeReport | Answer) -> bytes:
-    """Write a message between agent and controller."""
-    return msgspec.json.encode(message)
 
 
 def from_gate(line: bytes) -> FromGate:
@@ -225,7 +162,7 @@ def from_gate(line: bytes) -> FromGate:
     Raises:
         BadMessage: it is too long, no JSON, or no message of a gate.
     """
-    return _decoded(line, _FROM_GATE, MAX_LINE_BYTES)
+    return decoded(line, _FROM_GATE, MAX_LINE_BYTES)
 
 
 def from_agent(line: bytes) -> FromAgent:
@@ -234,25 +171,7 @@ def from_agent(line: bytes) -> FromAgent:
     Raises:
         BadMessage: it is too long, no JSON, or no message of an agent.
     """
-    return _decoded(line, _FROM_AGENT, MAX_LINE_BYTES)
-
-
-def decode_report(body: bytes) -> NodeReport:
-    """Read an agent's report.
-
-    Raises:
-        BadMessage: it is too long, or no report.
-    """
-    return _decoded(body, _REPORT, MAX_REPORT_BYTES)
-
-
-def decode_answer(body: bytes) -> Answer:
-    """Read a controller's answer.
-
-    Raises:
-        BadMessage: it is too long, or no answer.
-    """
-    return _decoded(body, _ANSWER, MAX_ANSWER_BYTES)
+    return decoded(line, _FROM_AGENT, MAX_LINE_BYTES)
 
 
 def text(value: str) -> str:
@@ -260,7 +179,12 @@ def text(value: str) -> str:
     return value.encode(errors="replace").decode()[:MAX_TEXT]
 
 
-def _decoded(data: bytes, decoder: "msgspec.json.Decoder[T]", limit: int) -> T:
+def decoded(data: bytes, decoder: "msgspec.json.Decoder[T]", limit: int) -> T:
+    """Read a message of at most so many bytes.
+
+    Raises:
+        BadMessage: it is longer, or not what the decoder reads.
+    """
     if len(data) > limit:
         raise BadMessage(f"the message is longer than {limit} bytes")
     try:

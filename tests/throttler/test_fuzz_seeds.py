@@ -3,6 +3,7 @@
 from fuzz.throttling_seeds import seeds
 from slack.throttler import protocol
 from slack.throttler.graph import parse_depends_on
+from slack.throttler.reports import messages
 
 
 def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
@@ -12,8 +13,8 @@ def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     for kind in ("granted", "wait", "welcome"):
         data = own.pop(kind)
         assert protocol.encode_line(protocol.from_agent(data)).count(b":") == data.count(b":"), "nothing is skipped"
-    report = protocol.decode_report(own.pop("report"))
+    report = messages.decode_report(own.pop("report"))
     assert (report.slots, [row.start for row in report.containers]) == (2, [2])
-    assert protocol.decode_answer(own.pop("answer")).every_seconds == 5
+    assert messages.decode_answer(own.pop("answer")).every_seconds == 5
     assert parse_depends_on(own.pop("depends on").decode(), ("a", "b", "c")).depends_on["c"]
     assert not own

@@ -1,4 +1,4 @@
-"""What gate, agent and controller say to one another comes back as it went out, within bounds."""
+"""What gate and agent say to one another comes back as it went out, within bounds."""
 
 import subprocess
 import sys
@@ -8,13 +8,10 @@ import pytest
 from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack.throttler.protocol import (
-    Answer,
     Ask,
     BadMessage,
-    ContainerRow,
     Granted,
     Hello,
-    NodeReport,
     Ping,
     Pong,
     Refused,
@@ -22,9 +19,6 @@ from slack.throttler.protocol import (
     Welcome,
     Withdraw,
     Written,
-    decode_answer,
-    decode_report,
-    encode,
     encode_line,
     from_agent,
     from_gate,
@@ -51,13 +45,6 @@ def test_what_a_gate_says_is_one_line(message: protocol.FromGate) -> None:
 )
 def test_what_an_agent_says_comes_back(message: protocol.FromAgent) -> None:
     assert from_agent(encode_line(message)) == message
-
-
-def test_report_and_answer_come_back() -> None:
-    row = ContainerRow(namespace="shop", pod="api-0", uid="u", container="app", state=State.PENDING, position=1)
-    report = NodeReport(node="n1", at=1.0, slots=6, counts={State.PENDING: 1}, containers=(row,))
-    assert decode_report(encode(report)) == report
-    assert decode_answer(encode(Answer(every_seconds=5.0))) == Answer(every_seconds=5.0)
 
 
 def test_a_gate_cannot_say_what_an_agent_says() -> None:

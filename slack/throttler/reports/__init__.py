@@ -1,0 +1,1 @@
+"""What agents of the throttler report, and what becomes of it."""
