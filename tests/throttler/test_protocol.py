@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from slack.throttler import protocol
-from slack.throttler.fsm import State
 from slack.throttler.protocol import (
     Ask,
     BadMessage,
