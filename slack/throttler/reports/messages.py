@@ -51,7 +51,7 @@ class NodeReport(Message, frozen=True):
     policy_generation: Count = 0
     cores: Seconds = 0.0
     slots: Count | None = None
-    counts: dict[State, Count] = {}
+    counts: dict[State, Count] = msgspec.field(default_factory=dict)
     granted: Count = 0
     """Since the agent's start, as the three that follow."""
     forced: Count = 0
