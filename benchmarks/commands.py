@@ -13,6 +13,7 @@ time: a command has one thread, and its server here answers at once.
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
     """Knows one policy and nothing else."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    """An answer leaves in one piece: cut after its head, each waits 40 ms for an acknowledgement."""
 
     def do_GET(self) -> None:
         """Answer a read."""
@@ -131,7 +134,7 @@ def _checkout(commit: str) -> Iterator[Path]:
 def _run(code: str, checkout: Path, arguments: Sequence[str]) -> Best:
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "KUBE"))}
     environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'operator'}"
-    before, began = os.times(), time.perf_counter()
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=environment,
@@ -140,8 +143,8 @@ def _run(code: str, checkout: Path, arguments: Sequence[str]) -> Best:
         stderr=subprocess.DEVNULL,
         check=False,
     )
-    wall, after = time.perf_counter() - began, os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Best(wall, cpu)
 
 

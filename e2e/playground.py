@@ -36,7 +36,7 @@ def told(kubeconfig: str) -> str:
         "  . .venv/bin/activate\n"
         "  kubectl apply -f examples/quickstart\n"
         "  resource-slack operator --interval 2s --web\n\n"
-        "in a third, with the first two lines again, what becomes of it:\n\n"
+        "in a third, with the first two lines again, what becomes of it; until the first node is there it says so:\n\n"
         "  kubectl slack status --watch\n\n"
         "in a fourth, with the first two lines again, the burst:\n\n"
         "  kubectl scale deployment shop --replicas=14\n\n"

@@ -15,7 +15,7 @@ from slack.cluster.rates import LARGE
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.membership import Domain
 from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
-from slack.planner.rollout.backoff import HeldBack, Pods, refill_seconds
+from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, Pods, refill_seconds
 from slack.planner.wanted.cover_choice import Limit
 from slack.schema.conditions import Condition
 
@@ -114,7 +114,7 @@ def _satisfied(findings: Findings) -> Condition:
     if not waiting:
         said = limit or f"spec.extraCapacity.ceiling binds: {planned_short}"
         return Condition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
-    start = round(findings.node_start_seconds)
+    start = round(SCAN_SECONDS + findings.node_start_seconds)
     return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here")
 
 
@@ -229,6 +229,8 @@ def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[
     if domain.eligible.any() or domain.templates:
         return None
     count = len(snapshot.nodes.names)
+    if not count:
+        return _NO_NODE, "the cluster has no nodes yet; placeholders come with the first, or give a node template"
     if not domain.owned.any():
         selector = ",".join(f"{k}={v}" for k, v in sorted(spec.node_selector.items()))
         which = f"spec.nodeSelector: {selector} selects" if selector else "spec: the policy has"

@@ -94,7 +94,7 @@ def test_status_says_what_is_there_and_what_is_missing() -> None:
     satisfied = waiting.condition(ConditionType.SLACK_SATISFIED)
     assert (satisfied.status, satisfied.reason) == (False, "Refilling")
     said = "reserved so far: cpu 0 of 300m, memory 0 of 614Mi; 0 of 1 placeholders are on nodes; "
-    assert satisfied.message == f"{said}a node takes about 60 s here"
+    assert satisfied.message == f"{said}a node takes about 72 s here"
     bound = plan_of(
         node("n", "8", "32Gi"), *PODS, placeholder("p", "500m", "1Gi", shape=shape.shape.name, node="n"), existing=there
     )

@@ -282,7 +282,7 @@ class Loop:
         self._nodes_moved += any(before.get(node, name) != name for node, name in self._policy_of_node.items())
         self._scheduler_of = {s.policy.name: s.policy.spec.scheduler_name for s in subjects}
         starts = self._ratio.add(observation.starts, self._policy_of_node)
-        self._spared.add(starts)
+        self._spared.add(starts, observation.snapshot.node_start_seconds)
         for policy, start in starts:
             self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
         return starts

@@ -59,10 +59,13 @@ class SparedWaits:
     def __init__(self) -> None:
         self._days: dict[str, _Day] = {}
 
-    def add(self, starts: Iterable[tuple[str, Start]]) -> None:
-        """Count the starts of one turn, with their policies."""
+    def add(self, starts: Iterable[tuple[str, Start]], node_start_seconds: float) -> None:
+        """Count the starts of one turn, with their policies.
+
+        A pod that waited as long as for a node was spared nothing: it came with the node that brought placeholders.
+        """
         for policy, start in starts:
-            if start.in_slack:
+            if start.in_slack and start.waited_seconds < SCAN_SECONDS + node_start_seconds:
                 self._days.setdefault(policy, _Day()).add(start.at)
 
     def of(self, policy: str, node_start_seconds: float) -> Spared | None:

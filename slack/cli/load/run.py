@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slack.cli.inputs.objects import item
 from slack.cli.load.live import LiveLine
+from slack.cli.load.silence import Silence
 from slack.cli.load.sinks import NodeSink, PlaceholderSink, PodSink
 from slack.cli.terminal.problems import UserError
 from slack.cli.terminal.stop_signals import stopping_on_signals
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from slack.kube.reflector import Reflector
     from slack.process.stopping import Stopping
 
-NODES, PLACEHOLDERS_SEEN = "nodes", "placeholders"
-"""What the rights may not let us see, by the word for it."""
+NODES, PLACEHOLDERS_SEEN = "nodes", "placeholders"  # what the rights may not let us see, by the word for it
 _TICK_SECONDS = 0.5
 _SCALE_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
@@ -147,7 +147,7 @@ class LoadRun:
                     left = self._taken_away(writer)
                 interrupted = stopping.requested
                 if not interrupted and NODES not in unseen and self._asked.nodes_seconds:
-                    self._nodes_watched(meter, stopping, live)
+                    self._nodes_watched(Silence(watches[-1]), meter, stopping, live)
             finally:
                 for watch in watches:
                     watch.stop(0.0)
@@ -276,16 +276,18 @@ class LoadRun:
             return f"the Deployment is still there ({error}); take it away: {by_hand}"
         return ""
 
-    def _nodes_watched(self, meter: LoadMeter, stopping: "Stopping", live: LiveLine) -> None:
+    def _nodes_watched(self, silence: Silence, meter: LoadMeter, stopping: "Stopping", live: LiveLine) -> None:
         deadline = time.monotonic() + self._asked.nodes_seconds
         told = False
         while time.monotonic() < deadline:
             now = time.monotonic()
+            if why := silence.ends(now):
+                live.tell(f"nodes are watched no longer: {why}")
+                return
             with self._lock:
                 moment = meter.tick(now)
                 report = meter.report(now)
-            before = report.nodes_before
-            if moment.nodes <= before:
+            if moment.nodes <= (before := report.nodes_before):
                 return
             if not told:
                 live.tell(
