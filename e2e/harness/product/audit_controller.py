@@ -21,8 +21,9 @@ from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
 from e2e.harness.product.leases import renewed_at
 from e2e.harness.product.operator import CRDS, NAMESPACE
-from slack.audit.api.encoding import decode_answer, encode, packed, unpacked
+from slack.audit.api.encoding import decode_answer, encode
 from slack.audit.api.messages import REPORTS_PATH, Answer, NodeReport
+from slack.process.reporting.packing import packed, unpacked
 
 ACCOUNT = "resource-slack-audit"
 AGENT_ACCOUNT = "resource-slack-audit-agent"

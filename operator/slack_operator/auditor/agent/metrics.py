@@ -13,8 +13,9 @@ from slack.audit.findings.sample import Level, Target, Trouble
 from slack.audit.findings.window import State
 from slack.audit.kernel.quota_bugs import Bug, KernelState, KernelVerdict
 from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.reporting import posting
 from slack_operator.auditor import families
-from slack_operator.auditor.agent import burst_writer, reporter
+from slack_operator.auditor.agent import burst_writer
 from slack_operator.auditor.agent.names import shown
 
 _FIGURES: tuple[tuple[Family, Callable[[Finding], float | None]], ...] = (
@@ -62,7 +63,7 @@ class Totals:
 
     def __init__(self, *, writes_bursts: bool) -> None:
         self.troubles = Counts(trouble.value for trouble in Trouble if trouble is not Trouble.NO_ANSWER)
-        self.pushes = Counts(reporter.OUTCOMES)
+        self.pushes = Counts(posting.OUTCOMES)
         self.bursts = Counts(burst_writer.OUTCOMES if writes_bursts else ())
 
 

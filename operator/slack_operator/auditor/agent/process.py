@@ -23,13 +23,14 @@ from slack.process.audit_settings import AgentSettings
 from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.outages import Outages
+from slack.process.reporting.pushing import Pusher
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
 from slack_operator.auditor.agent.metrics import Totals, registry
 from slack_operator.auditor.agent.observation import Clock, Watch, with_own
-from slack_operator.auditor.agent.reporter import Controller, Pusher
+from slack_operator.auditor.agent.reporter import Controller
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ have one replica unavailable.
 """
 
 from slack.audit.api.crd import POLICY_PLURAL
-from slack.audit.api.messages import AUDIENCE
+from slack.audit.api.messages import AUDIENCE, MAX_REPORT_BYTES, REPORTS_PATH
 from slack.audit.api.policy import KIND, AuditPolicy, parse_audit_policy
 from slack.cluster.labels import API_VERSION, AUDIT_FIELD_MANAGER
 from slack.process import running
@@ -15,13 +15,13 @@ from slack.process.audit_settings import ControllerSettings
 from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack_operator.auditor.controller import receiver
 from slack_operator.auditor.controller.cluster_view import ClusterView
 from slack_operator.auditor.controller.cluster_watches import Watches
 from slack_operator.auditor.controller.enforcer import Enforcer
 from slack_operator.auditor.controller.event_reporter import EventReporter
 from slack_operator.auditor.controller.metrics import ControllerMetrics
 from slack_operator.auditor.controller.node_findings import NodeFindings
-from slack_operator.auditor.controller.receiver import Receiver
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.callers import Callers
@@ -32,6 +32,7 @@ from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource
 from slack_operator.runtime.process import Foundation, Parts, Process, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
+from slack_operator.runtime.report_receiver import ReportReceiver
 
 COMPONENT = AUDIT_FIELD_MANAGER
 EVENTS_QUEUE = 1024
@@ -76,10 +77,12 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
         reconciler.reconcile()
 
     account = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
-    receiver = Receiver(
+    receiving = ReportReceiver(
         *settings.reports_host_port,
+        path=REPORTS_PATH,
+        max_bytes=MAX_REPORT_BYTES,
         callers=Callers(connection, account, AUDIENCE, view.node_of),
-        inbox=nodes,
+        take=receiver.into(nodes),
         unready=unready,
         tls=certificate.context if certificate is not None else None,
     )
@@ -91,7 +94,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
         unready=unready,
         whole=lambda: {"pods": view.pod_count},
         servers=(
-            Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
+            Server(receiving, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
         ),
     )
     return Process(base, parts)

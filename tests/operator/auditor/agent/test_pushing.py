@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +15,16 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api import messages as wire
-from slack.audit.api.encoding import decode_report, encode, unpacked
+from slack.audit.api.encoding import decode_report, encode
 from slack.audit.api.messages import Answer, NodeReport, PodName, Row, WindowReport
 from slack.audit.findings.sample import Level
 from slack.process.outages import Outages
-from slack_operator.auditor.agent import reporter as pushing
-from slack_operator.auditor.agent.reporter import Controller, NotSent, Pusher
+from slack.process.reporting import posting
+from slack.process.reporting.packing import unpacked
+from slack.process.reporting.posting import NotSent
+from slack.process.reporting.pushing import Pusher
+from slack_operator.auditor.agent import reporter
+from slack_operator.auditor.agent.reporter import Controller
 
 REPORT = NodeReport(node="node-1")
 LARGE = NodeReport(
@@ -155,7 +160,7 @@ def test_what_is_no_answer_is_told_in_words(
 
 
 def test_an_answer_without_end_is_given_up(fake: Fake, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(reporter, "MAX_ANSWER_BYTES", 1000)
     fake.body = b" " * 100_000
     assert "longer than 1000 bytes" in str(refusal(Controller(fake.url, None, token)))
 
@@ -172,7 +177,7 @@ def test_a_host_that_no_name_service_can_be_asked_for_is_no_answer(token: Path) 
 
 
 def test_who_accepts_and_says_nothing_is_given_up(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushing, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(posting, "TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert "timed out" in str(refusal(Controller(f"http://127.0.0.1:{silent.getsockname()[1]}", None, token)))
 
@@ -266,6 +271,35 @@ def test_a_refusal_is_told_once_a_cause_and_so_is_that_it_is_over(caplog: pytest
     over = "the controller takes reports again"
     assert told == ["HTTP 401 expired", "HTTP 403 not your node", over, "HTTP 401 expired"]
     assert line.outcomes == ["refused"] * 5 + ["sent", "refused"]
+
+
+def test_a_standby_is_asked_again_soon_for_a_service_may_lead_elsewhere() -> None:
+    standby = NotSent("HTTP 503 a standby", status=503)
+    line = Line(*[standby] * 12, ANSWER, standby)
+    assert [line.pusher.push() for _ in range(14)] == [1.5] * 10 + [15.0, 30.0, pytest.approx(66.0), 1.5]
+
+
+def test_an_answer_may_say_when_the_next_report_is_wanted() -> None:
+    line = Line(ANSWER)
+    line.pusher = Pusher(
+        line.send, line.make, lambda _: 10.0, interval_seconds=60.0, count=line.outcomes.append, spread=max
+    )
+    assert line.pusher.push() == pytest.approx(11.0)
+
+
+def test_who_hurries_it_need_not_wait_for_the_interval() -> None:
+    line = Line(ANSWER)
+    pusher = line.pusher = Pusher(
+        line.send, line.make, line.taken.append, interval_seconds=600.0, count=line.outcomes.append, spread=max
+    )
+    pusher.start()
+    pusher.hurry()
+    deadline = time.monotonic() + 10
+    while not line.taken and time.monotonic() < deadline:
+        time.sleep(0.01)
+    pusher.stop(timeout=5.0)
+    assert line.taken == [ANSWER]
+    assert not pusher.alive
 
 
 def test_before_the_first_sample_there_is_nothing_to_send() -> None:

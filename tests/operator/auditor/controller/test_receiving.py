@@ -3,16 +3,18 @@
 import http.client
 import json
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api.encoding import encode
-from slack.audit.api.messages import REPORTS_PATH, Answer, NodeReport
-from slack_operator.auditor.controller.receiver import Receiver
+from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, Answer, NodeReport
+from slack_operator.auditor.controller import receiver as reports
 from slack_operator.runtime.callers import Caller, Refused
 from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.report_receiver import ReportReceiver
 
 
 class Known:
@@ -33,6 +35,19 @@ class Box:
 
     def answer(self, report: NodeReport) -> Answer:
         return Answer()
+
+
+def made(box: Box, unready: Callable[[], str | None], tls: ssl.SSLContext | None) -> ReportReceiver:
+    return ReportReceiver(
+        "127.0.0.1",
+        0,
+        path=REPORTS_PATH,
+        max_bytes=MAX_REPORT_BYTES,
+        callers=Known(),  # type: ignore[arg-type]
+        take=reports.into(box),
+        unready=unready,
+        tls=tls,
+    )
 
 
 def certificate(folder: Path, authority: Authority, name: str) -> Certificate:
@@ -62,7 +77,7 @@ def served(port: int, authority: Authority) -> str:
 def test_the_certificate_follows_its_files_and_a_bad_one_is_not_taken(tmp_path: Path) -> None:
     authority = Authority.create(tmp_path / "ca")
     used = certificate(tmp_path, authority, "first")
-    receiver = Receiver("127.0.0.1", 0, callers=Known(), inbox=Box(), unready=lambda: None, tls=used.context)  # type: ignore[arg-type]
+    receiver = made(Box(), lambda: None, used.context)
     receiver.start()
     try:
         assert served(receiver.port, authority) == "first"
@@ -86,7 +101,7 @@ def test_a_pair_that_cannot_be_used_names_its_files(tmp_path: Path) -> None:
 
 def test_a_standby_says_who_leads_before_it_looks_at_the_token() -> None:
     box, leads = Box(), [""]
-    receiver = Receiver("127.0.0.1", 0, callers=Known(), inbox=box, unready=lambda: leads[0], tls=None)  # type: ignore[arg-type]
+    receiver = made(box, lambda: leads[0], None)
     receiver.start()
 
     def post(token: str) -> tuple[int, str, str | None]:

@@ -1,0 +1,148 @@
+"""Reports of agents in, answers out: the HTTP side, whatever they are about.
+
+Only the leader takes reports; a standby that is asked all the same answers 503 and says who leads. Whatever comes in is
+bounded before it is read: the caller is known before the body is, bodies before they are unpacked, unpacked ones before
+they are decoded.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aiohttp import web
+
+from slack.process.reporting.packing import packed
+from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
+from slack_operator.runtime.serving import ServingThread
+
+REVIEWERS = 8
+MAX_WAITING = 256
+"""Requests whose token is being reviewed; more are asked to come again."""
+READ_SECONDS = 20.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What was sent, still packed."""
+
+    data: bytes
+    encoding: str
+    """Content-Encoding; empty: none."""
+
+
+Take = Callable[[Caller, Body], bytes]
+"""Takes a report and returns the answer; raises `Refused`. Called in the receiver's own threads."""
+
+
+class ReportReceiver(ServingThread):
+    """Serves until `stop`."""
+
+    _unpacks = False
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        path: str,
+        max_bytes: int,
+        callers: Callers,
+        take: Take,
+        unready: Callable[[], str | None],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """A server that is not started yet.
+
+        Args:
+            host: to listen on.
+            port: to listen on; 0 for any.
+            path: of the requests.
+            max_bytes: of a body, packed or not.
+            callers: says who sends a token.
+            take: takes reports.
+            unready: why no report can be taken now, None when one can.
+            tls: None serves plain HTTP.
+        """
+        super().__init__(host, port, name="reports", tls=tls)
+        self.taken = 0
+        self.refused: dict[int, int] = {}
+        self._path = path
+        self._max_bytes = max_bytes
+        self._callers = callers
+        self._take_report = take
+        self._unready = unready
+        self._workers = ThreadPoolExecutor(REVIEWERS, thread_name_prefix="reviews")
+        self._waiting = 0
+
+    def stop(self, timeout: float = 3.0) -> None:
+        """Close the socket and end all threads."""
+        super().stop(timeout)
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _application(self) -> web.Application:
+        app = web.Application(client_max_size=self._max_bytes + 1)
+        app.router.add_post(self._path, self._post)
+        return app
+
+    async def _post(self, request: web.Request) -> web.Response:
+        return await self._respond(request, self._take(request))
+
+    async def _respond(self, request: web.Request, work: Awaitable[bytes]) -> web.Response:
+        try:
+            answer = await work
+        except Refused as refusal:
+            self.refused[refusal.status] = self.refused.get(refusal.status, 0) + 1
+            headers = {"Retry-After": "5"} if refusal.status == 503 else {}
+            if refusal.status == 401:
+                headers["WWW-Authenticate"] = "Bearer"
+            # what is left of a body that is not wanted is not worth reading
+            response = web.Response(status=refusal.status, text=f"{refusal}\n", headers=headers)
+            response.force_close()
+            return response
+        return answered(request, answer)
+
+    async def _take(self, request: web.Request) -> bytes:
+        self._ask_ready()
+        caller = await self._who(self._callers, bearer(request.headers.get("Authorization")))
+        if (request.content_length or 0) > self._max_bytes:
+            raise Refused(413, f"the body is longer than {self._max_bytes} bytes")
+        try:
+            body = await asyncio.wait_for(request.read(), READ_SECONDS)
+        except web.HTTPRequestEntityTooLarge:
+            raise Refused(413, f"the body is longer than {self._max_bytes} bytes") from None
+        except TimeoutError:
+            raise Refused(408, f"the body did not come within {READ_SECONDS:.0f} s") from None
+        sent = Body(body, request.headers.get("Content-Encoding", ""))
+        answer = await self._in_worker(self._take_report, caller, sent)
+        self.taken += 1
+        return answer
+
+    def _ask_ready(self) -> None:
+        if why := self._unready():
+            raise Refused(503, why)
+
+    async def _in_worker(self, work: Callable[..., T], *given: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._workers, work, *given)
+
+    async def _who(self, callers: Callers, token: str) -> Caller:
+        known = callers.known(token)
+        if known is not None:
+            return known
+        if self._waiting >= MAX_WAITING:
+            raise Refused(503, "too many tokens are being reviewed")
+        self._waiting += 1
+        try:
+            return await self._in_worker(callers.who, token)
+        finally:
+            self._waiting -= 1
+
+
+def answered(request: web.Request, body: bytes) -> web.Response:
+    """Make the response with a JSON body, packed if the asker can unpack it."""
+    data, encoding = packed(body) if "gzip" in request.headers.get("Accept-Encoding", "") else (body, "")
+    headers = {"Content-Type": "application/json"} | ({"Content-Encoding": encoding} if encoding else {})
+    return web.Response(body=data, headers=headers)
