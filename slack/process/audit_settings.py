@@ -18,29 +18,21 @@ from slack.process.settings import (
     log_level_setting,
     setting,
 )
-from slack.process.values import address, dns_label, duration, host_port, is_loopback, node_name, path, switch
+from slack.process.values import (
+    address,
+    controller_url,
+    dns_label,
+    duration,
+    host_port,
+    is_loopback,
+    node_name,
+    path,
+    switch,
+)
 
 PREFIX = "RESOURCE_SLACK_AUDIT_"
 DAY_SECONDS = 86_400.0
 _TLS = NoValue("the Secret of audit.tls.secretName, or the chart's own, where it is mounted")
-
-
-def _controller_url(value: object) -> str:
-    """Parse the URL that the agent's token goes to."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(value if isinstance(value, str) else "")
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
-        raise ValueError(f"{value!r} is no URL such as https://resource-slack-audit.resource-slack.svc:8443")
-    if parts.username or parts.query or parts.fragment:
-        raise ValueError("should be a scheme, a host and a port, without a user, '?' or '#'")
-    if parts.scheme == "http" and not is_loopback(str(parts.hostname)):
-        raise ValueError(f"{value!r} would send the agent's token in the clear; use https (http is for loopback only)")
-    return str(value).rstrip("/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +72,7 @@ class AgentSettings(Settings):
     )
     controller: str | None = setting(
         None,
-        _controller_url,
+        controller_url("https://resource-slack-audit.resource-slack.svc:8443"),
         "URL of the controller, https or on loopback http; none: only metrics.",
         metavar="URL",
         chart=NoValue("the release's own controller"),

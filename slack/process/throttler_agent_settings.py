@@ -18,7 +18,7 @@ from slack.process.settings import (
     log_level_setting,
     setting,
 )
-from slack.process.values import address, host_port, node_name, path
+from slack.process.values import address, controller_url, host_port, node_name, path
 
 _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, where it is mounted")
 _MOUNTED = NoValue("where the DaemonSet mounts it")
@@ -70,6 +70,27 @@ class ThrottlerAgentSettings(Settings):
         "on. None: they trust what their pod was made with.",
         metavar="FILE",
         chart=_TLS,
+    )
+    controller: str | None = setting(
+        None,
+        controller_url("https://resource-slack-throttler.resource-slack.svc:7473"),
+        "URL of the controller, https or on loopback http; none: policies have no status.",
+        metavar="URL",
+        chart=NoValue("the release's own controller"),
+    )
+    controller_ca_file: Path | None = setting(
+        None,
+        path,
+        "Certificates that sign the controller's; none: the system's. Read anew for each report.",
+        metavar="FILE",
+        chart=NoValue("the certificate's own"),
+    )
+    token_file: Path = setting(
+        Path("/var/run/secrets/resource-slack-throttler/token"),
+        path,
+        "Service account token with audience throttler, for the controller; read anew for each report.",
+        metavar="FILE",
+        chart=_MOUNTED,
     )
     log_format: LogFormat = log_format_setting("throttler.logFormat")
     log_level: LogLevel = log_level_setting("throttler.logLevel")

@@ -116,6 +116,22 @@ class ThrottlerControllerSettings(Settings):
         metavar="HOST:PORT",
         chart=NoValue("the Service knows the port"),
     )
+    reports_listen: str = setting(
+        "127.0.0.1:7473",
+        address,
+        "Where agents' reports are taken, and shown to viewers; https but on loopback.",
+        metavar="HOST:PORT",
+        chart=NoValue("the Service knows the port"),
+    )
+    agent_service_account: str = setting(
+        "resource-slack-throttler-agent", dns_label, "Service account of the agents: who may report.", chart=_AGENTS
+    )
+    viewer_service_account: str = setting(
+        "resource-slack-throttler-viewer",
+        dns_label,
+        "Service account by whose tokens `throttler status` and `throttler explain` look at reports.",
+        chart=NoValue("the release's own"),
+    )
     webhook_client_ca_file: Path | None = setting(
         None,
         path,
@@ -147,6 +163,11 @@ class ThrottlerControllerSettings(Settings):
                 f"--tls-cert-file: needed, as --webhook-listen {self.webhook_listen} is no loopback address: "
                 "API servers ask webhooks over https only"
             )
+        if self.tls_cert_file is None and not is_loopback(host_port(self.reports_listen)[0]):
+            problems.append(
+                f"--tls-cert-file: needed, as --reports-listen {self.reports_listen} is no loopback address: "
+                "agents would send their tokens in the clear"
+            )
         if self.tls_cert_file is None and self.webhook_client_ca_file is not None:
             problems.append("--webhook-client-ca-file: needs --tls-cert-file: without TLS nobody shows a certificate")
         problems += [
@@ -161,3 +182,8 @@ class ThrottlerControllerSettings(Settings):
     def webhook_host_port(self) -> tuple[str, int]:
         """The webhook's address in parts."""
         return host_port(self.webhook_listen)
+
+    @property
+    def reports_host_port(self) -> tuple[str, int]:
+        """The reports' address in parts."""
+        return host_port(self.reports_listen)

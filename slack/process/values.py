@@ -153,3 +153,27 @@ def port(value: object) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 65_536:
         raise ValueError(f"should be a port, 1 to 65535, not {value!r}")
     return number
+
+
+def controller_url(such_as: str) -> Callable[[object], str]:
+    """Return what parses the URL that an agent's token goes to: https, or http on loopback."""
+
+    def parse(value: object) -> str:
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(value if isinstance(value, str) else "")
+            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            known = False
+        if not known:
+            raise ValueError(f"{value!r} is no URL such as {such_as}")
+        if parts.username or parts.query or parts.fragment:
+            raise ValueError("should be a scheme, a host and a port, without a user, '?' or '#'")
+        if parts.scheme == "http" and not is_loopback(str(parts.hostname)):
+            raise ValueError(
+                f"{value!r} would send the agent's token in the clear; use https (http is for loopback only)"
+            )
+        return str(value).rstrip("/")
+
+    return parse

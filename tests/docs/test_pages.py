@@ -282,6 +282,8 @@ TABLES = [
     (THROTTLER.with_name("agent-rbac.yaml"), "ClusterRole", "The throttler's agents, in the whole cluster:"),
     (THROTTLER, "ClusterRole", "The throttler's controller, in the whole cluster:"),
     (THROTTLER, "Role", "The throttler's controller, in its own namespace:"),
+    (THROTTLER.with_name("events-rbac.yaml"), "Role", "The throttler's controller, in the namespace `default`:"),
+    (THROTTLER.with_name("viewer.yaml"), "Role", "Who may see who starts and who waits, in the release's namespace:"),
 ]
 
 

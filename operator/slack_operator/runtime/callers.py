@@ -56,7 +56,7 @@ class Callers:
         connection: Connection,
         account: str,
         audience: str,
-        node_of: NodeOf,
+        node_of: NodeOf | None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -67,7 +67,8 @@ class Callers:
             connection: to the API server.
             account: the agents' user name, `system:serviceaccount:NAMESPACE:NAME`.
             audience: whom their tokens are for.
-            node_of: asked where the token does not say the node.
+            node_of: asked where the token does not say the node; None: whoever is of the account may call, its token
+                need not be bound to a pod, and its node is nobody's business.
             clock: monotonic seconds.
             wall: Unix seconds, for the end of tokens.
         """
@@ -131,8 +132,11 @@ class Callers:
         user = status.get("user") or {}
         name, extra = str(user.get("username", "")), user.get("extra") or {}
         if name != self._account:
-            raise Refused(403, f"{name} may not report; reports are taken from {self._account}")
+            may = "may not look; tokens are taken" if self._node_of is None else "may not report; reports are taken"
+            raise Refused(403, f"{name} {may} from {self._account}")
         pod, uid = _first(extra, _POD), _first(extra, _POD_UID)
+        if self._node_of is None:
+            return Caller(pod, "")
         if not pod:
             raise Refused(403, "the token is not bound to a pod; use a projected service account token")
         node = _first(extra, _NODE) or self._node_of(self._account.split(":")[2], pod, uid)

@@ -66,8 +66,10 @@ class Answer(Message, frozen=True):
     """What the controller says to a report."""
 
     version: Count = VERSION
-    every_seconds: Seconds = 10.0
-    """When to report again, if nothing of note happens earlier."""
+    every_seconds: Seconds = 60.0
+    """When to report again while no container waits or starts."""
+    moving_seconds: Seconds = 5.0
+    """When to report again while any does; the first that does is reported at once."""
 
 
 class SilentNode(Message, frozen=True):

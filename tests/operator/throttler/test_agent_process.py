@@ -237,11 +237,12 @@ def test_a_state_directory_that_cannot_be_made_holds_nothing_up(place: Place, ca
     other.stop()
 
 
-def test_nothing_in_the_agent_asks_the_wall_clock() -> None:
+def test_nothing_that_the_agent_decides_asks_the_wall_clock() -> None:
     folder = Path(process.__file__).parent
     asked = {
         f"{path.name}: {ast.unparse(node)}"
         for path in folder.glob("*.py")
+        if path.name != "node_report.py"  # what is said to people has a time of day; it is read by nobody here
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("time.time", "time.time_ns", "datetime.now")
     }

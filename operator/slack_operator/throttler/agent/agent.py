@@ -21,10 +21,15 @@ from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.limits import UNKNOWN_USAGE, Limits, Usage
 from slack.throttler.protocol import FromAgent, Welcome
+from slack.throttler.reports.messages import NodeReport
+from slack.throttler.reports.summary import MOVING
+from slack_operator.throttler.agent import node_report
 from slack_operator.throttler.agent.desk import Desk, Turn
 from slack_operator.throttler.agent.gate_server import GateServer, Reviews
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
+from slack_operator.throttler.agent.node_policy import Applied
+from slack_operator.throttler.agent.node_report import Tallies
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +86,7 @@ class Agent:
         usage: Callable[[float, float], Usage] = lambda now, average_over_seconds: UNKNOWN_USAGE,
         telling: Telling | None = None,
         counting: Counting | None = None,
+        moving: Callable[[], None] = lambda: None,
         follows_policy: bool = False,
         boot: str | None = None,
     ) -> None:
@@ -94,6 +100,7 @@ class Agent:
             usage: reads how loaded the node is, its CPU time as an average over so many seconds.
             telling: hears of what people may want to know.
             counting: counts.
+            moving: called in the agent's loop after each turn that leaves somebody waiting or starting.
             follows_policy: `limits` are not the policy's yet: `use` tells them, and until then nothing is granted, for
                 a minute at the most.
             boot: tells boots apart; the kernel's when absent.
@@ -103,6 +110,8 @@ class Agent:
         self._usage = usage
         self._telling = telling
         self._counting = counting
+        self._moving = moving
+        self._tallies = Tallies()
         self._authority = ""
         self._outages = Outages()
         self._unknown = {"pods"} | ({"policy"} if follows_policy else set())
@@ -135,6 +144,11 @@ class Agent:
             self._thread.join()
         self._loop.close()
 
+    @property
+    def running(self) -> bool:
+        """Whether its loop runs."""
+        return self._thread.is_alive()
+
     def take(self, events: Events) -> None:
         """Take events of pods, from another thread, and wait until the desk has them: in their order."""
         self._call(self._apply(events))
@@ -150,6 +164,11 @@ class Agent:
     def trust(self, authority: str) -> None:
         """Tell gates, from another thread, who signs agents' certificates from now on: PEM."""
         self._call(self._trust(authority))
+
+    def report(self, node: str, applied: Applied, cores: float) -> NodeReport | None:
+        """Make a report of now, from another thread; None while the node's pods are not known whole."""
+        found: NodeReport | None = self._call(self._made_report(node, applied, cores))
+        return found
 
     @property
     def pods(self) -> Reflector[NodePod]:
@@ -187,6 +206,11 @@ class Agent:
         self._desk.throttle.use(limits)
         self._server.welcome_all()
         self._know("policy")
+
+    async def _made_report(self, node: str, applied: Applied, cores: float) -> NodeReport | None:
+        if "pods" in self._unknown:
+            return None
+        return node_report.report(node, applied, cores, self._desk, self._tallies, self._load(time.monotonic()))
 
     async def _trust(self, authority: str) -> None:
         self._authority = authority
@@ -240,12 +264,16 @@ class Agent:
         desk, limits = self._desk, self._desk.throttle.limits
         opened, refused, waited, started = desk.opened, desk.refused, desk.waited, desk.started
         desk.opened, desk.refused, desk.waited, desk.started = [], [], [], []
+        self._tallies.add(turn, len(opened))
+        counts = desk.throttle.counts()
+        if desk.bad or any(counts[state] for state in MOVING):
+            self._moving()
         if turn.unwritten is not None and self._outages.is_new(turn.unwritten):
             log.warning("the journal cannot be written, starts go on: %s", turn.unwritten)
         if self._counting is not None:
             self._counting.on_turn(turn, opened=len(opened), waited=waited, started=started)
             self._counting.show(
-                desk.throttle.counts(),
+                counts,
                 slots=limits.slots,
                 taken=desk.throttle.starting,
                 gates=self._server.gates,

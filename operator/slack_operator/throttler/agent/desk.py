@@ -6,14 +6,14 @@ whoever holds the agent's lock.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.graph import BadGraph
 from slack.throttler.limits import UNKNOWN_USAGE, Usage
-from slack.throttler.model import Grant, Late
+from slack.throttler.model import Grant, Late, Waiting
 from slack.throttler.protocol import FromAgent
 from slack.throttler.queue import Key
 from slack_operator.throttler.agent.journal import Granted, Journal
@@ -37,6 +37,8 @@ class _Instance:
     asked: bool = False
     granted: Grant | None = None
     """Not used yet."""
+    forced: bool = False
+    """Its last grant was."""
     offered_at: float | None = None
     """Since when it waits."""
     granted_at: float | None = None
@@ -76,6 +78,7 @@ class Desk:
         self._began = now
         self._instances: dict[Key, _Instance] = {}
         self._pods: dict[str, NodePod] = {}
+        self._bad_pods: dict[str, NodePod] = {}
 
     @property
     def uids(self) -> frozenset[str]:
@@ -84,7 +87,7 @@ class Desk:
 
     def pod(self, uid: str) -> NodePod | None:
         """Return a pod that is known."""
-        return self._pods.get(uid)
+        return self._pods.get(uid) or self._bad_pods.get(uid)
 
     def grant_from(self, at: float) -> None:
         """Grant nothing before, nor before gates have had the time to come."""
@@ -119,8 +122,27 @@ class Desk:
         self.throttle.remove(uid)
         self._pods.pop(uid, None)
         self.bad.pop(uid, None)
+        self._bad_pods.pop(uid, None)
         for key in [key for key in self._instances if key.pod == uid]:
             del self._instances[key]
+
+    def standing(self, key: Key, now: float, usage: Usage) -> Waiting:
+        """Say where a container stands that is known: why it waits, and until when."""
+        instance, waiting = self._instances[key], self.throttle.waiting(key, now, usage)
+        if waiting.state not in (State.BLOCKED, State.PENDING):
+            return waiting
+        reason = waiting.reason or ("the agent has just begun" if now < self._grants_from else "")
+        state = waiting.state if instance.held else State.DOWNLOADING
+        return replace(waiting, state=state, reason=reason)
+
+    def forced(self, key: Key) -> bool:
+        """Whether its last start was let in by minRate alone."""
+        return self._instances[key].forced
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All containers that are known."""
+        return tuple(self._instances)
 
     def ask(self, uid: str, container: str, now: float, usage: Usage = UNKNOWN_USAGE) -> FromAgent:
         """Answer a gate that the API server has said to be of this pod; asked twice is answered alike."""
@@ -154,7 +176,7 @@ class Desk:
         turn.grants = grants
         for grant in grants:
             instance = self._instances[grant.key]
-            instance.granted, instance.granted_at = grant, now
+            instance.granted, instance.granted_at, instance.forced = grant, now, grant.forced
             if instance.offered_at is not None:
                 self.waited.append(now - instance.offered_at)
                 instance.offered_at = None
@@ -170,8 +192,10 @@ class Desk:
             if uid not in self.bad:
                 self.refused.append((pod, str(problem)))
             self.bad[uid] = str(problem)
+            self._bad_pods[uid] = pod
             return False
         self.bad.pop(uid, None)
+        self._bad_pods.pop(uid, None)
         self.throttle.add(gated, now)
         for container in gated.containers:
             self._instances[Key(uid, container.name)] = _Instance()
@@ -253,13 +277,12 @@ class Desk:
             if self.throttle.limits.gate_restarts:
                 return protocol.Withdraw(container=key.container)
             return protocol.Granted(container=key.container, reason="it runs")
-        waiting = self.throttle.waiting(key, now, usage)
-        reason = waiting.reason or ("the agent has just begun" if now < self._grants_from else "")
+        waiting = self.standing(key, now, usage)
         return protocol.Wait(
             container=key.container,
-            state=waiting.state if instance.held else State.DOWNLOADING,
+            state=waiting.state,
             position=waiting.position,
-            reason=protocol.text(reason),
+            reason=protocol.text(waiting.reason),
         )
 
     def _probed(self, key: Key) -> bool:

@@ -70,6 +70,13 @@ UNKNOWN = Family(
     "",
     "1 where a figure of the node cannot be read, and holds nobody back: load1, cpu, cpu_pressure, io_pressure.",
 )
+REPORTS = Family(
+    "slack_throttler_agent_reports_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Reports to the controller by outcome: sent, refused, failed (no answer, or a replica that does not lead).",
+)
 API_REQUESTS = Family(
     "slack_throttler_api_requests_total",
     "counter",
@@ -92,6 +99,7 @@ THROTTLER_AGENT_FAMILIES = (
     REFUSED,
     JOURNAL_ERRORS,
     UNKNOWN,
+    REPORTS,
     API_REQUESTS,
     BUILD_INFO,
 )

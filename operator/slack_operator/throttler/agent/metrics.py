@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from prometheus_client import Histogram
 
 from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.reporting.posting import OUTCOMES
 from slack.throttler.fsm import State
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.agent import families
@@ -34,6 +35,9 @@ class AgentMetrics(ProcessMetrics):
         self._journal_errors = self._counter(families.JOURNAL_ERRORS)
         self._unknown = self._gauge(families.UNKNOWN)
         self._api_requests = self._counter(families.API_REQUESTS)
+        self._reports = self._counter(families.REPORTS)
+        for outcome in OUTCOMES:
+            self._reports.labels(outcome)
         self._seen = {"refused": 0, "deleted": 0, "failed": 0}
         for forced in ("true", "false"):  # so that rates see the first one
             self._grants.labels(forced)
@@ -43,6 +47,10 @@ class AgentMetrics(ProcessMetrics):
     def on_api_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""
         self._api_requests.labels(verb, str(code)).inc()
+
+    def on_report(self, outcome: str) -> None:
+        """One report to the controller had an outcome."""
+        self._reports.labels(outcome).inc()
 
     def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
         """Count what came of a turn."""

@@ -95,17 +95,25 @@ class NodePod(_Wire):
         """Return what is known of its containers."""
         return (self.status.container_statuses if self.status is not None else None) or []
 
+    @property
+    def gated_names(self) -> tuple[str, ...]:
+        """Its gated containers."""
+        return tuple(container.name for container in self._gated_containers())
+
+    def _gated_containers(self) -> list[_Container]:
+        return [
+            container
+            for container in self.spec.containers or ()
+            if any(variable.name == VARIABLE for variable in container.env or ())
+        ]
+
     def as_gated(self) -> GatedPod:
         """Return it as the decision knows it.
 
         Raises:
             BadGraph: its annotation cannot be kept; the API server lets in what no webhook of ours has seen.
         """
-        containers = [
-            container
-            for container in self.spec.containers or ()
-            if any(variable.name == VARIABLE for variable in container.env or ())
-        ]
+        containers = self._gated_containers()
         names = [container.name for container in containers]
         text = (self.metadata.annotations or {}).get(DEPENDS_ON)
         graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names)

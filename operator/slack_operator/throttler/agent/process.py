@@ -1,7 +1,8 @@
 """`resource-slack throttler agent`: its settings and its parts.
 
-Threads: one has the desk and the gates in an event loop, three follow pods, policies and the node, one posts Events,
-one deletes, one serves metrics; the main one sees to certificates. Light: neither kopf nor aiohttp, 70 MiB.
+Threads: one has the desk and the gates in an event loop, three follow pods, policies and the node, one reports to the
+controller, one posts Events, one deletes, one serves metrics; the main one sees to certificates. Light: neither kopf
+nor aiohttp, 70 MiB.
 """
 
 import logging
@@ -26,6 +27,7 @@ from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.limits import UNLIMITED, Usage
+from slack.throttler.reports.messages import NodeReport
 from slack_operator.runtime.certificates import BadCertificate, Certificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.watches import Watches
@@ -33,6 +35,7 @@ from slack_operator.throttler.agent.agent import Agent
 from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
 from slack_operator.throttler.agent.node_usage import NodeUsage
+from slack_operator.throttler.agent.reporting import Reporting
 from slack_operator.throttler.agent.telling import Teller
 from slack_operator.throttler.authority import authority_of
 
@@ -79,9 +82,22 @@ class ThrottlerAgent:
             usage=self._read_usage,
             telling=self._teller,
             counting=self.metrics,
+            moving=self._moved,
             follows_policy=True,
         )
-        self.policy = NodePolicy(os.cpu_count() or 1, self._use)
+        self._reporting = (
+            Reporting(
+                settings.controller,
+                settings.controller_ca_file,
+                settings.token_file,
+                self._make_report,
+                self.metrics.on_report,
+            )
+            if settings.controller
+            else None
+        )
+        self._cores = os.cpu_count() or 1
+        self.policy = NodePolicy(self._cores, self._use)
         followed: tuple[Reflector[Any], Reflector[Any]] = reflectors(self._connection, settings.node_name, self.policy)
         self._followed = followed
         policies, self._node = followed
@@ -96,7 +112,9 @@ class ThrottlerAgent:
     def unhealthy(self) -> str | None:
         """Say that the desk is stuck; None when it is not."""
         silent = time.monotonic() - self._turned_at
-        return f"nothing has been decided for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+        if silent > HEALTHY_SECONDS:
+            return f"nothing has been decided for {silent:.0f} s"
+        return None if self._reporting is None or self._reporting.alive else "the thread that reports has ended"
 
     def start(self) -> None:
         """Serve gates, and follow pods, policies and the node.
@@ -116,6 +134,8 @@ class ThrottlerAgent:
         self._look_at_authority()
         for reflector in self._followed:
             reflector.start()
+        if self._reporting is not None:
+            self._reporting.start()
         log.info("serving gates", extra=fields(node=self._settings.node_name, port=self.agent.port))
 
     def run(self) -> None:
@@ -133,6 +153,8 @@ class ThrottlerAgent:
 
     def stop(self) -> None:
         """End everything; grants stay in the journal, and gates wait for the next agent."""
+        if self._reporting is not None:
+            self._reporting.stop()
         for reflector in self._followed:
             reflector.stop(timeout=0.0)
         self.agent.stop()
@@ -152,6 +174,16 @@ class ThrottlerAgent:
             if self._outages.is_new(why):
                 log.info("a figure of the node is not known, and holds nobody back: %s", why)
         return usage
+
+    def _moved(self) -> None:
+        if self._reporting is not None:
+            self._reporting.moved()
+
+    def _make_report(self) -> NodeReport | None:
+        applied = self.policy.applied
+        if applied is None or not self.agent.running:
+            return None
+        return self.agent.report(self._settings.node_name, applied, self._cores)
 
     def _use(self, applied: Applied) -> None:
         limits = applied.limits

@@ -32,6 +32,27 @@ UNSUPPORTED = Family(
     "",
     "1 while the API server does not take variables from files (before Kubernetes 1.35): pods are left as they are.",
 )
+CONTROLLER_LEADER = Family(
+    "slack_throttler_controller_leader",
+    "gauge",
+    (),
+    "",
+    "1 for the replica that takes agents' reports and writes the policies' status.",
+)
+NODES = Family(
+    "slack_throttler_nodes",
+    "gauge",
+    ("state",),
+    "",
+    "Nodes whose agents have reported to the leader: reporting, silent (they do not any more).",
+)
+CONTROLLER_REPORTS = Family(
+    "slack_throttler_reports_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Reports of agents, by outcome: taken, refused (a token that is no good, a body that cannot be read).",
+)
 CONTROLLER_REQUESTS = Family(
     "slack_throttler_controller_api_requests_total",
     "counter",
@@ -44,5 +65,8 @@ THROTTLER_CONTROLLER_FAMILIES = (
     ADMISSIONS,
     ADMISSION_SECONDS,
     UNSUPPORTED,
+    CONTROLLER_LEADER,
+    NODES,
+    CONTROLLER_REPORTS,
     CONTROLLER_REQUESTS,
 )

@@ -19,6 +19,12 @@ class ControllerMetrics(ProcessMetrics):
         self._seconds = Histogram(seconds.name, seconds.help, registry=self.registry, buckets=_BUCKETS)
         self._unsupported = self._gauge(families.UNSUPPORTED)
         self._requests = self._counter(families.CONTROLLER_REQUESTS)
+        self._leader = self._gauge(families.CONTROLLER_LEADER)
+        self._nodes = self._gauge(families.NODES)
+        self._reports = self._counter(families.CONTROLLER_REPORTS)
+        self._counted = {"taken": 0, "refused": 0}
+        for outcome in self._counted:
+            self._reports.labels(outcome)
         for outcome in Outcome:  # so that rates see the first one
             self._admissions.labels(outcome)
 
@@ -34,3 +40,18 @@ class ControllerMetrics(ProcessMetrics):
     def show_unsupported(self, unsupported: bool) -> None:
         """Say whether pods cannot be gated."""
         self._unsupported.set(unsupported)
+
+    def show_leader(self, leads: bool) -> None:
+        """Say whether this replica leads."""
+        self._leader.set(leads)
+
+    def show_nodes(self, reporting: int, silent: int) -> None:
+        """Say how many nodes have agents that report, and that do not any more."""
+        self._nodes.labels("reporting").set(reporting)
+        self._nodes.labels("silent").set(silent)
+
+    def show_reports(self, taken: int, refused: int) -> None:
+        """Say how many reports there were so far."""
+        for outcome, count in (("taken", taken), ("refused", refused)):
+            self._reports.labels(outcome).inc(max(0, count - self._counted[outcome]))
+            self._counted[outcome] = count

@@ -1,10 +1,12 @@
 """`resource-slack throttler controller`: its settings and its parts.
 
 The webhook is served by every replica, from before the first list to the end, and readiness waits for no lease: who
-leads matters to those who write. Light on the API server: it is asked for what a turn needs, never for a pod.
+leads matters to agents, which a standby sends on, and to those who write. Light on the API server: it is asked for what
+a turn needs, never for a pod.
 """
 
 import logging
+import ssl
 
 from slack.cluster.labels import API_VERSION, THROTTLER_FIELD_MANAGER
 from slack.process import running
@@ -16,6 +18,8 @@ from slack.process.throttler_controller_settings import ThrottlerControllerSetti
 from slack.throttler.config import KIND, ThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
+from slack.throttler.protocol import AUDIENCE
+from slack_operator.runtime.callers import Callers
 from slack_operator.runtime.certificates import BadCertificate, Certificate, ClientCertificates
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
@@ -28,6 +32,10 @@ from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.controller.admission import NEVER, Rules
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.metrics import ControllerMetrics
+from slack_operator.throttler.controller.node_labels import NodeLabels, reflector
+from slack_operator.throttler.controller.policy_reporter import PolicyReporter
+from slack_operator.throttler.controller.receiver import Receiver
+from slack_operator.throttler.controller.starts import Starts
 from slack_operator.throttler.controller.webhook import Webhook
 
 log = logging.getLogger(__name__)
@@ -108,12 +116,29 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
     base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
+    labels, starts = NodeLabels(), Starts(base.wake.touch)
+    nodes = reflector(connection, labels)
+    watches = Watches((), unless_forbidden=(nodes,))
+    reporter = PolicyReporter(
+        desired=desired,
+        labels=labels,
+        starts=starts,
+        writer=base.writer,
+        recorder=base.recorder,
+        metrics=metrics,
+        may_write=base.leadership.may_write,
+        stale=watches.stale,
+        sees_nodes=lambda: not nodes.forbidden,
+    )
+    receiver = _receiver(settings, base, starts, None if certificate is None else certificate.context)
 
-    def follow_files() -> None:
+    def turn() -> None:
         if certificate is not None:
             certificate.refresh()
         injection.refresh()
         metrics.show_unsupported(injection.rules.unsupported is not None)
+        metrics.show_reports(receiver.taken, sum(receiver.refused.values()))
+        reporter.turn()
 
     webhook = Webhook(
         *settings.webhook_host_port,
@@ -122,17 +147,35 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         tls=certificate.context if certificate is not None else None,
     )
     parts = Parts(
-        watches=Watches(()),
+        watches=watches,
         policies=PolicySource(connection, desired, THROTTLE_POLICY),
-        loop=ReconcileLoop(follow_files, base.wake),
+        loop=ReconcileLoop(turn, base.wake),
         registry=metrics.registry,
         unready=lambda: None,
         whole=dict,
         servers=(
             Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
+            Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
         ),
     )
     return Process(base, parts)
+
+
+def _receiver(
+    settings: ThrottlerControllerSettings, base: Foundation, starts: Starts, tls: ssl.SSLContext | None
+) -> Receiver:
+    agents, viewers = (
+        f"system:serviceaccount:{settings.namespace}:{name}"
+        for name in (settings.agent_service_account, settings.viewer_service_account)
+    )
+    return Receiver(
+        *settings.reports_host_port,
+        agents=Callers(base.connection, agents, AUDIENCE, lambda *_: None),  # where gates work, it is named
+        viewers=Callers(base.connection, viewers, AUDIENCE, None),
+        starts=starts,
+        unready=base.leadership.standby,
+        tls=tls,
+    )
 
 
 def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientCertificates | None:

@@ -1,0 +1,84 @@
+"""Reports to the controller, in a thread of their own: soon when somebody begins to wait, rarely while nobody does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from slack.process.reporting.posting import NotSent, Post
+from slack.process.reporting.pushing import Pusher
+from slack.throttler.protocol import BadMessage
+from slack.throttler.reports.messages import (
+    MAX_ANSWER_BYTES,
+    REPORTS_PATH,
+    Answer,
+    NodeReport,
+    decode_answer,
+    encode,
+)
+from slack.throttler.reports.summary import is_moving
+
+QUIET_SECONDS = 60.0
+"""Between reports, before the controller has said."""
+
+
+class Reporting:
+    """The agent's side. `start` and `stop` belong to whoever made it, `moved` to any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        ca_file: Path | None,
+        token_file: Path,
+        make: Callable[[], NodeReport | None],
+        count: Callable[[str], None],
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            url: the controller's.
+            ca_file: who signs its certificate; None: the system's authorities.
+            token_file: has the token that says who reports.
+            make: makes a report of now; None: it is too early. Called in the thread that sends.
+            count: counts what became of reports: sent, refused, failed.
+        """
+        self._post = Post(url + REPORTS_PATH, ca_file, token_file, "resource-slack-throttler-agent", MAX_ANSWER_BYTES)
+        self._make = make
+        self._moves = False
+        self._told_quiet = False
+        """The last report that arrived was of a node where nothing waits."""
+        self._pusher: Pusher[NodeReport, Answer] = Pusher(
+            self._send, self._made, self._take, interval_seconds=QUIET_SECONDS, count=count
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs, or has not begun."""
+        return self._pusher.alive
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._pusher.start()
+
+    def stop(self) -> None:
+        """End; what is under way is left to the process's end."""
+        self._pusher.stop()
+
+    def moved(self) -> None:
+        """Something waits or starts on the node."""
+        if self._told_quiet:
+            self._told_quiet = False
+            self._pusher.hurry()
+
+    def _made(self) -> NodeReport | None:
+        report = self._make()
+        self._moves = report is not None and is_moving(report)
+        return report
+
+    def _send(self, report: NodeReport) -> Answer:
+        try:
+            return decode_answer(self._post.send(encode(report)))
+        except BadMessage as error:
+            raise NotSent(f"its answer cannot be read: {error}") from None
+
+    def _take(self, answer: Answer) -> float:
+        self._told_quiet = not self._moves
+        return max(1.0, answer.moving_seconds if self._moves else answer.every_seconds)

@@ -1,0 +1,69 @@
+"""What is kept of a node's report to sum policies up: counts, and how long somebody has waited. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from slack.throttler.fsm import State
+from slack.throttler.reports.messages import NodeReport
+
+MOVING = (State.DOWNLOADING, State.BLOCKED, State.PENDING, State.STARTING)
+"""While a container is in one of these, its node has news."""
+
+
+def is_moving(report: NodeReport) -> bool:
+    """Whether any container of the node waits or starts."""
+    return any(report.counts.get(state) for state in MOVING)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """A node's report in a few numbers."""
+
+    node: str
+    counts: tuple[int, ...]
+    """In the order of `State`."""
+    forced: int
+    opened: int
+    pending_since: float | None
+    """Monotonic seconds of the controller: since when the one waits for its slot that has waited longest."""
+    moving: bool
+
+    @classmethod
+    def of(cls, report: NodeReport, now: float) -> Self:
+        """Sum a report up that has come now; its own times are of its node's clock, and are taken as differences."""
+        since = min((row.since for row in report.containers if row.state is State.PENDING), default=None)
+        return cls(
+            report.node,
+            tuple(report.counts.get(state, 0) for state in State),
+            report.forced,
+            report.opened,
+            None if since is None else now - max(0.0, report.at - since),
+            is_moving(report),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """All nodes of a policy."""
+
+    counts: Counter[State]
+    forced: int
+    opened: int
+    longest_wait_seconds: float
+    """0: nobody waits for a slot."""
+
+
+def total(nodes: Iterable[NodeSummary], now: float) -> Totals:
+    """Add nodes up; `now` is monotonic seconds of the controller."""
+    counts: Counter[State] = Counter()
+    forced = opened = 0
+    longest = 0.0
+    for node in nodes:
+        counts.update(dict(zip(State, node.counts, strict=True)))
+        forced += node.forced
+        opened += node.opened
+        if node.pending_since is not None:
+            longest = max(longest, now - node.pending_since)
+    return Totals(counts, forced, opened, longest)
