@@ -36,6 +36,7 @@ WAITING = (
     "test_scorer.py",
     "test_throttle_policy.py",
     "test_throttler_admission.py",
+    "test_throttler_status.py",
     "test_load_chain.py",
     "test_load_faults.py",
     "test_companion_rights.py",

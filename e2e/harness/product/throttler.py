@@ -15,12 +15,15 @@ from e2e.harness.api import Api, Json
 from e2e.harness.cluster import access, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
-from e2e.harness.objects import make_namespace, wait_until
+from e2e.harness.objects import make_namespace, pod, wait_until
 from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program
 from e2e.harness.product.helm import NAMESPACE, Helm
+from slack.throttler.protocol import AUDIENCE
 
 NAME = "resource-slack-throttler"
+AGENT_ACCOUNT, VIEWER_ACCOUNT = f"{NAME}-agent", f"{NAME}-viewer"
+NODE = "paced"
 AGENT_NAME = f"agent.{NAME}.{NAMESPACE}"
 PROGRAM = str(Path(sys.executable).with_name("resource-slack"))
 ENABLED = "throttler.resource-slack.io/enabled"
@@ -56,11 +59,12 @@ class Controller:
 
     def __init__(self, cluster: Backend, manifests: Sequence[Json], authority: Authority) -> None:
         make_namespace(cluster.api, NAMESPACE)
-        roles = [item for item in manifests if item["metadata"]["name"] == NAME and item["kind"].endswith("Role")]
+        own = (NAME, f"{NAME}-events")
+        roles = [item for item in manifests if item["metadata"]["name"] in own and item["kind"].endswith("Role")]
         self.roles = roles
         self.identity = cluster.service_account(NAMESPACE, NAME)
         access.grant_manifests(cluster.api, self.identity, roles, NAMESPACE)
-        self.port, self.health_port = free_port(), free_port()
+        self.port, self.health_port, self.reports_port = free_port(), free_port(), free_port()
         self._api = cluster.api
         self._authority = authority
         pair = authority.issue("controller", hosts=[LOOPBACK])
@@ -68,6 +72,7 @@ class Controller:
         places = {
             "--listen": f"{LOOPBACK}:{self.health_port}",
             "--webhook-listen": f"{LOOPBACK}:{self.port}",
+            "--reports-listen": f"{LOOPBACK}:{self.reports_port}",
             "--tls-cert-file": pair.certificate,
             "--tls-key-file": pair.key,
             "--agent-ca-file": authority.certificate_path,
@@ -118,10 +123,17 @@ class Agent:
             AgentLink(LOOPBACK, agent.port, AGENT_NAME, pem, token_file)
     """
 
-    def __init__(self, cluster: Backend, manifests: Sequence[Json], authority: Authority, folder: Path) -> None:
+    def __init__(
+        self,
+        cluster: Backend,
+        manifests: Sequence[Json],
+        authority: Authority,
+        folder: Path,
+        controller: Controller | None = None,
+    ) -> None:
         make_namespace(cluster.api, NAMESPACE)
-        cluster.api.create(kwok.node("paced"))
-        name = f"{NAME}-agent"
+        cluster.api.create(kwok.node(NODE))
+        name = AGENT_ACCOUNT
         self.roles = [item for item in manifests if item["metadata"]["name"] == name and item["kind"].endswith("Role")]
         self.identity = cluster.service_account(NAMESPACE, name)
         access.grant_manifests(cluster.api, self.identity, self.roles, NAMESPACE)
@@ -135,10 +147,18 @@ class Agent:
             "--tls-cert-file": pair.certificate,
             "--tls-key-file": pair.key,
             "--ca-file": authority.certificate_path,
-            "--node": "paced",
+            "--node": NODE,
             "--state-dir": folder / "state",
             "--kubeconfig": self.identity.kubeconfig,
         }
+        if controller is not None:
+            token = folder / "token-of-the-agent"
+            token.write_text(token_of(cluster.api, agent_pod(cluster.api, NODE)))
+            places |= {
+                "--controller": f"https://{LOOPBACK}:{controller.reports_port}",
+                "--controller-ca-file": authority.certificate_path,
+                "--token-file": token,
+            }
         words = [flag for flag in container["args"] if flag.partition("=")[0] not in places]
         self.program = Program(name, [PROGRAM, *words, *(f"{flag}={value}" for flag, value in places.items())], folder)
 
@@ -148,6 +168,24 @@ class Agent:
 
     def __exit__(self, *_: object) -> None:
         self.program.stop()
+
+
+def agent_pod(api: Api, node: str) -> Json:
+    """Make the pod that an agent of this node would be."""
+    return api.create(pod(f"agent-{node}", namespace=NAMESPACE, nodeName=node, serviceAccountName=AGENT_ACCOUNT))
+
+
+def token_of(api: Api, bound_to: Json | None = None, *, account: str = AGENT_ACCOUNT, audience: str = AUDIENCE) -> str:
+    """Return a service account's token, bound to a pod or to nothing."""
+    spec: Json = {"audiences": [audience], "expirationSeconds": 3600}
+    if bound_to is not None:
+        metadata = bound_to["metadata"]
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+        spec["boundObjectRef"] = bound
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    answer = api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token", request)
+    token: str = answer["status"]["token"]
+    return token
 
 
 def admitted(api: Api, manifest: Json) -> Json:
