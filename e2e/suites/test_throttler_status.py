@@ -143,7 +143,7 @@ def test_what_starts_on_the_node_is_in_the_status_within_seconds(place: Place) -
 def test_kubectl_prints_who_starts_and_who_waits(place: Place) -> None:
     wait_until(lambda: place.status().get("nodes"), 120, "a status")
     program = build.ensure(["kubectl"])["kubectl"]
-    words = [program, f"--kubeconfig={place.cluster.kubeconfig}", "get", "throttlepolicies"]
+    words = [str(program), f"--kubeconfig={place.cluster.kubeconfig}", "get", "throttlepolicies"]
     lines = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
     wanted = ["NAME", "READY", "NODES", "STARTING", "PENDING", "BLOCKED", "FAILED", "FORCED", "AGE"]
     assert lines[0].split() == wanted

@@ -100,11 +100,22 @@ ROWS = (
         late=False,
         execs=True,
     ),
+    # It reports when it knows its pods, of the same bad server; what then comes is the sender's own test.
+    Row(
+        "throttler agent",
+        _CONTROLLER,
+        "throttler agent --node a --listen 127.0.0.1:0 --gates-listen 127.0.0.1:0 --state-dir {folder}/state "
+        "--tls-cert-file {certificate} --tls-key-file {key} --kubeconfig {config} --controller {url} "
+        "--token-file {token}",
+        Ending.PROCESS,
+        late=False,
+        execs=True,
+    ),
     Row(
         "throttler controller",
         _API,
-        "throttler controller --listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --gate-image slack "
-        "--agent-ca-file {certificate} --kubeconfig {config}",
+        "throttler controller --listen 127.0.0.1:0 --webhook-listen 127.0.0.1:0 --reports-listen 127.0.0.1:0 "
+        "--gate-image slack --agent-ca-file {certificate} --kubeconfig {config}",
         Ending.PROCESS,
         late=False,
     ),
