@@ -4,11 +4,10 @@ The file is written whole (beside its place, then renamed): at once, after 1, 2,
 minute, so that a kill loses at most that.
 """
 
-import errno
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.flag_values import duration as duration_of
 from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace
+from slack.cli.simulation.trace_file import FLUSH_SECONDS, check_place, flush, tell, write
 from slack.cli.terminal.extras import require_extra
 from slack.cli.terminal.formats import Format, OutputFormat, print_document
 from slack.cli.terminal.problems import UserError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from slack.simulator.traces.format import Trace
     from slack.simulator.traces.recording import Recording
 
-FLUSH_SECONDS = 30.0
 _FIRST_FLUSH_SECONDS = 1.0
 SYNC_SECONDS = 15.0
 """So long may the first view of the cluster bring nothing. In all it has --duration, where that is longer than this."""
@@ -78,7 +77,7 @@ def record(
     span = duration_of("--duration", duration) if duration is not None else None
     if prometheus is not None and (kubeconfig or context):
         raise UserError("--prometheus: give either a Prometheus or a cluster (--kubeconfig, --context), not both")
-    _check_place(out, overwrite=overwrite)
+    check_place(out, overwrite=overwrite)
     if prometheus is not None:
         _record_past(prometheus, span or timedelta(hours=24), out, placeholder_namespace, output)
         return
@@ -96,7 +95,7 @@ def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: st
     from slack.cli.inputs.prometheus_history import history
 
     past = history(url, span, time.time(), placeholder_namespace)
-    _write(out, past.trace)
+    write(out, past.trace)
     for note in past.notes:
         typer.echo(f"note: {note}", err=True)
     _tell_end(out, past.trace, output, past.notes, complete=past.ended_by is None)
@@ -104,7 +103,7 @@ def _record_past(url: str, span: timedelta, out: Path, placeholder_namespace: st
         kept = f"{out} has only the first {timedelta(seconds=round(past.trace.seconds))} of {span}"
         if isinstance(past.ended_by, UserError):
             raise UserError(f"{past.ended_by}; {kept}")
-        _tell(kept)
+        tell(kept)
         raise past.ended_by
 
 
@@ -158,7 +157,7 @@ def watch(
 
     recording, lock = Recording(time.time(), placeholder_namespace), threading.Lock()
     pods = _Half(recording, lock, pods=True)
-    patience = connection.patience or Patience(connection.address, _tell)
+    patience = connection.patience or Patience(connection.address, tell)
     patience.answered()
     connection.patience = patience
     reflectors: tuple[Reflector[wire.Pod] | Reflector[wire.Node], ...] = (
@@ -170,7 +169,7 @@ def watch(
     try:
         _wait_synced(reflectors, stop, patience, span)
         connection.patience = None  # from now on silence is a watch's right, and who is gone is waited for
-        _tell(f"recording into {out}; Ctrl-C ends it")
+        tell(f"recording into {out}; Ctrl-C ends it")
         end = None if span is None else time.monotonic() + span.total_seconds()
         silent, pause = False, 0.0
         while not stop.wait(pause if end is None else max(0.0, min(pause, end - time.monotonic()))):
@@ -180,7 +179,7 @@ def watch(
             silent = _tell_silence(reflectors, was_silent=silent)
             with lock:
                 trace, counts = recording.trace(time.time()), recording.counts
-            _flush(out, trace, counts if pause >= flush_seconds else None)
+            flush(out, trace, counts if pause >= flush_seconds else None)
     except UserError as error:
         raise UserError(f"{connection.address}: {error}") from None
     finally:
@@ -191,8 +190,8 @@ def watch(
     with lock:
         trace = recording.trace(time.time())
     if recording.unreadable:
-        _tell(f"{recording.unreadable} objects had quantities that cannot be read; they are left out")
-    _write(out, trace)
+        tell(f"{recording.unreadable} objects had quantities that cannot be read; they are left out")
+    write(out, trace)
     return trace
 
 
@@ -233,74 +232,21 @@ def _tell_silence(reflectors: "Sequence[Reflector[wire.Pod] | Reflector[wire.Nod
         None,
     )
     if lost is not None and not was_silent:
-        _tell(f"no word from the API server ({lost.last_error or 'silence'}); what was recorded is kept, trying again")
+        tell(f"no word from the API server ({lost.last_error or 'silence'}); what was recorded is kept, trying again")
     elif lost is None and was_silent:
-        _tell("the API server is back; what ended meanwhile is taken to have ended now")
+        tell("the API server is back; what ended meanwhile is taken to have ended now")
     return lost is not None
-
-
-def _flush(out: Path, trace: "Trace", counts: tuple[int, int] | None) -> None:
-    """Write what there is, and tell the counts; a disk that is full now may have room at the next turn."""
-    from slack.process.atomic_write import write_atomically
-    from slack.simulator.traces.parquet import write_trace
-
-    try:
-        write_atomically(out, write_trace(trace))
-    except OSError as error:
-        _tell(f"{_words(out, error)}; the file holds what was written before, trying again in {FLUSH_SECONDS:g} s")
-        return
-    if counts is not None:
-        _tell(f"{trace.seconds:.0f} s: {counts[0]} pods came, {counts[1]} nodes started")
-
-
-def _write(out: Path, trace: "Trace") -> None:
-    from slack.process.atomic_write import write_atomically
-    from slack.simulator.traces.parquet import write_trace
-
-    try:
-        write_atomically(out, write_trace(trace))
-    except OSError as error:
-        raise UserError(_words(out, error)) from None
-
-
-def _words(out: Path, error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"--out: {out}: the disk is full"
-    return f"--out: {out}: {(error.strerror or str(error)).lower()}"
-
-
-def _check_place(out: Path, *, overwrite: bool) -> None:
-    """Find out before a long recording whether its file can be written.
-
-    Raises:
-        UserError: when it cannot, or would replace another.
-    """
-    import tempfile
-
-    try:
-        if out.is_dir():
-            raise UserError(f"--out: {out} is a folder; name a file in it")
-        if out.exists() and not overwrite:
-            raise UserError(f"--out: {out} is there already; add --overwrite to replace it")
-        with tempfile.TemporaryFile(dir=out.absolute().parent):
-            pass
-    except OSError as error:
-        raise UserError(_words(out, error)) from None
 
 
 def _tell_end(out: Path, trace: "Trace", output: Format, notes: Sequence[str] = (), *, complete: bool = True) -> None:
     """Tell people on stderr, as all the time before, and a program on stdout what the file holds."""
     pods = sum(not pod.initial and not pod.placeholder for pod in trace.pods)
     nodes = sum(not node.initial for node in trace.nodes)
-    _tell(f"{out}: {pods} pods came and {nodes} nodes started in {timedelta(seconds=round(trace.seconds))}")
-    _tell(f"next: resource-slack tune --from-trace {out}")
+    tell(f"{out}: {pods} pods came and {nodes} nodes started in {timedelta(seconds=round(trace.seconds))}")
+    tell(f"next: resource-slack tune --from-trace {out}")
     if output.for_machines:
         from slack.cluster.labels import API_VERSION
 
         found = {"file": str(out), "pods": pods, "nodes": nodes, "recorded_seconds": round(trace.seconds, 3)}
         more = {"complete": complete, "notes": list(notes)}
         print_document({"apiVersion": API_VERSION, "kind": "Recording", **found, **more}, output)
-
-
-def _tell(text: str) -> None:
-    typer.echo(f"{datetime.now(UTC):%H:%M:%S} {text}", err=True)
