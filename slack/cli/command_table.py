@@ -70,7 +70,7 @@ ENTRIES = (
         "throttler",
         "slack.cli.throttler.command",
         CLUSTER,
-        "Start-ups that are paced and ordered: check policies and pods, play scenarios, run its processes.",
+        "Start-ups that are paced and ordered: who waits and why, policies checked, scenarios played, its processes.",
     ),
     CommandEntry(
         "crd",

@@ -25,6 +25,7 @@ class Printing(StrEnum):
     AUDIT_KERNEL = "audit-kernel"
     UNINSTALL = "uninstall"
     RECORD = "record"
+    THROTTLER_STATUS = "throttler-status"
     THROTTLER_CHECK = "throttler-check"
     THROTTLER_SIMULATE = "throttler-simulate"
     VERSION = "version"

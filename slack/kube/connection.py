@@ -161,6 +161,7 @@ class Connection:
         content_type: str = "application/json",
         timeout: tuple[float, float] | float = (CONNECT_SECONDS, READ_SECONDS),
         verb: str | None = None,
+        more_headers: Mapping[str, str] | None = None,
     ) -> bytes:
         """Send one request and read the whole answer.
 
@@ -172,6 +173,7 @@ class Connection:
             content_type: Of the body.
             timeout: Seconds to connect and between two reads, or one bound for both.
             verb: For the request counter; the method when not given.
+            more_headers: For whoever the server hands the request on to.
 
         Raises:
             ApiError: An answer other than 2xx.
@@ -180,6 +182,7 @@ class Connection:
         """
         verb = verb or method.lower()
         headers, payload = self._prepared(body, content_type, verb)
+        headers |= more_headers or {}
 
         def whole() -> bytes:
             with self._send(method, path, query, headers, payload, timeout, verb) as stream:

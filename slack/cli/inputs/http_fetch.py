@@ -63,6 +63,7 @@ def fetch(
     *,
     most_bytes: int,
     timeout_seconds: float,
+    trust: ssl.SSLContext | None = None,
 ) -> Answer:
     """Return a server's whole answer, an error's too.
 
@@ -72,6 +73,7 @@ def fetch(
         patience: how long this may take.
         most_bytes: of the body.
         timeout_seconds: between two signs of life.
+        trust: whose certificates are good; None: what the machine trusts.
 
     Raises:
         TooLong: the body is longer.
@@ -81,7 +83,7 @@ def fetch(
     from slack.kube.unreachable import why
 
     try:
-        return patience.wait(source, lambda: _read(request, patience, most_bytes, timeout_seconds))
+        return patience.wait(source, lambda: _read(request, patience, most_bytes, timeout_seconds, trust))
     except Unreachable as error:
         raise UserError(str(error)) from None
     except _Elsewhere as error:
@@ -92,8 +94,14 @@ def fetch(
         raise UserError(f"{source}: no answer: {why(cause)}") from None
 
 
-def _read(request: urllib.request.Request, patience: "Patience", most_bytes: int, timeout_seconds: float) -> Answer:
-    opener = urllib.request.build_opener(_SameHost, urllib.request.HTTPSHandler(context=_trusted()))
+def _read(
+    request: urllib.request.Request,
+    patience: "Patience",
+    most_bytes: int,
+    timeout_seconds: float,
+    trust: ssl.SSLContext | None,
+) -> Answer:
+    opener = urllib.request.build_opener(_SameHost, urllib.request.HTTPSHandler(context=trust or _trusted()))
     try:
         with opener.open(request, timeout=timeout_seconds) as answer:
             return Answer(answer.status, answer.reason, _body(answer, patience, most_bytes))

@@ -20,7 +20,7 @@ _ILL_SERVERS = (
         "the server to come back, and ends when `--duration` says so",
     ),
     ("`uninstall`", "tries a write for 10 s, then says what is left"),
-    ("`status --watch`", "ends when the first look fails; later ones are tried again"),
+    ("`status --watch`, `throttler status --watch`", "ends when the first look fails; later ones are tried again"),
     ("`audit` of this node", "goes on with uids for names, and says why"),
     (
         "`operator`, `audit controller`",
@@ -48,7 +48,7 @@ _TEXT = f"""
 Every command and its flags, as `--help` has them. The program is installed as `resource-slack` and as `kubectl-slack`,
 so that `kubectl slack COMMAND` is the same. Exit codes: 0 good, 1 a mistake of ours or output that cannot be written,
 2 bad input, no cluster or no server that answers as it should, 3 an answer that is bad news (`plan`, `tune`, `status`,
-`audit --fail-on`), 130 Ctrl-C.
+`throttler status`, `audit --fail-on`), 130 Ctrl-C.
 
 A server gets {FIRST_ANSWER_SECONDS:g} s for its first answer, all requests together: an API server is asked for
 `/version`, a Prometheus for `vector(1)`. After {WORD_SECONDS:g} s a line on stderr says for whom is waited. Later

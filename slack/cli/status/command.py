@@ -1,11 +1,9 @@
 """`status`: is my slack there? Reads only; exit code 0 when nothing is wrong, 3 when something is."""
 
-import json
-import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,17 +11,12 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import policy_names
 from slack.cli.inputs.flags import Context, Kubeconfig
 from slack.cli.status.document import document
-from slack.cli.terminal.formats import Format, print_document
+from slack.cli.terminal.formats import Format, print_document, watched
 from slack.cli.terminal.problems import UserError
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from slack.health.answer import Health
-
-_WATCH_SECONDS = 2.0
-_CLEAR = "\x1b[H\x1b[2J"
 
 
 def status(
@@ -84,7 +77,9 @@ def status(
     """
     look = partial(_health, policy, namespace, lease_name, kubeconfig, context)
     if watch:
-        _watch(look, output)
+        from slack.kube.errors import KubeError
+
+        watched(look, lambda shown: _print(shown, output), document, output, passing=(KubeError, UserError))
     shown = look()
     _print(shown, output)
     if not shown.good:
@@ -100,34 +95,6 @@ def _health(
     with api_server(kubeconfig, context) as connection:
         seen, at_namespace, at_lease = observe_operator(connection, policy, namespace=namespace, lease_name=lease_name)
     return assess(seen, now=time.time(), namespace=at_namespace, lease_name=at_lease)
-
-
-def _watch(look: "Callable[[], Health]", output: Format) -> NoReturn:
-    """Look until Ctrl-C. The first look must succeed; a later one that fails is told once, and tried again."""
-    from slack.kube.errors import KubeError
-
-    terminal = sys.stdout.isatty() and not output.for_machines
-    before: str | None = None
-    while True:
-        try:
-            shown = look()
-        except (KubeError, UserError) as error:
-            if before is None:
-                raise
-            if before != str(error):
-                typer.echo(f"error: {error}; trying again", err=True)
-            before = str(error)
-        else:
-            text = json.dumps(document(shown), ensure_ascii=False)
-            if text != before:
-                if terminal:
-                    typer.echo(_CLEAR, nl=False)
-                elif before is not None and output is not Format.JSON:
-                    typer.echo("---" if output is Format.YAML else "")
-                typer.echo(text) if output is Format.JSON else _print(shown, output)
-                sys.stdout.flush()
-            before = text
-        time.sleep(_WATCH_SECONDS)
 
 
 def _print(shown: "Health", output: Format) -> None:

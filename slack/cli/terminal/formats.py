@@ -2,10 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -40,7 +42,11 @@ YamlFile = Annotated[
     FileFormat, typer.Option("--output", "-o", help="As what it is printed; json has no comment at its head.")
 ]
 
+T = TypeVar("T")
+
 _WIDE_COLUMNS = "200"
+_WATCH_SECONDS = 2.0
+_CLEAR = "\x1b[H\x1b[2J"
 
 
 @contextmanager
@@ -67,3 +73,52 @@ def print_document(document: Any, output: Format | FileFormat) -> None:
         typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), nl=False)
     else:
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def watched(
+    look: Callable[[], T],
+    show: Callable[[T], None],
+    document: Callable[[T], Any],
+    output: Format,
+    *,
+    passing: tuple[type[Exception], ...],
+    key: Callable[[Any], Any] = lambda document: document,
+) -> NoReturn:
+    """Look until Ctrl-C. The first look must succeed; a later one that fails is told once, and tried again.
+
+    Args:
+        look: at what is watched.
+        show: prints what a look has found.
+        document: what it is for machines; in JSON each is a line here.
+        output: how it is printed.
+        passing: errors that may pass.
+        key: what of the document has to change for it to be shown again; a terminal shows it anew each time, as ages
+            go on.
+    """
+    terminal = sys.stdout.isatty() and not output.for_machines
+    before: str | None = None
+    while True:
+        try:
+            found = look()
+        except passing as error:
+            if before is None:
+                raise
+            if before != str(error):
+                typer.echo(f"error: {_printable(str(error))}; trying again", err=True)
+            before = str(error)
+        else:
+            machine = document(found)
+            now = json.dumps(key(machine), ensure_ascii=False)
+            if terminal or now != before:
+                if terminal:
+                    typer.echo(_CLEAR, nl=False)
+                elif before is not None and output is not Format.JSON:
+                    typer.echo("---" if output is Format.YAML else "")
+                typer.echo(json.dumps(machine, ensure_ascii=False)) if output is Format.JSON else show(found)
+                sys.stdout.flush()
+            before = now
+        time.sleep(_WATCH_SECONDS)
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,1 +1,1 @@
-"""`throttler` and its subcommands: policies and pods checked, scenarios of start-ups played."""
+"""`throttler` and its subcommands: who starts and who waits, policies and pods checked, scenarios played."""

@@ -9,15 +9,17 @@ from slack.cli.terminal.problems import Command, Group
 from slack.cli.throttler.check import check
 from slack.cli.throttler.processes import agent, controller
 from slack.cli.throttler.simulate import simulate
+from slack.cli.throttler.status import status
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def throttler() -> None:
-    """Start-ups that are paced and ordered: check policies and pods, play scenarios, run its processes."""
+    """Start-ups that are paced and ordered: who waits and why, policies checked, scenarios played, its processes."""
 
 
+app.command(cls=Command)(status)
 app.command(cls=Command)(check)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(agent)

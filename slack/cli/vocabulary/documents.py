@@ -13,7 +13,7 @@ from slack.cli.vocabulary.planning import Explanation, PlanList
 from slack.cli.vocabulary.scorer import DecisionList, NodeScores
 from slack.cli.vocabulary.simulation import RateCurve, SimulationList
 from slack.cli.vocabulary.status import Status
-from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck
+from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck, ThrottlerStatus
 from slack.cli.vocabulary.tuning import Recording, Tuning
 from slack.cluster.labels import API_VERSION
 
@@ -30,6 +30,7 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "uninstall": (UninstallList,),
     "record": (Recording,),
     "version": (Version,),
+    "throttler-status": (ThrottlerStatus,),
     "throttler-check": (ThrottlerCheck,),
     "throttler-simulate": (StartSimulationList,),
     **AUDIT_DOCUMENTS,
@@ -40,6 +41,7 @@ _CALLED = {
     "load-watcher": "load-watcher show",
     "audit-explain": "audit explain",
     "audit-kernel": "audit kernel",
+    "throttler-status": "throttler status",
     "throttler-check": "throttler check",
     "throttler-simulate": "throttler simulate",
 }

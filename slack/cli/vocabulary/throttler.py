@@ -76,3 +76,84 @@ class StartSimulationList(Record):
     api_version: ApiVersion = msgspec.field(name="apiVersion")
     kind: Literal["StartSimulationList"]
     items: list[StartRun]
+
+
+class StartCounts(Record):
+    """How many gated containers are in which state."""
+
+    downloading: int
+    blocked: int
+    pending: int
+    starting: int
+    ready: int
+    failed: int
+
+
+class ThrottlePolicySeen(Record):
+    """A ThrottlePolicy, as its status has it; null where that says nothing."""
+
+    name: str
+    ready: bool | None
+    reason: str
+    message: str
+    nodes_selected: int | None
+    nodes_reporting: int | None
+    nodes_silent: int | None
+    counts: StartCounts | None
+    forced: int | None
+    opened: int | None
+    longest_wait_seconds: int | None
+
+
+class StartingContainer(Record):
+    """A container that is not ready. `position` 1 is next; `until_unix_seconds` is when its state ends for sure."""
+
+    namespace: str
+    pod: str
+    container: str
+    state: Literal["downloading", "blocked", "pending", "starting", "ready", "failed"]
+    since_unix_seconds: float | None
+    start: int
+    position: int | None
+    forced: bool
+    reason: str
+    until_unix_seconds: float | None
+
+
+class StartingNode(Record):
+    """What the agent of a node reports. No policy: nothing is held back there; no slots: no limit."""
+
+    name: str
+    at_unix_seconds: float
+    policy: str | None
+    policy_generation: int
+    cores: float
+    slots: int | None
+    counts: StartCounts
+    granted: int
+    forced: int
+    timed_out: int
+    opened: int
+    containers: list[StartingContainer]
+    left_out: int
+
+
+class SilentAgent(Record):
+    """A node whose agent does not report any more; null: it has not since this controller leads."""
+
+    name: str
+    policy: str | None
+    heard_unix_seconds: float | None
+
+
+class ThrottlerStatus(Record):
+    """`throttler status`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["ThrottlerStatus"]
+    good: bool
+    at_unix_seconds: float
+    policies: list[ThrottlePolicySeen]
+    nodes: list[StartingNode]
+    silent: list[SilentAgent]
+    not_seen: list[str]

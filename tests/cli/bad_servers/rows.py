@@ -91,6 +91,8 @@ ROWS = (
         Ending.PROCESS,
         late=False,
     ),
+    Row("throttler status", _API, "throttler status --kubeconfig {config}"),
+    Row("throttler status", _CONTROLLER, "throttler status --controller {url} --token-file {token}", late=False),
     Row(
         "throttler agent",
         _API,
