@@ -50,7 +50,7 @@ def _item(item: PolicyPlan, spared: Any) -> dict[str, Any]:
         "desired": _vector(item.desired, item.resources),
         "asked": _vector(item.asked, item.resources),
         "wanted_by": [_wanted_by(field) for field in item.wanted_by],
-        "binding": [_binding(limit) for limit in (*item.binding, *item.floors)],
+        "binding": [_binding(limit) for limit in item.limits],
         "planned": _vector(item.planned, item.resources),
         "objective": None if item.why is None else _objective(item, item.why),
         "new_nodes": item.new_nodes,

@@ -123,7 +123,7 @@ def status_of(plan: PolicyPlan, observed: Observed, previous: Status, now: str) 
         "rate": f"{plan.rate:g}",
         "base": quantities(plan.base, plan.resources),
         "desired": quantities(plan.desired, plan.resources),
-        **({"limit": ", ".join(map(str, plan.binding))} if plan.binding else {}),
+        **({"limit": ", ".join(map(str, plan.limits))} if plan.limits else {}),
         "planned": quantities(plan.planned, plan.resources),
         "reserved": quantities(plan.reserved, plan.resources),
         "pending": plan.pending,

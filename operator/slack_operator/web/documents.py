@@ -108,7 +108,7 @@ class PolicyView(_Document, frozen=True, kw_only=True):
     displaced: dict[str, int] = {}
     """By cause, since this process began."""
     limit: str = ""
-    """Which ceiling binds, and what would be wanted without it."""
+    """Which ceiling or floor binds, and what would be wanted without it."""
     slack: SlackView
     conditions: list[ConditionView]
     shapes: list[ShapeView] = []

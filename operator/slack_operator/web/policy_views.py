@@ -77,7 +77,7 @@ def _policy(
         spared=reconciliation.spared.get(plan.policy, ""),
         cost=_cost(plan.cost),
         displaced={cause: count for (policy, cause), count in sorted(counts.items()) if policy == plan.policy},
-        limit=", ".join(map(str, plan.binding)),
+        limit=", ".join(map(str, plan.limits)),
         slack=_slack(views, namespace),
         conditions=views,
         shapes=[

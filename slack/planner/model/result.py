@@ -276,6 +276,11 @@ class PolicyPlan:
     """The room of all placeholders that there are, counted in standard placeholders; None for a rate."""
 
     @property
+    def limits(self) -> tuple[Binding, ...]:
+        """Ceilings and floors that bind."""
+        return (*self.binding, *self.floors)
+
+    @property
     def pending(self) -> int:
         """Placeholders that are bound to no node."""
         return sum(shape.pending for shape in self.shapes)

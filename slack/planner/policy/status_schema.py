@@ -92,7 +92,7 @@ STATUS_SCHEMA: Final[Schema] = {
         "rate": text("The rate in force, after ladder and schedule, as a number.", 32),
         "base": _amounts("What the rate is taken of: the requests of real pods."),
         "desired": _amounts("Extra capacity wanted, within the ceiling."),
-        "limit": text("Which ceiling binds, and what would be wanted without it; absent while none does.", 1024),
+        "limit": text("Which ceiling or floor binds, and what would be wanted without; absent while none does.", 1024),
         "planned": _amounts("Requests of all placeholders that the plan heads for."),
         "reserved": _amounts("Requests of the placeholders that are on a node."),
         "pending": COUNT | {"description": "Placeholders on no node yet."},
@@ -216,7 +216,7 @@ PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
         "All wanted room is there; False during a refill too.",
         wide=True,
     ),
-    column("LIMIT", ".status.limit", "The ceiling that binds.", wide=True),
+    column("LIMIT", ".status.limit", "The ceiling or floor that binds.", wide=True),
     column("REMEDY", ".status.summary.remedy", "What to do about the state.", wide=True),
 )
 """AGE, from the metadata, is added by the CRD."""

@@ -78,6 +78,10 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     plan = replace(plan, cost=Cost(1.2, 0.48, "EUR", 0.4, unpriced_nodes=2))
     status = with_state(status_of(plan, observed, {}, NOW), "resource-slack")
     assert status["limit"] == "cpu ceiling 2000m binds (6 wanted)"  # as its policy has it
+    floored = replace(plan, floors=(Binding("memory", Written(8 << 30, "8Gi"), 2 << 30, limit="floor"),))
+    assert status_of(floored, observed, {}, NOW)["limit"] == (
+        "cpu ceiling 2000m binds (6 wanted), memory floor 8Gi binds (2Gi wanted without it)"
+    )
     assert status["cost"] == {
         "nodeHoursPerHour": "1.2",
         "nodeHoursPerMonth": "876",
