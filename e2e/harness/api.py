@@ -70,6 +70,13 @@ class Api:
             ApiError: any answer but 2xx.
             urllib3.exceptions.HTTPError: no answer.
         """
+        return _object(self._send(method, path, body, content_type))
+
+    def text(self, path: str) -> str:
+        """Read what is no JSON, as a container's output is."""
+        return self._send("GET", path, None, "application/json").decode()
+
+    def _send(self, method: str, path: str, body: Json | list[Json] | None, content_type: str) -> bytes:
         response = self._pool.request(
             method,
             self.server + path,
@@ -79,7 +86,7 @@ class Api:
         )
         if not 200 <= response.status < 300:
             raise ApiError(method, path, response.status, response.data)
-        return _object(response.data)
+        return response.data
 
     def get(self, path: str) -> Json:
         """Read one object."""

@@ -6,77 +6,35 @@ them. A cluster and a node of this module's own. Root only; the reason says what
 
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pytest
 
 from e2e.harness import build
-from e2e.harness.api import Json
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import UnavailableError
-from e2e.harness.json_patch import patched
-from e2e.harness.node import gate_image, images, real_node
+from e2e.harness.node import gate_image, real_node
 from e2e.harness.node.real_node import RealNode
 from e2e.harness.objects import make_namespace, wait_until
+from e2e.harness.product.gated_pods import NAMESPACE, PROBE, GatedPods, container, shop, started_at
 from e2e.harness.product.scripted_agent import SERVER_NAME, ScriptedAgent
 from slack.kube.kubeconfig import connect
-from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
+from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions
 from slack.throttler.limits import Limits
 from slack_operator.throttler.agent.agent import Agent
 
-NAMESPACE = "shop"
 pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(GatedPods):
     """A node whose gates ask a test."""
 
     cluster: ControlPlane
     node: RealNode
     agent: ScriptedAgent
-    image: str
-
-    def create(self, manifest: Json, **options: Any) -> str:
-        """Create a pod as the webhook would make it; returns its name."""
-        given: dict[str, Any] = {
-            "image": self.image,
-            "agent_port": self.agent.port,
-            "agent_name": SERVER_NAME,
-            "authority": self.cluster.api.authority.read_text(),
-            "image_pull_policy": "Never",
-        }
-        self.cluster.api.create(patched(manifest, patch(manifest, GateOptions(**(given | options)))))
-        return str(manifest["metadata"]["name"])
-
-    def pod(self, name: str) -> Json:
-        """Read a pod."""
-        return self.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}")
-
-    def status(self, name: str, container: str) -> Json:
-        """Read a container's status; empty before there is one."""
-        status = self.pod(name).get("status", {})
-        rows = [*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())]
-        return next((row for row in rows if row["name"] == container), {})
-
-    def wait(self, name: str, container: str, what: str, seconds: float = 60, **wanted: object) -> Json:
-        """Wait until a container's state has these fields; returns its status."""
-
-        def there() -> Json | None:
-            found = self.status(name, container)
-            state = found.get("state", {}).get(what)
-            fits = state is not None and all(state.get(key) == value for key, value in wanted.items())
-            return found if fits else None
-
-        found = wait_until(there, seconds, f"{name}/{container} {what} {wanted}", lambda: self.pod(name)["status"])
-        return found or {}
-
-    def wait_held(self, name: str, container: str) -> Json:
-        """Wait until the kubelet says that it cannot create a container yet."""
-        return self.wait(name, container, "waiting", reason="CreateContainerConfigError")
 
 
 @pytest.fixture(scope="module")
@@ -91,34 +49,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         make_namespace(cluster.api, NAMESPACE)
         image = gate_image.bring(node.containerd, folder)
         with ScriptedAgent(cluster, node.name) as agent:
-            yield Place(cluster, node, agent, image)
-
-
-def container(name: str, script: str = "", **fields: object) -> Json:
-    """Return a container that runs a script and then sleeps."""
-    return {
-        "name": name,
-        "image": images.BURNER,
-        "imagePullPolicy": "Never",
-        "command": ["/bin/sh", "-c", f"trap 'exit 0' TERM; {script} sleep 2147483647 & wait"],
-        **fields,
-    }
-
-
-def shop(name: str, *containers: Json, **spec: object) -> Json:
-    """Return a pod of the real node."""
-    base = {"terminationGracePeriodSeconds": 0, "enableServiceLinks": False, "containers": list(containers)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": base | spec,
-    }
-
-
-def started_at(status: Mapping[str, Any]) -> datetime:
-    """When a container began to run, by the cluster's clock."""
-    return datetime.fromisoformat(status["state"]["running"]["startedAt"])
+            options = GateOptions(
+                image=image,
+                agent_port=agent.port,
+                agent_name=SERVER_NAME,
+                authority=cluster.api.authority.read_text(),
+                image_pull_policy="Never",
+            )
+            yield Place(cluster.api, options, cluster, node, agent)
 
 
 def test_a_container_that_waits_holds_up_no_other_and_is_neither_probed_nor_ready(place: Place) -> None:
@@ -191,8 +129,7 @@ def test_the_agent_starts_one_after_another_on_one_slot_in_the_order_of_dependen
     def ready(name: str) -> bool:
         return bool(place.status("graph", name).get("ready"))
 
-    probe = {"readinessProbe": {"exec": {"command": ["/bin/cat", "/tmp/up"]}, "periodSeconds": 1}}
-    manifest = shop("graph", *(container(name, "sleep 1; echo > /tmp/up;", **probe) for name in "edcba"))
+    manifest = shop("graph", *(container(name, "sleep 1; echo > /tmp/up;", **PROBE) for name in "edcba"))
     depends = {"b": ["a"], "c": ["b"], "d": ["b"], "e": ["c", "d"]}
     manifest["metadata"]["annotations"] = {DEPENDS_ON: json.dumps(depends)}
     agent = an_agent()

@@ -1,6 +1,7 @@
 """The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
 
-The last rows are the auditor's (`slack.monitoring.audit`) and the scorer's (`slack.monitoring.scoring`).
+The last rows are the auditor's (`slack.monitoring.audit`), the scorer's (`slack.monitoring.scoring`) and the throttler's
+(`slack.monitoring.throttler`).
 
 Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
 """
@@ -8,7 +9,7 @@ Queries read the operator's metrics themselves, so that the dashboard works wher
 from collections.abc import Sequence
 from typing import Any
 
-from slack.monitoring import audit, scoring
+from slack.monitoring import audit, scoring, throttler
 from slack.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
 from slack.monitoring.panels import DATASOURCE, Kind, Panel, Query, Row, laid_out
 
@@ -433,6 +434,6 @@ def dashboard() -> dict[str, Any]:
         },
         "annotations": {"list": []},
         "panels": laid_out(
-            [_overview(), _starts(), _slack(), _costs(), _conditions(), _operator(), audit.row(), scoring.row()]
+            [_overview(), _starts(), _slack(), _costs(), _conditions(), _operator(), audit.row(), scoring.row(), throttler.row()]
         ),
     }

@@ -12,17 +12,19 @@ from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.metrics import described
 from slack_operator.scorer.families import SCORER_FAMILIES
+from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
+from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 from tests.monitoring.promql import family_of, metric_names
 
 OURS = {
     family.name: family
-    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
 }
 EXPORTED = OURS.keys() | {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 FOREIGN = {"prober_probe_total"}
 """Of the kubelets, which are another job."""
 COMPANIONS = {
-    family.name for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+    family.name for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
 } - {family.name for family in described()}
 """Of the audit's agents and their controller, and of the scorer and the load watcher, which are others."""
 PANELS: list[dict[str, Any]] = dashboard()["panels"]

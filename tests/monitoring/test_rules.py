@@ -21,6 +21,8 @@ from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.metrics import KNOWN_CAUSES, described
 from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.scorer.families import SCORER_FAMILIES
+from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
+from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 from tests.monitoring.promql import family_of, metric_names
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,7 @@ CHART = ROOT / "charts" / "resource-slack"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 EXPORTED = {
     family.name: family
-    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES)
+    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
 }
 ALERTS = alerts(GROUPS)
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]

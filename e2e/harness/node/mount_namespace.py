@@ -7,6 +7,7 @@ ended they are gone, however it ended.
 import os
 import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,6 +67,12 @@ class MountNamespace:
         """Return the command line that runs a command in the namespace, as the same process."""
         return ["nsenter", f"--mount=/proc/{self._keeper.pid}/ns/mnt", "--", *command]
 
+    def renew(self, folder: Path) -> None:
+        """Put an empty folder in the place of one of these, whatever is mounted below it."""
+        place = shlex.quote(str(folder))
+        script = f"umount --recursive --lazy {place} && {_mount(folder)}"
+        subprocess.run(self.command(["sh", "-ec", script]), check=True, capture_output=True, timeout=30)
+
     def pids(self) -> set[int]:
         """Return the processes whose mounts are these; containers have mounts of their own and are not among them."""
         found = set()
@@ -92,7 +99,7 @@ class MountNamespace:
             self._made.append(path)
 
     def _keeping(self) -> list[str]:
-        mounts = " && ".join(f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(folder))}" for folder in self.folders)
+        mounts = " && ".join(map(_mount, self.folders))
         return ["unshare", "--mount", "--propagation=private", "sh", "-ec", f"{mounts} && exec sleep infinity"]
 
     def _mounted(self) -> bool:
@@ -104,3 +111,7 @@ class MountNamespace:
 
     def _sleeps(self) -> bool:
         return Path(f"/proc/{self._keeper.pid}/comm").read_text(encoding="utf-8").strip() == "sleep"
+
+
+def _mount(folder: Path) -> str:
+    return f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(folder))}"

@@ -160,6 +160,23 @@ class RealNode:
         if failures:
             raise ExceptionGroup("the node left something behind", failures)
 
+    def restart_kubelet(self) -> None:
+        """End the kubelet and start it again; containers run on."""
+        self._stop_kubelet()
+        self._begin_kubelet()
+
+    def reboot(self) -> None:
+        """End all that runs at once, containers too, forget what memory had of them, and start anew with all pods."""
+        if self._kubelet is not None:
+            self._kubelet.kill()
+        self.containerd.kill()
+        self._cgroup.end_all()
+        for folder in (STATE, Path("/run/netns")):
+            self._space.renew(folder)
+        self.containerd.start()
+        self._keep_the_runtime_together()
+        self._begin_kubelet()
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -169,7 +186,7 @@ class RealNode:
     def _keep_the_runtime_together(self) -> None:
         """Have containerd, and so every shim that it will start, in the group that is ended as a whole."""
         group = self._cgroup.path("cpu") / "runtime"
-        group.mkdir()
+        group.mkdir(exist_ok=True)
         (group / "cgroup.procs").write_text(str(self.containerd.pid), encoding="ascii")
 
     def _start_kubelet(self, binary: Path) -> None:
@@ -187,8 +204,12 @@ class RealNode:
             f"--containerd={SOCKET}",  # without it cAdvisor has no series of containers
             f"--housekeeping-interval={HOUSEKEEPING_SECONDS}s",
         ]
-        self._kubelet = Program("kubelet", self._space.command(command), self.run_folder).start()
-        self._kubelet.wait_until_ready(self._is_ready, seconds=60)
+        self._kubelet = Program("kubelet", self._space.command(command), self.run_folder)
+        self._begin_kubelet()
+
+    def _begin_kubelet(self) -> None:
+        if self._kubelet is not None:
+            self._kubelet.start().wait_until_ready(self._is_ready, seconds=60)
 
     def _configuration(self) -> Json:
         keys = self._cluster.server_certificate(f"kubelet-{self.name}", [self.name])

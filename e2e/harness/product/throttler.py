@@ -4,6 +4,7 @@ A control plane here has no Services: the chart's webhook is applied with the co
 """
 
 import base64
+import math
 import sys
 import urllib.error
 import urllib.request
@@ -16,7 +17,7 @@ from e2e.harness.cluster import access, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.objects import make_namespace, pod, wait_until
-from e2e.harness.ports import LOOPBACK, free_port, is_listening
+from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
 from e2e.harness.product.helm import NAMESPACE, Helm
 from slack.throttler.protocol import AUDIENCE
@@ -84,13 +85,7 @@ class Controller:
 
     def page(self, path: str) -> tuple[int, str]:
         """Ask what probes and Prometheus ask; (0, "") while nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.health_port}{path}", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
+        return page(self.health_port, path)
 
     def register(self, manifests: Sequence[Json], namespace: str) -> None:
         """Apply the chart's webhook, and wait until the API server asks about pods of a labelled namespace."""
@@ -130,24 +125,28 @@ class Agent:
         authority: Authority,
         folder: Path,
         controller: Controller | None = None,
+        node: str = "",
     ) -> None:
+        """Nothing runs yet; without a node, whose name is its address, one of kwok's is made."""
         make_namespace(cluster.api, NAMESPACE)
-        cluster.api.create(kwok.node(NODE))
+        if not node:
+            cluster.api.create(kwok.node(NODE))
+        self.journal = folder / "state" / "grants"
         name = AGENT_ACCOUNT
         self.roles = [item for item in manifests if item["metadata"]["name"] == name and item["kind"].endswith("Role")]
         self.identity = cluster.service_account(NAMESPACE, name)
         access.grant_manifests(cluster.api, self.identity, self.roles, NAMESPACE)
-        self.port = free_port()
+        self.port, self.health_port = free_port(), free_port()
         pair = authority.issue("agent", hosts=[AGENT_NAME])
         (container,) = of_kind(manifests, "DaemonSet")["spec"]["template"]["spec"]["containers"]
         places = {
             "--proc": "/proc",
-            "--listen": f"{LOOPBACK}:{free_port()}",
-            "--gates-listen": f"{LOOPBACK}:{self.port}",
+            "--listen": f"{LOOPBACK}:{self.health_port}",
+            "--gates-listen": f"{node or LOOPBACK}:{self.port}",
             "--tls-cert-file": pair.certificate,
             "--tls-key-file": pair.key,
             "--ca-file": authority.certificate_path,
-            "--node": NODE,
+            "--node": node or NODE,
             "--state-dir": folder / "state",
             "--kubeconfig": self.identity.kubeconfig,
         }
@@ -162,9 +161,18 @@ class Agent:
         words = [flag for flag in container["args"] if flag.partition("=")[0] not in places]
         self.program = Program(name, [PROGRAM, *words, *(f"{flag}={value}" for flag, value in places.items())], folder)
 
-    def __enter__(self) -> Self:
-        self.program.start().wait_until_ready(lambda: is_listening(self.port), 60)
+    def start(self) -> Self:
+        """Start it, and wait until it has followed pods and policies."""
+        self.program.start().wait_until_ready(lambda: page(self.health_port, "/readyz")[0] == 200, 60)
         return self
+
+    def metric(self, name: str) -> float:
+        """Return the value of a metric without labels; NaN while nobody answers."""
+        lines = page(self.health_port, "/metrics")[1].splitlines()
+        return next((float(line.split()[1]) for line in lines if line.startswith(f"{name} ")), math.nan)
+
+    def __enter__(self) -> Self:
+        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.program.stop()
@@ -186,6 +194,17 @@ def token_of(api: Api, bound_to: Json | None = None, *, account: str = AGENT_ACC
     answer = api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token", request)
     token: str = answer["status"]["token"]
     return token
+
+
+def page(port: int, path: str) -> tuple[int, str]:
+    """Ask what probes and Prometheus ask; (0, "") while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
 
 
 def admitted(api: Api, manifest: Json) -> Json:

@@ -1,0 +1,309 @@
+"""The throttler's agent as it is shipped, on a real kubelet: storms, dead-locks, kill -9, a reboot, a hostile pod.
+
+The agent has the chart's arguments and rights, and follows a ThrottlePolicy that each test writes. Figures of load are
+off: other suites make it. A cluster and a node of this module's own; root only.
+"""
+
+import json
+import os
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+from e2e.harness import build
+from e2e.harness.api import Json
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.errors import UnavailableError
+from e2e.harness.node import gate_image, real_node
+from e2e.harness.node.real_node import RealNode
+from e2e.harness.objects import make_namespace, pods, wait_until
+from e2e.harness.product.gated_pods import NAMESPACE, PROBE, GatedPods, container, shop, started_at, status_of
+from e2e.harness.product.operator import install
+from e2e.harness.product.throttler import AGENT_NAME, Agent, rendered
+from slack.cluster.labels import API_VERSION
+from slack.throttler.config import KIND
+from slack.throttler.injection import DEPENDS_ON, VARIABLE, GateOptions
+from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+
+pytestmark = pytest.mark.timeout(900)
+OFF = dict.fromkeys(("maxLoadAverageMultiplier", "maxCPU", "maxIOPressure", "minRate"))
+UP = "echo > /tmp/up;"
+
+
+@dataclass(frozen=True)
+class Place(GatedPods):
+    """A node with an agent."""
+
+    cluster: ControlPlane
+    node: RealNode
+    agent: Agent
+    authority: Authority
+
+    def policy(self, slots: int, **spec: object) -> None:
+        """Write the policy, and wait until the agent goes by it."""
+        per_core = f"{(slots + 0.01) / (os.cpu_count() or 1):.4f}"
+        whole = {**OFF, "maxStartingContainersPerCore": per_core, "noProbeHold": "1s", **spec}
+        self.api.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "default"}, "spec": whole})
+        wait_until(lambda: self.agent.metric("slack_throttler_slots") == slots, 20, f"{slots} slots")
+        time.sleep(0.5)  # what else has changed came with it, or is unchanged
+
+    def grants(self) -> list[Json]:
+        """Read the agent's journal."""
+        lines = self.agent.journal.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if line]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("throttled")
+    try:
+        real_node.require()
+        build.ensure(["kubelet"])
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    authority = Authority.create(tmp_path_factory.mktemp("authority"))
+    manifests = rendered(tmp_path_factory.mktemp("helm"), authority)
+    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster) as node:
+        install(cluster)
+        make_namespace(cluster.api, NAMESPACE)
+        image = gate_image.bring(node.containerd, folder)
+        with Agent(cluster, manifests, authority, folder, node.name) as agent:
+            options = GateOptions(
+                image=image,
+                agent_port=agent.port,
+                agent_name=AGENT_NAME,
+                authority=authority.certificate_path.read_text(),
+                image_pull_policy="Never",
+            )
+            yield Place(cluster.api, options, cluster, node, agent, authority)
+
+
+@dataclass
+class Seen:
+    """What a watcher saw of the gated containers: how many ran and were not ready, at the most, and restarts."""
+
+    most: int = 0
+    looks: int = 0
+    restarts: Counter[str] = field(default_factory=Counter)
+
+
+@contextmanager
+def watched(place: Place) -> Iterator[Seen]:
+    """Look at all pods of the namespace at once, again and again."""
+    seen, ended = Seen(), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.1):
+            starting = 0
+            for pod in pods(place.api, NAMESPACE):
+                for each in pod["spec"]["containers"]:
+                    gated = any(entry["name"] == VARIABLE for entry in each.get("env", ()))
+                    status = status_of(pod, each["name"])
+                    starting += gated and "running" in status.get("state", {}) and not status["ready"]
+                    seen.restarts[f"{pod['metadata']['name']}/{each['name']}"] = status.get("restartCount", 0)
+            seen.most, seen.looks = max(seen.most, starting), seen.looks + 1
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twice(place: Place) -> None:
+    place.policy(2)
+    work = f"cat /proc/uptime; sleep 0.5; {UP}"
+    names = [
+        place.create(shop(f"storm-{number}", *(container(name, work, **PROBE) for name in "abc")))
+        for number in range(4)
+    ]
+
+    def ready() -> int:
+        statuses = [row for name in names for row in place.pod(name)["status"].get("containerStatuses", ())]
+        return sum(row["ready"] for row in statuses)
+
+    def at_least(enough: int) -> bool:
+        return ready() >= enough
+
+    with watched(place) as seen:
+        for enough in (2, 6):
+            wait_until(partial(at_least, enough), 60, f"{enough} containers to be ready", ready)
+            place.agent.program.kill()
+            place.agent.start()
+        wait_until(lambda: ready() == 12, 120, "all to be ready", lambda: [place.pod(name)["status"] for name in names])
+    assert 1 <= seen.most <= 2, "never more than the slots, whoever is the agent"
+    assert not any(seen.restarts.values())
+    uids = {place.pod(name)["metadata"]["uid"]: name for name in names}
+    grants = [grant for grant in place.grants() if grant["uid"] in uids]
+    assert Counter((grant["uid"], grant["container"]) for grant in grants) == Counter(
+        (uid, name) for uid in uids for name in "abc"
+    )
+    offset = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    took = []
+    for grant in grants:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{uids[grant['uid']]}/log?container={grant['container']}"
+        began = float(place.api.text(path).split()[0]) - offset
+        took.append(began - grant["at"])
+    print(f"grant to running: median {statistics.median(took):.2f} s, all {sorted(round(each, 2) for each in took)}")
+    assert statistics.median(took) < 4, "far below the 11 s that a kubelet takes by itself"
+    place.remove(*names)
+
+
+def hungry(name: str) -> Json:
+    """Return a container that is ready once `a` is, which no policy knows."""
+    return container(name, f"until cat /shared/a; do sleep 0.2; done; {UP}", **PROBE, volumeMounts=[SHARED])
+
+
+SHARED = {"name": "shared", "mountPath": "/shared"}
+
+
+def trio(name: str, order: str) -> Json:
+    """Return a pod of b and c, which need a, and a, declared in an order."""
+    made = {"a": container("a", f"echo > /shared/a; {UP}", **PROBE, volumeMounts=[SHARED])}
+    made |= {each: hungry(each) for each in "bc"}
+    return shop(name, *(made[each] for each in order), volumes=[{"name": "shared", "emptyDir": {}}])
+
+
+def begun(place: Place, name: str) -> dict[str, float]:
+    """When each of the three began."""
+    return {each: started_at(place.status(name, each)).timestamp() for each in "abc"}
+
+
+def test_the_lucky_flow_ends_by_itself(place: Place) -> None:
+    place.policy(2)
+    name = place.create(trio("lucky", "bac"))
+    place.wait_ready(name)
+    place.remove(name)
+
+
+def test_the_unlucky_flow_is_a_dead_lock_that_the_time_out_ends(place: Place) -> None:
+    place.policy(2, startTimeout={"after": "10s", "then": "Release"})
+    name = place.create(trio("unlucky", "bca"))
+    place.wait(name, "b", "running")
+    place.wait(name, "c", "running")
+    time.sleep(4)
+    assert place.is_held(name, "a"), "both slots are taken by those that wait for it"
+    place.wait_ready(name)
+    at = begun(place, name)
+    assert at["a"] - at["b"] >= 8
+    place.remove(name)
+
+
+def test_the_unlucky_flow_is_ended_by_the_least_rate_and_told_so(place: Place) -> None:
+    place.policy(2, minRate="0.2")
+    name = place.create(trio("forced", "bca"))
+    place.wait_ready(name)
+    at = begun(place, name)
+    assert at["a"] - max(at["b"], at["c"]) >= 3
+
+    def told() -> bool:
+        events = place.api.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
+        return any(event["reason"] == "StartForced" and event["regarding"]["name"] == name for event in events)
+
+    wait_until(told, 20, "an Event that says so")
+    place.remove(name)
+
+
+def test_the_unlucky_flow_is_ended_by_dependencies(place: Place) -> None:
+    place.policy(2)
+    manifest = trio("declared", "bca")
+    manifest["metadata"]["annotations"] = {DEPENDS_ON: json.dumps({"b": ["a"], "c": ["a"]})}
+    name = place.create(manifest)
+    place.wait_ready(name)
+    at = begun(place, name)
+    assert at["a"] < min(at["b"], at["c"])
+    place.remove(name)
+
+
+def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nobody(place: Place) -> None:
+    place.policy(2)
+    hostile = place.create(shop("hostile", container("main", UP, **PROBE)))
+    place.wait_ready(hostile)
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": hostile, "uid": place.pod(hostile)["metadata"]["uid"]}
+    spec = {"audiences": ["throttler"], "expirationSeconds": 600, "boundObjectRef": bound}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    answer = place.api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default/token", request)
+    token = place.cluster.run_folder / "token"
+    token.write_text(answer["status"]["token"], encoding="ascii")
+    pem = place.authority.certificate_path.read_text()
+    granted: list[object] = []
+
+    def shout() -> None:
+        for _ in range(3):
+            try:
+                link = AgentLink(place.node.name, place.agent.port, AGENT_NAME, pem, str(token))
+                for number in range(2000):
+                    link.send({"type": "ask", "container": "victim" if number % 2 else "main", "start": number})
+                    granted.extend(each for each in link.receive() if each["type"] == "granted")
+                link.socket.setblocking(True)
+                link.socket.sendall(b"\xff" * 100_000 + b"\n")
+                link.close()
+            except (LinkDown, OSError):
+                continue
+
+    shouting = threading.Thread(target=shout, daemon=True)
+    shouting.start()
+    victim = place.create(shop("victim", container("victim", UP, **PROBE)))
+    place.wait_ready(victim, 30)
+    shouting.join(60)
+    assert not granted, "its own container runs, and of another's it is told nothing"
+    assert place.agent.program.running
+    place.remove(hostile, victim)
+
+
+def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place_in_the_queue(place: Place) -> None:
+    place.policy(1)
+    first = place.create(shop("first", container("main", f"until cat /tmp/go; do sleep 0.2; done; {UP}", **PROBE)))
+    place.wait(first, "main", "running")
+    second = place.create(shop("second", container("main", UP, **PROBE)))
+    third = place.create(shop("third", container("main", UP, **PROBE)))
+    for name in (second, third):
+        place.wait_held(name, "main")
+    place.node.restart_kubelet()
+    place.cluster.restart_apiserver(crash=True, down_seconds=5.0)
+    wait_until(lambda: place.is_held(third, "main"), 60, "the third to be held still")
+    assert place.is_held(second, "main")
+    place.remove(first)
+    place.wait_ready(second, 90)
+    place.wait_ready(third, 90)
+    assert started_at(place.status(second, "main")) <= started_at(place.status(third, "main"))
+    place.remove(second, third)
+
+
+def test_after_a_reboot_all_pods_start_anew_and_no_more_at_once_than_may(place: Place) -> None:
+    place.policy(2)
+    names = [
+        place.create(shop(f"boot-{number}", *(container(name, f"sleep 1; {UP}", **PROBE) for name in "ab")))
+        for number in range(4)
+    ]
+    for name in names:
+        place.wait_ready(name, 90)
+    before = {name: {row["containerID"] for row in place.pod(name)["status"]["containerStatuses"]} for name in names}
+    place.agent.program.kill()
+    place.agent.journal.unlink()  # a boot empties /run
+    place.node.reboot()
+    place.agent.start()
+
+    def anew(name: str) -> bool:
+        rows = place.pod(name)["status"]["containerStatuses"]
+        return all(row["ready"] for row in rows) and not before[name] & {row.get("containerID") for row in rows}
+
+    with watched(place) as seen:
+        for name in names:
+            wait_until(partial(anew, name), 120, f"{name} to be ready", partial(place.pod, name))
+    assert 1 <= seen.most <= 2
+    uids = {place.pod(name)["metadata"]["uid"] for name in names}
+    assert Counter((grant["uid"], grant["container"]) for grant in place.grants() if grant["uid"] in uids) == Counter(
+        (uid, each) for uid in uids for each in "ab"
+    )
+    place.remove(*names)
