@@ -1,7 +1,7 @@
 """The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
 
-The last rows are the auditor's (`slack.monitoring.audit`), the scorer's (`slack.monitoring.scoring`) and the throttler's
-(`slack.monitoring.throttler`).
+The last rows are the auditor's (`slack.monitoring.audit`), the scorer's (`slack.monitoring.scoring`) and the
+throttler's (`slack.monitoring.throttler`).
 
 Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
 """
@@ -434,6 +434,16 @@ def dashboard() -> dict[str, Any]:
         },
         "annotations": {"list": []},
         "panels": laid_out(
-            [_overview(), _starts(), _slack(), _costs(), _conditions(), _operator(), audit.row(), scoring.row(), throttler.row()]
+            [
+                _overview(),
+                _starts(),
+                _slack(),
+                _costs(),
+                _conditions(),
+                _operator(),
+                audit.row(),
+                scoring.row(),
+                throttler.row(),
+            ]
         ),
     }

@@ -18,13 +18,29 @@ from tests.monitoring.promql import family_of, metric_names
 
 OURS = {
     family.name: family
-    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
+    for family in (
+        *described(),
+        *AGENT_FAMILIES,
+        *CONTROLLER_FAMILIES,
+        *LOAD_WATCHER_FAMILIES,
+        *SCORER_FAMILIES,
+        *THROTTLER_AGENT_FAMILIES,
+        *THROTTLER_CONTROLLER_FAMILIES,
+    )
 }
 EXPORTED = OURS.keys() | {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 FOREIGN = {"prober_probe_total"}
 """Of the kubelets, which are another job."""
 COMPANIONS = {
-    family.name for family in (*AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
+    family.name
+    for family in (
+        *AGENT_FAMILIES,
+        *CONTROLLER_FAMILIES,
+        *LOAD_WATCHER_FAMILIES,
+        *SCORER_FAMILIES,
+        *THROTTLER_AGENT_FAMILIES,
+        *THROTTLER_CONTROLLER_FAMILIES,
+    )
 } - {family.name for family in described()}
 """Of the audit's agents and their controller, and of the scorer and the load watcher, which are others."""
 PANELS: list[dict[str, Any]] = dashboard()["panels"]

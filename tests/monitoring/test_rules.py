@@ -30,7 +30,15 @@ CHART = ROOT / "charts" / "resource-slack"
 RUNBOOKS = ROOT / "docs" / "runbooks"
 EXPORTED = {
     family.name: family
-    for family in (*described(), *AGENT_FAMILIES, *CONTROLLER_FAMILIES, *LOAD_WATCHER_FAMILIES, *SCORER_FAMILIES, *THROTTLER_AGENT_FAMILIES, *THROTTLER_CONTROLLER_FAMILIES)
+    for family in (
+        *described(),
+        *AGENT_FAMILIES,
+        *CONTROLLER_FAMILIES,
+        *LOAD_WATCHER_FAMILIES,
+        *SCORER_FAMILIES,
+        *THROTTLER_AGENT_FAMILIES,
+        *THROTTLER_CONTROLLER_FAMILIES,
+    )
 }
 ALERTS = alerts(GROUPS)
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
