@@ -35,6 +35,8 @@ from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 
 pytestmark = pytest.mark.timeout(900)
 OFF = dict.fromkeys(("maxLoadAverageMultiplier", "maxCPU", "maxIOPressure", "minRate"))
+BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
+"""As docs/throttler.md has it: who waits after an end is one that crashes, to the kubelet: 10 s, 20 s, up to 300."""
 UP = "echo > /tmp/up;"
 
 
@@ -71,11 +73,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         pytest.skip(str(error))
     authority = Authority.create(tmp_path_factory.mktemp("authority"))
     manifests = rendered(tmp_path_factory.mktemp("helm"), authority)
-    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster) as node:
+    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster, BACK_OFF) as node:
         install(cluster)
         make_namespace(cluster.api, NAMESPACE)
         image = gate_image.bring(node.containerd, folder)
-        with Agent(cluster, manifests, authority, folder, node.name) as agent:
+        with Agent(cluster, manifests, authority, folder, node=node.name) as agent:
             options = GateOptions(
                 image=image,
                 agent_port=agent.port,

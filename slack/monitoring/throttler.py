@@ -48,6 +48,15 @@ ALERTS = (
         "{{ $value }} containers of the node behind {{ $labels.instance }} are pending, and for 15 minutes none has "
         "been given a permit.",
     ),
+    Alert(
+        "ResourceSlackStartsUnpaced",
+        f'max by ({SOURCE}) (slack_throttler_nodes{{state="silent"}}) > 0',
+        Severity.WARNING,
+        "5m",
+        "Agents of the throttler are silent",
+        "{{ $value }} nodes have an agent that reports no more. Starts there wait for failOpenAfter, and then are not "
+        "paced.",
+    ),
 )
 
 
@@ -110,6 +119,13 @@ def row() -> Row:
                     Query(f"sum(rate(slack_throttler_journal_errors_total[{_RATE}]))", "journal"),
                 ),
                 "ops",
+            ),
+            Panel(
+                "Agents of the throttler",
+                "Nodes by whether their agent reports, as the controller has it.",
+                (Query(f"sum by (state) (max by ({SOURCE}, state) (slack_throttler_nodes))", "{{state}}"),),
+                "short",
+                decimals=0,
             ),
             Panel(
                 "Admissions",

@@ -10,6 +10,7 @@ import itertools
 import os
 import resource
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -91,8 +92,10 @@ class RealNode:
             cluster.api.create(burning_pod("api", loops=4, limit="200m"))
     """
 
-    def __init__(self, cluster: ControlPlane) -> None:
+    def __init__(self, cluster: ControlPlane, kubelet: Mapping[str, object] | None = None) -> None:
+        """Nothing runs yet; `kubelet` has further fields of its configuration."""
         self._cluster = cluster
+        self._further = dict(kubelet or {})
         self.run_folder = cluster.run_folder
         self.port = free_port()
         self._address = LocalAddress()
@@ -243,6 +246,7 @@ class RealNode:
             "nodeStatusUpdateFrequency": "2s",
             "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
             "imageGCHighThresholdPercent": 100,
+            **self._further,
         }
 
     def _let_the_api_server_in(self) -> None:
