@@ -26,6 +26,7 @@ class Printing(StrEnum):
     UNINSTALL = "uninstall"
     RECORD = "record"
     THROTTLER_STATUS = "throttler-status"
+    THROTTLER_EXPLAIN = "throttler-explain"
     THROTTLER_CHECK = "throttler-check"
     THROTTLER_SIMULATE = "throttler-simulate"
     VERSION = "version"

@@ -7,6 +7,7 @@ import typer
 
 from slack.cli.terminal.problems import Command, Group
 from slack.cli.throttler.check import check
+from slack.cli.throttler.explain import explain
 from slack.cli.throttler.processes import agent, controller
 from slack.cli.throttler.simulate import simulate
 from slack.cli.throttler.status import status
@@ -20,6 +21,7 @@ def throttler() -> None:
 
 
 app.command(cls=Command)(status)
+app.command(cls=Command)(explain)
 app.command(cls=Command)(check)
 app.command(cls=Command)(simulate)
 app.command(cls=Command)(agent)

@@ -13,7 +13,7 @@ from slack.cli.vocabulary.planning import Explanation, PlanList
 from slack.cli.vocabulary.scorer import DecisionList, NodeScores
 from slack.cli.vocabulary.simulation import RateCurve, SimulationList
 from slack.cli.vocabulary.status import Status
-from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck, ThrottlerStatus
+from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck, ThrottlerExplanation, ThrottlerStatus
 from slack.cli.vocabulary.tuning import Recording, Tuning
 from slack.cluster.labels import API_VERSION
 
@@ -31,6 +31,7 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "record": (Recording,),
     "version": (Version,),
     "throttler-status": (ThrottlerStatus,),
+    "throttler-explain": (ThrottlerExplanation,),
     "throttler-check": (ThrottlerCheck,),
     "throttler-simulate": (StartSimulationList,),
     **AUDIT_DOCUMENTS,
@@ -42,6 +43,7 @@ _CALLED = {
     "audit-explain": "audit explain",
     "audit-kernel": "audit kernel",
     "throttler-status": "throttler status",
+    "throttler-explain": "throttler explain",
     "throttler-check": "throttler check",
     "throttler-simulate": "throttler simulate",
 }

@@ -157,3 +157,46 @@ class ThrottlerStatus(Record):
     nodes: list[StartingNode]
     silent: list[SilentAgent]
     not_seen: list[str]
+
+
+class StartEnd(Record):
+    """Something that would end a container's state; null: not at a time that is known."""
+
+    text: str
+    at_unix_seconds: float | None
+
+
+class ContainerStart(Record):
+    """A container. No state: it is not gated, or its agent was not heard. Of `ends`, whichever comes first."""
+
+    name: str
+    gated: bool
+    state: Literal["downloading", "blocked", "pending", "starting", "ready", "failed"] | None
+    since_unix_seconds: float | None
+    position: int | None
+    forced: bool
+    depends_on: list[str]
+    reason: str
+    ends: list[StartEnd]
+    kubelet: str
+
+
+class ThrottlerExplanation(Record):
+    """`throttler explain`. No backend: it is not gated; `slots_taken` is of its node, as `slots`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["ThrottlerExplanation"]
+    at_unix_seconds: float
+    namespace: str
+    pod: str
+    node: str | None
+    backend: Literal["file", "configmap"] | None
+    agent: Literal["reports", "silent", "unheard", "unknown", "not-asked"]
+    heard_unix_seconds: float | None
+    policy: str | None
+    slots: int | None
+    slots_taken: int | None
+    fail_open_after_seconds: float | None
+    reasons: list[str]
+    containers: list[ContainerStart]
+    not_seen: list[str]

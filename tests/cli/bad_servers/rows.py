@@ -93,6 +93,13 @@ ROWS = (
     ),
     Row("throttler status", _API, "throttler status --kubeconfig {config}"),
     Row("throttler status", _CONTROLLER, "throttler status --controller {url} --token-file {token}", late=False),
+    Row("throttler explain", _API, "throttler explain -n shop pod/api-0 --kubeconfig {config}"),
+    Row(
+        "throttler explain",
+        _CONTROLLER,
+        "throttler explain -n shop pod/api-0 --controller {url} --token-file {token}",
+        late=False,
+    ),
     Row(
         "throttler agent",
         _API,
