@@ -32,11 +32,13 @@ class Spared:
         many = f"{self.pods} pods of a day would have waited" if self.pods > 1 else "1 pod of a day would have waited"
         each = " each" if self.pods > 1 else ""
         return (
-            f"{many} about {round(self.each_seconds / 10) * 10} s{each} for a node, {_hours(self.total_seconds)} in all"
+            f"{many} about {round(self.each_seconds / 10) * 10} s{each} for a node, {_span(self.total_seconds)} in all"
         )
 
 
-def _hours(seconds: float) -> str:
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{round(seconds / 10) * 10} s"
     return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{seconds / 60:.0f} min"
 
 

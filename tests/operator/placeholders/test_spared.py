@@ -33,5 +33,6 @@ def test_a_pod_that_waited_as_long_as_for_a_node_was_spared_nothing() -> None:
 
 
 def test_what_was_spared_is_said_in_pods_seconds_and_hours() -> None:
+    assert str(Spared(2, 12.0)) == "2 pods of a day would have waited about 10 s each for a node, 20 s in all"
     assert str(Spared(1, 132.0)) == "1 pod of a day would have waited about 130 s for a node, 2 min in all"
     assert str(Spared(300, 132.0)) == "300 pods of a day would have waited about 130 s each for a node, 11.0 h in all"
