@@ -204,6 +204,11 @@ bench-scoring-pods: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m benchmarks.scoring.throughput $(ARGS)
 
+bench-starting: $(READY)
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok kubelet helm
+	@$(BIN)/python -m benchmarks.starting $(ARGS)
+	@$(BIN)/python -m benchmarks.kubelet_storm $(ARGS)
+
 bench-scoring-busy: $(READY)
 	@$(BIN)/python -m benchmarks.scoring.busy_watch $(ARGS)
 

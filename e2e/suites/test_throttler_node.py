@@ -5,87 +5,40 @@ off: other suites make it. A cluster and a node of this module's own; root only.
 """
 
 import json
-import os
 import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 
-from e2e.harness import build
 from e2e.harness.api import Json
-from e2e.harness.cluster.certificates import Authority
-from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import UnavailableError
-from e2e.harness.node import gate_image, real_node
-from e2e.harness.node.real_node import RealNode
-from e2e.harness.objects import make_namespace, pods, wait_until
-from e2e.harness.product.gated_pods import NAMESPACE, PROBE, GatedPods, container, shop, started_at, status_of
-from e2e.harness.product.operator import install
-from e2e.harness.product.throttler import AGENT_NAME, Agent, rendered
-from slack.cluster.labels import API_VERSION
-from slack.throttler.config import KIND
-from slack.throttler.injection import DEPENDS_ON, VARIABLE, GateOptions
+from e2e.harness.objects import pods, wait_until
+from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at, status_of
+from e2e.harness.product.paced_node import PacedNode, paced_node
+from e2e.harness.product.throttler import AGENT_NAME
+from slack.throttler.injection import DEPENDS_ON, VARIABLE
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 
 pytestmark = pytest.mark.timeout(900)
-OFF = dict.fromkeys(("maxLoadAverageMultiplier", "maxCPU", "maxIOPressure", "minRate"))
 BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
 """As docs/throttler.md has it: who waits after an end is one that crashes, to the kubelet: 10 s, 20 s, up to 300."""
 UP = "echo > /tmp/up;"
 
 
-@dataclass(frozen=True)
-class Place(GatedPods):
-    """A node with an agent."""
-
-    cluster: ControlPlane
-    node: RealNode
-    agent: Agent
-    authority: Authority
-
-    def policy(self, slots: int, **spec: object) -> None:
-        """Write the policy, and wait until the agent goes by it."""
-        per_core = f"{(slots + 0.01) / (os.cpu_count() or 1):.4f}"
-        whole = {**OFF, "maxStartingContainersPerCore": per_core, "noProbeHold": "1s", **spec}
-        self.api.apply({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "default"}, "spec": whole})
-        wait_until(lambda: self.agent.metric("slack_throttler_slots") == slots, 20, f"{slots} slots")
-        time.sleep(0.5)  # what else has changed came with it, or is unchanged
-
-    def grants(self) -> list[Json]:
-        """Read the agent's journal."""
-        lines = self.agent.journal.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line]
-
-
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("throttled")
-    try:
-        real_node.require()
-        build.ensure(["kubelet"])
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    authority = Authority.create(tmp_path_factory.mktemp("authority"))
-    manifests = rendered(tmp_path_factory.mktemp("helm"), authority)
-    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster, BACK_OFF) as node:
-        install(cluster)
-        make_namespace(cluster.api, NAMESPACE)
-        image = gate_image.bring(node.containerd, folder)
-        with Agent(cluster, manifests, authority, folder, node=node.name) as agent:
-            options = GateOptions(
-                image=image,
-                agent_port=agent.port,
-                agent_name=AGENT_NAME,
-                authority=authority.certificate_path.read_text(),
-                image_pull_policy="Never",
-            )
-            yield Place(cluster.api, options, cluster, node, agent, authority)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedNode]:
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(paced_node(tmp_path_factory.mktemp("paced"), BACK_OFF))
+        except UnavailableError as error:
+            pytest.skip(str(error))
+        yield found
 
 
 @dataclass
@@ -98,7 +51,7 @@ class Seen:
 
 
 @contextmanager
-def watched(place: Place) -> Iterator[Seen]:
+def watched(place: PacedNode) -> Iterator[Seen]:
     """Look at all pods of the namespace at once, again and again."""
     seen, ended = Seen(), threading.Event()
 
@@ -122,7 +75,7 @@ def watched(place: Place) -> Iterator[Seen]:
         thread.join()
 
 
-def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twice(place: Place) -> None:
+def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twice(place: PacedNode) -> None:
     place.policy(2)
     work = f"cat /proc/uptime; sleep 0.5; {UP}"
     names = [
@@ -150,12 +103,7 @@ def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twi
     assert Counter((grant["uid"], grant["container"]) for grant in grants) == Counter(
         (uid, name) for uid in uids for name in "abc"
     )
-    offset = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
-    took = []
-    for grant in grants:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{uids[grant['uid']]}/log?container={grant['container']}"
-        began = float(place.api.text(path).split()[0]) - offset
-        took.append(began - grant["at"])
+    took = [place.began(uids[grant["uid"]], grant["container"]) - grant["at"] for grant in grants]
     print(f"grant to running: median {statistics.median(took):.2f} s, all {sorted(round(each, 2) for each in took)}")
     assert statistics.median(took) < 4, "far below the 11 s that a kubelet takes by itself"
     place.remove(*names)
@@ -176,19 +124,19 @@ def trio(name: str, order: str) -> Json:
     return shop(name, *(made[each] for each in order), volumes=[{"name": "shared", "emptyDir": {}}])
 
 
-def begun(place: Place, name: str) -> dict[str, float]:
+def begun(place: PacedNode, name: str) -> dict[str, float]:
     """When each of the three began."""
     return {each: started_at(place.status(name, each)).timestamp() for each in "abc"}
 
 
-def test_the_lucky_flow_ends_by_itself(place: Place) -> None:
+def test_the_lucky_flow_ends_by_itself(place: PacedNode) -> None:
     place.policy(2)
     name = place.create(trio("lucky", "bac"))
     place.wait_ready(name)
     place.remove(name)
 
 
-def test_the_unlucky_flow_is_a_dead_lock_that_the_time_out_ends(place: Place) -> None:
+def test_the_unlucky_flow_is_a_dead_lock_that_the_time_out_ends(place: PacedNode) -> None:
     place.policy(2, startTimeout={"after": "10s", "then": "Release"})
     name = place.create(trio("unlucky", "bca"))
     place.wait(name, "b", "running")
@@ -201,7 +149,7 @@ def test_the_unlucky_flow_is_a_dead_lock_that_the_time_out_ends(place: Place) ->
     place.remove(name)
 
 
-def test_the_unlucky_flow_is_ended_by_the_least_rate_and_told_so(place: Place) -> None:
+def test_the_unlucky_flow_is_ended_by_the_least_rate_and_told_so(place: PacedNode) -> None:
     place.policy(2, minRate="0.2")
     name = place.create(trio("forced", "bca"))
     place.wait_ready(name)
@@ -216,7 +164,7 @@ def test_the_unlucky_flow_is_ended_by_the_least_rate_and_told_so(place: Place) -
     place.remove(name)
 
 
-def test_the_unlucky_flow_is_ended_by_dependencies(place: Place) -> None:
+def test_the_unlucky_flow_is_ended_by_dependencies(place: PacedNode) -> None:
     place.policy(2)
     manifest = trio("declared", "bca")
     manifest["metadata"]["annotations"] = {DEPENDS_ON: json.dumps({"b": ["a"], "c": ["a"]})}
@@ -227,7 +175,7 @@ def test_the_unlucky_flow_is_ended_by_dependencies(place: Place) -> None:
     place.remove(name)
 
 
-def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nobody(place: Place) -> None:
+def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nobody(place: PacedNode) -> None:
     place.policy(2)
     hostile = place.create(shop("hostile", container("main", UP, **PROBE)))
     place.wait_ready(hostile)
@@ -263,7 +211,7 @@ def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nob
     place.remove(hostile, victim)
 
 
-def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place_in_the_queue(place: Place) -> None:
+def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place_in_the_queue(place: PacedNode) -> None:
     place.policy(1)
     first = place.create(shop("first", container("main", f"until cat /tmp/go; do sleep 0.2; done; {UP}", **PROBE)))
     place.wait(first, "main", "running")
@@ -282,7 +230,7 @@ def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place
     place.remove(second, third)
 
 
-def test_after_a_reboot_all_pods_start_anew_and_no_more_at_once_than_may(place: Place) -> None:
+def test_after_a_reboot_all_pods_start_anew_and_no_more_at_once_than_may(place: PacedNode) -> None:
     place.policy(2)
     names = [
         place.create(shop(f"boot-{number}", *(container(name, f"sleep 1; {UP}", **PROBE) for name in "ab")))
