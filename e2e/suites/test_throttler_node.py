@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.harness.api import Json
 from e2e.harness.errors import UnavailableError
+from e2e.harness.node import images
 from e2e.harness.objects import pods, wait_until
 from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at, status_of
 from e2e.harness.product.paced_node import PacedNode, paced_node
@@ -28,6 +31,7 @@ from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 pytestmark = pytest.mark.timeout(900)
 BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
 """As docs/throttler.md has it: who waits after an end is one that crashes, to the kubelet: 10 s, 20 s, up to 300."""
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "static-pod.yaml"
 UP = "echo > /tmp/up;"
 
 
@@ -209,6 +213,42 @@ def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nob
     assert not granted, "its own container runs, and of another's it is told nothing"
     assert place.agent.program.running
     place.remove(hostile, victim)
+
+
+def test_a_static_pod_with_the_gate_of_the_example_waits_for_its_permit(place: PacedNode) -> None:
+    place.policy(1)
+    first = place.create(shop("first", container("main", **PROBE)))
+    place.wait(first, "main", "running")
+    manifest = yaml.safe_load(EXAMPLE.read_text())
+    manifest["metadata"]["namespace"] = NAMESPACE
+    manifest["spec"]["terminationGracePeriodSeconds"] = 0
+    (web,), (gate,) = manifest["spec"]["containers"], manifest["spec"]["initContainers"]
+    web |= {"image": images.BURNER, "command": ["/bin/sleep", "2147483647"]}
+    gate["image"] = place.options.image
+    told = {"THROTTLER_AGENT_PORT": str(place.agent.port), "THROTTLER_AGENT_NAME": AGENT_NAME}
+    told["THROTTLER_AGENT_CA"] = place.options.authority
+    for variable in gate["env"]:
+        if variable["name"] in told:
+            variable["value"] = told[variable["name"]]
+    (secret,) = [volume for volume in manifest["spec"]["volumes"] if "hostPath" in volume]
+    secret["hostPath"]["path"] = str(place.agent.journal.parent / "static")
+    path = place.node.static_pods / "web.json"
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+    name = f"{manifest['metadata']['name']}-{place.node.name}"
+    try:
+        wait_until(lambda: place.api.find(f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"), 30, "the mirror pod")
+        place.wait_held(name, "web")
+        wait_until(lambda: place.status(name, gate["name"]).get("ready"), 30, "the gate to be ready")
+        time.sleep(2)
+        assert place.is_held(name, "web"), "the slot is taken"
+        place.remove(first)
+        place.wait(name, "web", "running", 30)
+        uid = place.pod(name)["metadata"]["uid"]
+        assert [grant["container"] for grant in place.grants() if grant["uid"] == uid] == ["web"]
+    finally:
+        path.unlink()
+    gone = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+    wait_until(lambda: place.api.find(gone) is None, 30, "the static pod to end")
 
 
 def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place_in_the_queue(place: PacedNode) -> None:

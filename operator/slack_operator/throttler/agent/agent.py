@@ -30,6 +30,7 @@ from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
+from slack_operator.throttler.agent.static_pods import FOLDER, StaticPods
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,8 @@ class Agent:
         began = time.monotonic()
         self._desk = Desk(NodeThrottle(limits), Journal(journal, boot), began)
         self._desk.grant_from(began + UNKNOWN_SECONDS)
-        self._server = GateServer(Reviews(connection), self._answer, welcome=self._welcome)
+        self._static = StaticPods(Reviews(connection), journal.parent / FOLDER, self._desk.mirror)
+        self._server = GateServer(self._static, self._answer, welcome=self._welcome)
         self._pods = Reflector(connection, "/api/v1/pods", NodePod, _Sink(self), field_selector=f"spec.nodeName={node}")
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
@@ -131,6 +133,7 @@ class Agent:
         Raises:
             OSError: the address cannot be bound.
         """
+        self._static.prepare()
         self._thread.start()
         self.port = self._call(self._begin(host, port, tls))
         self._pods.start()
@@ -192,15 +195,19 @@ class Agent:
         now = time.monotonic()
         for kind, pod in events:
             if kind is EventType.DELETED:
-                self._desk.forget(pod.metadata.uid)
+                self._forget(pod.metadata.uid)
             else:
                 self._tell(self._desk.update(pod, now))
         self._wake.set()
 
     async def _keep(self, uids: frozenset[str]) -> None:
         for uid in self._desk.uids - uids:
-            self._desk.forget(uid)
+            self._forget(uid)
         self._know("pods")
+
+    def _forget(self, uid: str) -> None:
+        self._desk.forget(uid)
+        self._server.part(uid)
 
     async def _use(self, limits: Limits) -> None:
         self._desk.throttle.use(limits)

@@ -89,6 +89,13 @@ class Desk:
         """Return a pod that is known."""
         return self._pods.get(uid) or self._bad_pods.get(uid)
 
+    def mirror(self, namespace: str, name: str) -> str | None:
+        """Return the uid of a static pod's image at the API server; of any thread."""
+        for pod in (*self._pods.values(), *self._bad_pods.values()):
+            if pod.is_mirror and (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
+                return pod.metadata.uid
+        return None
+
     def grant_from(self, at: float) -> None:
         """Grant nothing before, nor before gates have had the time to come."""
         self._grants_from = max(at, self._began + GRACE_SECONDS)

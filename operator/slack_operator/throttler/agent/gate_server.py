@@ -136,6 +136,12 @@ class GateServer:
         writer.write(protocol.encode_line(message))
         return True
 
+    def part(self, uid: str) -> None:
+        """End the connection of a pod that is gone; the gate of a static pod comes again, for its next mirror pod."""
+        writer = self._gates.get(uid)
+        if writer is not None:
+            writer.close()
+
     @property
     def gates(self) -> int:
         """How many gates are connected."""

@@ -30,7 +30,9 @@ class LinkDown(Exception):
 class AgentLink:
     """One connection. Blocking while it is made, never afterwards."""
 
-    def __init__(self, host: str, port: int, server_name: str, authority: str, token_file: str) -> None:
+    def __init__(
+        self, host: str, port: int, server_name: str, authority: str, token_file: str, static_pod: str = ""
+    ) -> None:
         """Connect, prove that it is the agent, and say who we are.
 
         Args:
@@ -39,6 +41,7 @@ class AgentLink:
             server_name: what its certificate is for: one certificate serves all nodes, whatever their addresses.
             authority: PEM of who signs it.
             token_file: the pod's own token for the agent's audience.
+            static_pod: NAMESPACE/NAME of a static pod, whose token is the node's.
 
         Raises:
             LinkDown: it did not come to that.
@@ -50,6 +53,8 @@ class AgentLink:
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             with open(token_file, encoding="ascii") as file:
                 token = file.read().strip()
+            if static_pod:
+                token = f"static:{static_pod}:{token}"
             plain = socket.create_connection((host, port), CONNECT_SECONDS)
         except (OSError, ValueError) as error:
             raise LinkDown(f"{host}:{port}: {error}") from None

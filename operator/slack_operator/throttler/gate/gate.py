@@ -88,6 +88,7 @@ class Gate:
                 settings.server_name,
                 f"{settings.authority}\n{self._learnt}",
                 settings.token_file,
+                settings.static_pod,
             )
             self._remind_at = time.monotonic() + REMIND_SECONDS
             for container in settings.containers:

@@ -29,6 +29,7 @@ class GateSettings:
         self.doorbell_host = environment.get(f"{PREFIX}DOORBELL_HOST", "0.0.0.0")  # the kubelet asks
         self.doorbell_port = self._port("DOORBELL_PORT")
         self.folder = environment.get(f"{PREFIX}FOLDER", "/permits")
+        self.static_pod = environment.get(f"{PREFIX}STATIC_POD", "")  # NAMESPACE/NAME, which no token tells then
         self.token_file = environment.get(f"{PREFIX}TOKEN_FILE", "/var/run/secrets/throttler/token")
 
     def _text(self, name: str) -> str:
