@@ -217,7 +217,7 @@ def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nob
 
 def test_a_static_pod_with_the_gate_of_the_example_waits_for_its_permit(place: PacedNode) -> None:
     place.policy(1)
-    first = place.create(shop("first", container("main", **PROBE)))
+    first = place.create(shop("first", container("main", "", **PROBE)))
     place.wait(first, "main", "running")
     manifest = yaml.safe_load(EXAMPLE.read_text())
     manifest["metadata"]["namespace"] = NAMESPACE
