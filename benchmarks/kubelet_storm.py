@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
 
@@ -101,8 +101,10 @@ def measured(place: PacedNode, name: str, slots: int | None, watchdog: bool) -> 
 
 def simulated(slots: int | None, watchdog: bool) -> float | None:
     """Return the makespan that the simulator says."""
-    scenario = parse_scenario(yaml.safe_load(STORM.read_text(encoding="utf-8")), source=STORM.name)
-    scenario = replace(scenario, cores=float(os.cpu_count() or 1), watchdog=scenario.watchdog if watchdog else None)
+    document = yaml.safe_load(STORM.read_text(encoding="utf-8")) | {"cores": os.cpu_count() or 1}
+    if not watchdog:
+        del document["watchdog"]
+    scenario = parse_scenario(document, source=STORM.name)
     return play(scenario, compared(scenario, slots)).makespan
 
 

@@ -120,16 +120,12 @@ class Cgroup:
             raise
         return self
 
-    def end_all(self, seconds: float = 10.0) -> None:
-        """End every process in the group and below it; groups stay."""
-        deadline = time.monotonic() + seconds
-        while found := {pid for hierarchy in self._hierarchies for pid in pids_below(hierarchy.mount / self.name)}:
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            if time.monotonic() > deadline:
-                raise HarnessError(f"processes {sorted(found)} of {self.name} do not end")
-            time.sleep(0.02)
+    def empty(self) -> None:
+        """End every process below the group, and remove all groups there."""
+        for hierarchy in self._hierarchies:
+            for folder in (hierarchy.mount / self.name).iterdir():
+                if folder.is_dir():
+                    remove(folder)
 
     def stop(self) -> None:
         """End every process in the group and below it, and remove it."""

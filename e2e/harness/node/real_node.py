@@ -173,7 +173,7 @@ class RealNode:
         if self._kubelet is not None:
             self._kubelet.kill()
         self.containerd.kill()
-        self._cgroup.end_all()
+        self._cgroup.empty()
         for folder in (STATE, Path("/run/netns")):
             self._space.renew(folder)
         self.containerd.start()
