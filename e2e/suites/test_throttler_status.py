@@ -4,8 +4,10 @@ Controller and one agent run with the chart's arguments and rights; 500 more nod
 """
 
 import http.client
+import json
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,7 @@ from e2e.harness import build
 from e2e.harness.api import Json
 from e2e.harness.autoscalers.karpenter import install_crds
 from e2e.harness.cluster import kwok, rbac
+from e2e.harness.cluster.access import grant_manifests
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.cluster.cleanup import cleaned
@@ -281,3 +284,65 @@ def test_the_controller_uses_its_rights_and_asks_for_no_others(place: Place) -> 
     unused = {str(right) for right in rights - used}
     # the Event of a second time is a patch, and nothing of these minutes comes twice within ten; lists come by watches
     assert unused <= {"patch events in default", "list nodes everywhere"}
+
+
+def commanded(access_file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `resource-slack throttler` as a user does."""
+    program = Path(sys.executable).parent / "resource-slack"
+    command = [str(program), "throttler", *words, "--kubeconfig", str(access_file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_people_see_what_the_controller_knows_with_the_release_s_role_and_no_more(place: Place) -> None:
+    """The controller is a process beside the cluster: it is asked directly, with a token of the API server's."""
+    wait_until(lambda: place.status().get("nodes"), 120, "a status")
+    place.cluster.api.create(pod("told-0", namespace=SHOP, nodeName=NODE))
+    person = place.cluster.user("looks-at-starts")
+    direct = (
+        f"--controller=https://{LOOPBACK}:{place.controller.reports_port}",
+        f"--ca-file={place.authority.certificate_path}",
+    )
+    lacks = commanded(person.kubeconfig, "status", *direct)
+    assert (lacks.returncode, "needs create of serviceaccounts/token" in lacks.stderr) == (2, True), lacks
+    named = [found for found in place.manifests if found["metadata"]["name"] == VIEWER_ACCOUNT]
+    grant_manifests(place.cluster.api, person, [found for found in named if found["kind"] == "Role"], NAMESPACE)
+    found = wait_until(
+        lambda: (
+            shown if (shown := commanded(person.kubeconfig, "status", *direct, "-o", "json")).returncode == 0 else None
+        ),
+        15,
+        "the role to be known",
+    )
+    assert found is not None
+    told = json.loads(found.stdout)
+    assert NODE in [node["name"] for node in told["nodes"]]
+    assert told["not_seen"] == ["policies: not allowed to list throttlepolicies"]
+    gated = commanded(place.cluster.kubeconfig, "explain", "-n", SHOP, "pod/told-0", *direct, "-o", "json")
+    assert gated.returncode == 0, gated.stderr
+    explained = json.loads(gated.stdout)
+    assert (explained["node"], explained["backend"], explained["agent"]) == (NODE, "file", "reports")
+    assert [container["gated"] for container in explained["containers"]] == [True]
+    refused = commanded(person.kubeconfig, "explain", "-n", SHOP, "pod/told-0", *direct)
+    assert (refused.returncode, "needs get of pods in namespace" in refused.stderr) == (2, True), refused
+
+
+def test_what_the_api_server_s_proxy_says_is_told_in_a_sentence(place: Place) -> None:
+    wait_until(lambda: place.status().get("nodes"), 120, "a status")
+    gone = commanded(place.cluster.kubeconfig, "status")
+    assert gone.returncode == 2
+    assert "holds the lease and is not there any more" in gone.stderr, gone.stderr
+    person = place.cluster.user("may-not-proxy")
+    rules: list[Json] = [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
+    ]
+    role: Json = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": rules}
+    role["metadata"] = {"name": "looks-half", "namespace": NAMESPACE}
+    grant_manifests(place.cluster.api, person, [role], NAMESPACE)
+
+    def lacks() -> str:
+        said = commanded(person.kubeconfig, "status").stderr
+        return said if "pods/proxy" in said else ""
+
+    half = wait_until(lacks, 15, "the role to be known")
+    assert "not allowed to ask pod" in half

@@ -177,8 +177,8 @@ class ControllerView:
         """Put the controller's own refusal into words."""
         if status in (401, 403):
             return (
-                f"the controller refuses the token: {said}; it takes those of ServiceAccount {self._account} in "
-                f"{self.where.namespace} for the audience {AUDIENCE}"
+                f"the controller, or who is on the way to it, refuses: {said}; it takes tokens of ServiceAccount "
+                f"{self._account} in {self.where.namespace} for the audience {AUDIENCE}"
             )
         if status == 503:
             return f"the controller does not answer now: {said}; it does once it leads"

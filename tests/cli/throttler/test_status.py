@@ -195,7 +195,7 @@ CASES = {
     ),
     "the token is refused": Case(
         (lease(), Reply(403, b"not a viewer\n", TEXT)),
-        "refuses the token: not a viewer; it takes those of ServiceAccount resource-slack-throttler-viewer",
+        "refuses: not a viewer; it takes tokens of ServiceAccount resource-slack-throttler-viewer",
     ),
     "another program": Case(
         (lease(), Reply(404, b"404: Not Found", TEXT)), "it knows no /v1/starts: is it the reports"
