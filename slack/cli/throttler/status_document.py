@@ -38,7 +38,7 @@ def document(view: View, policies: Iterable[Mapping[str, Any]], not_seen: Iterab
 
 def printable(text: str) -> str:
     """Return a text without what moves a terminal's cursor, rings its bell or turns its letters around."""
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def time(seconds: float | None) -> float | None:
