@@ -4,9 +4,9 @@ Usage:
     make bench-starting                          # three minutes; root, containerd and runc
 
 Each container takes 1.5 s of CPU time until it is ready, and with the watchdog ends itself if that takes more than
-6 s. All sides are one pod on one node in one run: the kubelet as it is, and the same pod with its gate, an agent with
-the chart's arguments and a ThrottlePolicy. The simulator plays the same scenario (examples/starting/storm.yaml) with
-this machine's cores. Grant to running is from the agent's journal to the first thing that a container does.
+6 s. All sides are four pods on one node in one run: the kubelet as it is, and the same pods with their gates, an
+agent with the chart's arguments and a ThrottlePolicy. The simulator plays the same scenario with this machine's cores
+(examples/starting/storm.yaml). Grant to running is from the agent's journal to the first thing that a container does.
 """
 
 import os
@@ -29,7 +29,9 @@ from e2e.harness.product.paced_node import PacedNode, paced_node
 from slack.throttler.scenario import parse_scenario
 from slack.throttler.simulate import compared, play
 
-CONTAINERS, WORK_SECONDS, WATCHDOG_SECONDS = 12, 1.5, 6
+PODS, EACH, WORK_SECONDS, WATCHDOG_SECONDS = 4, 3, 1.5, 6
+CONTAINERS = PODS * EACH
+"""A kubelet starts the containers of one pod one after the other; pods start side by side."""
 PATIENCE_SECONDS = 45.0
 """Without a gate it never ends."""
 STORM = Path(__file__).parents[1] / "examples" / "starting" / "storm.yaml"
@@ -70,32 +72,34 @@ def storm(name: str, watchdog: bool) -> Json:
             "command": ["/bin/sh", "-c", script],
             **PROBE,
         }
-        for number in range(CONTAINERS)
+        for number in range(EACH)
     ]
     return shop(name, *made)
 
 
 def measured(place: PacedNode, name: str, slots: int | None, watchdog: bool) -> Run:
     """Run one storm until all are ready, or no longer."""
-    pod = storm(name, watchdog)
+    pods = [storm(f"{name}-{number}", watchdog) for number in range(PODS)]
+    names = [str(pod["metadata"]["name"]) for pod in pods]
     if slots is not None:
         place.policy(slots)
     began, run = time.monotonic(), Run()
-    if slots is None:
-        place.api.create(pod)
-    else:
-        place.create(pod)
+    for pod in pods:
+        if slots is None:
+            place.api.create(pod)
+        else:
+            place.create(pod)
     while run.ready < CONTAINERS and time.monotonic() - began < PATIENCE_SECONDS:
         time.sleep(0.1)
-        rows = place.pod(name).get("status", {}).get("containerStatuses", ())
+        rows = [row for each in names for row in place.pod(each).get("status", {}).get("containerStatuses", ())]
         run.ready = sum(row["ready"] for row in rows)
         run.failures = sum(row["restartCount"] + ("terminated" in row["state"]) for row in rows)
     if run.ready == CONTAINERS:
         run.makespan = time.monotonic() - began
     if slots is not None and not run.failures:
-        uid = place.pod(name)["metadata"]["uid"]
-        grants = [grant for grant in place.grants() if grant["uid"] == uid]
-        run.delays = [place.began(name, grant["container"]) - grant["at"] for grant in grants]
+        uids = {place.pod(each)["metadata"]["uid"]: each for each in names}
+        grants = [grant for grant in place.grants() if grant["uid"] in uids]
+        run.delays = [place.began(uids[grant["uid"]], grant["container"]) - grant["at"] for grant in grants]
     return run
 
 
@@ -164,7 +168,7 @@ def main() -> None:
                 )
                 if (slots, watchdog) == (6, False):
                     usage = footprint(place)
-                place.remove(name)
+                place.remove(*(f"{name}-{number}" for number in range(PODS)))
     except UnavailableError as error:
         sys.exit(f"no real node here: {error}")
     delays = sorted(delay for run in runs.values() for delay in run.delays)
