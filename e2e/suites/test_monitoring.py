@@ -28,7 +28,7 @@ from e2e.harness.processes import Program
 from e2e.harness.product import audit_controller
 from e2e.harness.product.full_machines import create_three_busy_nodes
 from e2e.harness.product.operator import Operator, binding_seconds, policy, wait_until_placed
-from slack.monitoring import audit, load_watcher, scoring
+from slack.monitoring import audit, load_watcher, scoring, throttler
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.dashboard import dashboard
 from slack.monitoring.rules import alerts, recordings, rule_file
@@ -47,7 +47,8 @@ WITHOUT_DATA = {"Other resources", "Objectives", "Cost a month"}
 month one of two queries answers, by whether there are prices."""
 PRICES = '--prices={"currency": "EUR", "cpu": 0.03, "memory": 0.004}'
 AUDIT_TITLES = {panel.title for panel in audit.row().panels}
-SCORER_TITLES = {panel.title for panel in scoring.row().panels}
+COMPANION_TITLES = {panel.title for row in (scoring.row(), throttler.row()) for panel in row.panels}
+"""Their own suites read what they export."""
 WITHOUT_KUBELET = {"Failed probes"}
 
 
@@ -153,7 +154,7 @@ def _queries(titles: AbstractSet[str] | None = None) -> Iterator[tuple[str, str]
     """Title and expression of the queries of these panels, or of the operator's, with variables filled in."""
     for panel in dashboard()["panels"]:
         title = panel["title"]
-        is_asked = title in titles if titles is not None else title not in AUDIT_TITLES | SCORER_TITLES
+        is_asked = title in titles if titles is not None else title not in AUDIT_TITLES | COMPANION_TITLES
         for target in panel.get("targets", ()) if is_asked else ():
             expression = target["expr"].replace("$__rate_interval", f"{RATE_SECONDS}s")
             yield title, expression.replace("$job", "(resource-slack)").replace("$policy", "(default)")
@@ -206,7 +207,7 @@ def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Bac
         _names_are_good(page)
     exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
     families = {family.name for page in pages for family in _families(page)}
-    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS)
+    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS, *throttler.ALERTS)
     expressions = [alert.expression for alert in alerts(GROUPS) if alert not in others]
     expressions += [recording.expression for recording in recordings(GROUPS)] + [
         expression for _, expression in _queries()
@@ -288,9 +289,8 @@ def _every_query_answers(prometheus: OperatorPrometheus) -> None:
     assert shown["Leaders"] == ["1"]
     assert all(float(cost) > 0 for title in ("Cost an hour", "Cost a month") for cost in shown[title])
     assert shown["Coverage"] == ["1"]
-    stats = (
-        {panel["title"] for panel in dashboard()["panels"] if panel["type"] == "stat"} - AUDIT_TITLES - SCORER_TITLES
-    )
+    stats = {panel["title"] for panel in dashboard()["panels"] if panel["type"] == "stat"}
+    stats -= AUDIT_TITLES | COMPANION_TITLES
     assert all("NaN" not in shown[title] for title in stats)
     for alert in alerts(GROUPS):
         prometheus.query(alert.expression)

@@ -21,7 +21,7 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.objects import IMAGE, describe, make_namespace, pod, wait_until
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
-from e2e.harness.product.scorer import PROGRAM, RIGHTS, SCHEDULER, Figures, Scorer, ServedLoad
+from e2e.harness.product.scorer import PATIENT_MS, PROGRAM, RIGHTS, SCHEDULER, Figures, Scorer, ServedLoad
 from slack.scorer.configuration.scheduler_config import SchedulerOptions, scheduler_configuration
 
 NODES = ("idle", "low", "target", "hot")
@@ -62,7 +62,7 @@ def scene(backend: Backend) -> Iterator[tuple[Backend, ServedLoad]]:
 def scoring(cluster: Backend, load: ServedLoad, *algorithms: Json, **settings: Any) -> Iterator[Scorer]:
     """A scorer with these algorithms that the scheduler asks; it knows the load of all nodes."""
     with cleaned(cluster.api), Scorer(cluster, load.url, list(algorithms), **settings) as scorer:
-        cluster.restart_scheduler(configuration=scorer.scheduler_configuration())
+        cluster.restart_scheduler(configuration=scorer.scheduler_configuration(PATIENT_MS))
         wait_until(lambda: scorer.metric('slack_scorer_nodes{state="Measured"}') == len(NODES), 30, "the load")
         yield scorer
 

@@ -240,8 +240,13 @@ def test_a_more_specific_policy_takes_its_nodes_and_an_equal_younger_one_gets_no
     wait_until(lambda: place.status().get("nodes"), 120, "a status")
     kind = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "ThrottlePolicy"}
     api.create(kind | {"metadata": {"name": "younger"}, "spec": {}})
-    turned = wait_until(lambda: conditions(place.status("younger")).get("Overlapping"), 30, "it to be told")
-    assert turned == ("True", "OlderPolicyChosen")
+    told_so = ("True", "OlderPolicyChosen")
+    wait_until(
+        lambda: conditions(place.status("younger")).get("Overlapping") == told_so,
+        30,
+        "it to be told",
+        lambda: place.status("younger"),
+    )
     assert place.status("younger")["nodes"]["selected"] == 0
 
     def told() -> list[str]:
@@ -249,41 +254,8 @@ def test_a_more_specific_policy_takes_its_nodes_and_an_equal_younger_one_gets_no
         mine = [event for event in events if event["involvedObject"]["name"] == "younger"]
         return [event["type"] for event in mine if event["reason"] == "OlderPolicyChosen"]
 
-    assert wait_until(told, 15, "the Event") == ["Warning"]
+    assert wait_until(told, 30, "the Event") == ["Warning"]
     api.delete("/apis/resource-slack.io/v1alpha1/throttlepolicies/younger")
-
-
-def test_a_standby_sends_agents_on_and_takes_over_when_the_leader_is_killed(place: Place) -> None:
-    wait_until(lambda: place.status().get("nodes"), 120, "a status")
-    with Controller(place.cluster, place.manifests, place.authority) as second:
-        status, answer = place.request("POST", {}, b"{}", port=second.reports_port)
-        assert (status, b"does not lead" in answer) == (503, True)
-        place.controller.program.kill()
-
-        def leads() -> bool:
-            return place.request("POST", {}, b"{}", port=second.reports_port)[0] == 401
-
-        wait_until(leads, 60, "the other one to lead")
-        before = place.status()
-        place.cluster.api.create(kwok.node("late"))
-        token = token_of(place.cluster.api, agent_pod(place.cluster.api, "late"))
-        body = encode(NodeReport(node="late", at=time.time(), policy="default", counts={State.FAILED: 7}))
-        assert place.request("POST", {"Authorization": f"Bearer {token}"}, body, port=second.reports_port)[0] == 200
-        # the agent still reports to the one that is gone: until everybody had the time to come, nothing is written
-        assert place.status() == before
-        wait_until(lambda: place.status().get("failed") == 7, 150, "the new leader's status", place.status)
-        assert place.status()["nodes"] == {"selected": 2, "reporting": 1, "silent": 1}
-
-
-def test_the_controller_uses_its_rights_and_asks_for_no_others(place: Place) -> None:
-    """After all that is above; what the webhook asks is another suite's."""
-    rights = rbac.granted(place.controller.roles)
-    asked = place.cluster.audit_entries(user=place.controller.identity.user, since=place.mark)
-    assert {str(right) for right in rbac.refused(rights, asked)} == set()
-    used = rbac.used(rights, asked)
-    unused = {str(right) for right in rights - used}
-    # the Event of a second time is a patch, and nothing of these minutes comes twice within ten; lists come by watches
-    assert unused <= {"patch events in default", "list nodes everywhere"}
 
 
 def commanded(access_file: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -346,3 +318,36 @@ def test_what_the_api_server_s_proxy_says_is_told_in_a_sentence(place: Place) ->
 
     half = wait_until(lacks, 15, "the role to be known")
     assert "not allowed to ask pod" in half
+
+
+def test_a_standby_sends_agents_on_and_takes_over_when_the_leader_is_killed(place: Place) -> None:
+    wait_until(lambda: place.status().get("nodes"), 120, "a status")
+    with Controller(place.cluster, place.manifests, place.authority) as second:
+        status, answer = place.request("POST", {}, b"{}", port=second.reports_port)
+        assert (status, b"does not lead" in answer) == (503, True)
+        place.controller.program.kill()
+
+        def leads() -> bool:
+            return place.request("POST", {}, b"{}", port=second.reports_port)[0] == 401
+
+        wait_until(leads, 60, "the other one to lead")
+        before = place.status()
+        place.cluster.api.create(kwok.node("late"))
+        token = token_of(place.cluster.api, agent_pod(place.cluster.api, "late"))
+        body = encode(NodeReport(node="late", at=time.time(), policy="default", counts={State.FAILED: 7}))
+        assert place.request("POST", {"Authorization": f"Bearer {token}"}, body, port=second.reports_port)[0] == 200
+        # the agent still reports to the one that is gone: until everybody had the time to come, nothing is written
+        assert place.status() == before
+        wait_until(lambda: place.status().get("failed") == 7, 150, "the new leader's status", place.status)
+        assert place.status()["nodes"] == {"selected": 2, "reporting": 1, "silent": 1}
+
+
+def test_the_controller_uses_its_rights_and_asks_for_no_others(place: Place) -> None:
+    """After all that is above; what the webhook asks is another suite's."""
+    rights = rbac.granted(place.controller.roles)
+    asked = place.cluster.audit_entries(user=place.controller.identity.user, since=place.mark)
+    assert {str(right) for right in rbac.refused(rights, asked)} == set()
+    used = rbac.used(rights, asked)
+    unused = {str(right) for right in rights - used}
+    # the Event of a second time is a patch, and nothing of these minutes comes twice within ten; lists come by watches
+    assert unused <= {"patch events in default", "list nodes everywhere"}

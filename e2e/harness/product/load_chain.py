@@ -17,7 +17,7 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.monitoring.node_load import USES_CPU, LoadOfPods, LoadPrometheus, NodeExporters
 from e2e.harness.objects import describe, pod, wait_until
 from e2e.harness.product.load_watcher import LoadWatcher
-from e2e.harness.product.scorer import SCHEDULER, Scorer
+from e2e.harness.product.scorer import PATIENT_MS, SCHEDULER, Scorer
 
 CPU = {"idle": 0.05, "low": 0.20, "target": 0.38, "hot": 0.85}
 """What nodes use without the suite's pods: far enough apart that no rounding decides."""
@@ -41,19 +41,26 @@ class LoadChain:
     load: LoadOfPods
 
     @contextmanager
-    def scoring(self, algorithm: Json, before: Iterable[Json] = (), settings: Json | None = None) -> Iterator[Scorer]:
+    def scoring(
+        self,
+        algorithm: Json,
+        before: Iterable[Json] = (),
+        settings: Json | None = None,
+        timeout_ms: int = PATIENT_MS,
+    ) -> Iterator[Scorer]:
         """A scorer with this algorithm that the scheduler asks; it knows the load of all nodes.
 
         Args:
             algorithm: as in its settings.
             before: objects that are there when it starts.
             settings: more of them.
+            timeout_ms: how long the scheduler waits for a score.
         """
         with cleaned(self.cluster.api):
             for manifest in before:
                 self.cluster.api.create(manifest)
             with Scorer(self.cluster, self.watcher.url, [algorithm], **(settings or {})) as scorer:
-                self.cluster.restart_scheduler(configuration=scorer.scheduler_configuration())
+                self.cluster.restart_scheduler(configuration=scorer.scheduler_configuration(timeout_ms))
                 knows_load(scorer)
                 yield scorer
 

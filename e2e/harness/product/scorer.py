@@ -34,6 +34,8 @@ RIGHTS: Json = {
 }
 """Those of the chart."""
 
+PATIENT_MS, DEFAULT_MS = 5000, 200
+"""How long the scheduler waits for a score: on a busy machine, and by default. Who asks where a pod goes is patient."""
 Figures = Mapping[str, tuple[float, float]]
 """By type, cpu or memory: mean and deviation in percent."""
 
@@ -132,9 +134,10 @@ class Scorer:
         self.program = Program("scorer", [PROGRAM, "scorer", "serve", f"--config={config}"], cluster.run_folder)
         self._http = urllib3.PoolManager(timeout=5.0, retries=False)
 
-    def scheduler_configuration(self) -> Json:
+    def scheduler_configuration(self, timeout_ms: int = DEFAULT_MS) -> Json:
         """Return what `scorer scheduler-config` prints for it."""
         command = [PROGRAM, "scorer", "scheduler-config", f"--url={self.url}", f"--scheduler-name={SCHEDULER}"]
+        command += [f"--timeout-ms={timeout_ms}"]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         document: Json = yaml.safe_load(told.stdout)
         return document

@@ -114,6 +114,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     except BadCertificate as error:
         raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
     injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
+    metrics.show_unsupported(injection.rules.unsupported is not None)
     base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
     labels, starts = NodeLabels(), Starts(base.wake.touch)
