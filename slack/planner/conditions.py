@@ -20,7 +20,7 @@ from slack.planner.wanted.cover_choice import Limit
 from slack.schema.conditions import Condition
 
 _NAMED = 3
-_NO_NODE = "NoEligibleNode"
+_NO_NODE, _EMPTY = "NoEligibleNode", "NoNodesYet"
 """Nodes come and go, and a group that stands at zero is no fault: it blocks a policy and leaves Ready true."""
 
 
@@ -130,7 +130,7 @@ def _held_up(findings: Findings) -> str | None:
 
 def _ready(findings: Findings) -> Condition:
     kind = ConditionType.READY
-    if findings.blocked is not None and findings.blocked[0] != _NO_NODE:
+    if findings.blocked is not None and findings.blocked[0] not in {_NO_NODE, _EMPTY}:
         return Condition(kind, False, *findings.blocked)
     if findings.unbounded is not None:
         return Condition(kind, False, "NoPrices", findings.unbounded)
@@ -230,7 +230,7 @@ def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[
         return None
     count = len(snapshot.nodes.names)
     if not count:
-        return _NO_NODE, "the cluster has no nodes yet; placeholders come with the first, or give a node template"
+        return _EMPTY, "the cluster has no nodes yet; placeholders come with the first, or give a node template"
     if not domain.owned.any():
         selector = ",".join(f"{k}={v}" for k, v in sorted(spec.node_selector.items()))
         which = f"spec.nodeSelector: {selector} selects" if selector else "spec: the policy has"

@@ -158,6 +158,13 @@ REASONS: tuple[Reason, ...] = (
         "a group that stands at zero needs spec.nodeTemplates",
     ),
     Reason(
+        "NoNodesYet",
+        _NO_ROOM,
+        Level.NOTE,
+        "The cluster has no nodes at all. Placeholders come with the first.",
+        "nothing, while nodes are on their way; a cluster that grows from none needs spec.nodeTemplates",
+    ),
+    Reason(
         "InvalidSpec",
         _MUST_BE_MENDED,
         Level.TROUBLE,

@@ -30,6 +30,7 @@ _WORDS = {
     "Refilling": "refilling: placeholders are on their way to nodes",
     "CeilingReached": "capped at the ceiling, as you asked",
     "DryRun": "dry run: nothing is written for it",
+    "NoNodesYet": "the cluster has no nodes yet: placeholders come with the first",
     UNKNOWN: "not looked at yet",
 }
 

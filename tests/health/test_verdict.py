@@ -110,6 +110,14 @@ def test_a_refill_and_a_ceiling_are_states_of_their_own_and_no_trouble(reason: s
     assert [finding.level for finding in shown.findings] == [Level.NOTE]
 
 
+def test_a_cluster_without_a_node_is_no_trouble_yet() -> None:
+    found = health(policy(SlackSatisfied="NoNodesYet", Covered="NoNodesYet", Feasible="NoNodesYet"))
+    (shown,) = found.policies
+    assert (found.good, shown.satisfied, shown.state.name, shown.state.calm) == (True, False, "NoNodesYet", True)
+    assert shown.headline == "the cluster has no nodes yet: placeholders come with the first"
+    assert {finding.level for finding in shown.findings} == {Level.NOTE}
+
+
 @pytest.mark.parametrize("reason", ["RefillLasts", "PlaceholdersPending", "NoWord"])
 def test_a_refill_that_lasts_is_trouble_with_a_remedy(reason: str) -> None:
     (shown,) = health(policy(SlackSatisfied=reason)).policies

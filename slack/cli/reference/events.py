@@ -82,6 +82,7 @@ _LIFE = (
         "Current",
     ),
     ("no node is selected, or all are cordoned, tainted or not ready", "`True`", "`False` `NoEligibleNode`", "Current"),
+    ("the cluster has no nodes at all", "`True`", "`False` `NoNodesYet`", "Current"),
     ("no shape for the rest fits any node", "`True`", "`False` `NotPlanned`", "Current"),
     ("`spec.dryRun`", "`True`", "`False` `DryRun`", "Current"),
     ("the operator's view is broken (`ViewStale`)", "as before", "as before", "as before; InProgress for a new spec"),

@@ -93,7 +93,7 @@ def test_nodes_that_are_not_ready_count_in_the_base_but_take_nothing() -> None:
 def test_a_cluster_without_nodes_or_pods_is_no_error() -> None:
     empty = plan_of()
     assert empty.condition(ConditionType.SLACK_SATISFIED).message.startswith("the cluster has no nodes yet")
-    assert empty.condition(ConditionType.SLACK_SATISFIED).reason == "NoEligibleNode"
+    assert empty.condition(ConditionType.SLACK_SATISFIED).reason == "NoNodesYet"
     assert plan_of(node("n0")).condition(ConditionType.READY).status
     assert plan_of(*replicas(3, "api", "1", "1Gi")).shapes == ()
 
