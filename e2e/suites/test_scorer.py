@@ -96,6 +96,13 @@ def bound(scorer: Scorer, count: int) -> bool:
     return all((scorer.explain(f"there-{name}") or {}).get("node") == name for name in NODES[:count])
 
 
+def refreshed(scorer: Scorer) -> None:
+    """Wait until scores are of what the scorer has seen by now; `explain` tells of a pod on a node a moment earlier."""
+    sample = "slack_scorer_refresh_seconds_count"
+    last = scorer.metric(sample) + 1  # the one that turns now may have begun before
+    wait_until(lambda: scorer.metric(sample) > last, 30, "scores to be refreshed")
+
+
 def predicted(scorer: Scorer, cores: float) -> bool:
     return scorer.metric("slack_scorer_predicted_cpu_cores") >= cores - 0.01
 
@@ -138,6 +145,7 @@ def test_each_algorithm_puts_pods_where_its_formula_says(
         for name in NODES:
             place(cluster, f"there-{name}", nodeName=name, **(LIMITED if name != "low" else {}))
         wait_until(partial(bound, scorer, len(NODES)), 30, "pods on nodes")
+        refreshed(scorer)
         assert [place(cluster, f"pod-{number}") for number in range(3)] == [expected] * 3
         explained = told(scorer, "pod-0")
     assert (explained["rule"], explained["node"]) == ("Measured", expected)

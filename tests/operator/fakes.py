@@ -364,7 +364,13 @@ class World:
             refused = item["spec"]["template"]["spec"].get("priorityClassName") not in self.api.items("priorityclasses")
             for _ in range(0 if refused else wanted - len(mine)):
                 self._new_placeholder(name, item)
-            item["status"] = {"replicas": wanted}
+        self.controllers_see()
+
+    def controllers_see(self) -> None:
+        """The ReplicaSet controller has seen which pods there are, and says so."""
+        owners = [name.rpartition("-")[0] for name in self.placeholders()]
+        for name, item in self.api.items("replicasets").items():
+            item["status"] = {"replicas": owners.count(name)}
 
     def _new_placeholder(self, name: str, item: Json) -> None:
         template = copy.deepcopy(item["spec"]["template"])

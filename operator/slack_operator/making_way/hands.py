@@ -4,8 +4,8 @@ Lowering first would not do: its controller then deletes as many of its own choi
 comes off the requests a second that it has for the burst's own pods. So the template is first made one that admission
 refuses, by the name of a PriorityClass that there is none of; then nothing is made in place of what is deleted. The
 deletions do not wait for the answer to that: what the controller makes anew before it has seen it (a pod or two; on a
-busy server dozens, 40 of 400 were seen) has no node, and is the first that it takes away when the count is lowered.
-When it has seen the deletions, one write lowers the count and mends the template.
+busy server dozens, 40 of 400 were seen) is deleted as well, as the scheduler may have given it the burst's room. When
+the controller's status says that it has seen the deletions, one write lowers the count and mends the template.
 (docs/decisions.md, "Making way stops a ReplicaSet before it lowers it", has what was measured.)
 
 Each write passes the gate and names the uid. Nothing is tried again here: what an API server that is overloaded or down

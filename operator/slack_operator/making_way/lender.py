@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Collection, Sequence, Set
 
 from slack.cluster.identity import owner_name
-from slack.cluster.wire import OwnReplicaSet
+from slack.cluster.wire import OwnReplicaSet, Pod
 from slack.kube.retry import Backoff
 from slack.planner.way.room import Standing
 from slack_operator.making_way.hands import Hands, Leaving
-from slack_operator.making_way.loans import GIVE_UP_SECONDS, LONGEST_SECONDS, TRY_SECONDS, Loans
+from slack_operator.making_way.loans import GIVE_UP_SECONDS, LONGEST_SECONDS, TRY_SECONDS, Loan, Loans
 from slack_operator.placeholders.cluster_view import ClusterView
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ FIRST_REST_SECONDS = 0.5
 LONGEST_REST_SECONDS = 60.0
 SEEN_SECONDS = 10.0
 """A deletion that our watch has not shown by then was none."""
+UNBOUND_SECONDS = 2.0
+"""As long is remembered of what had no node, whose deletion is not waited for."""
 
 
 class Lender:
@@ -62,10 +64,14 @@ class Lender:
         return self._loans.next_due()
 
     def forget_gone(self, now: float) -> None:
-        """Forget deletions that the watch has shown."""
+        """Forget deletions that the watch has shown, some time later."""
         with self._view.lock:
             bound = self._view.displaced.is_bound
-            self._deleted = {u: at for u, at in self._deleted.items() if bound(u) and now - at < SEEN_SECONDS}
+            self._deleted = {
+                uid: at
+                for uid, at in self._deleted.items()
+                if now - at < (SEEN_SECONDS if bound(uid) else UNBOUND_SECONDS)
+            }
 
     def let_go(self, standing: Standing, rows: Sequence[int], *, growth: bool = False) -> set[int]:
         """Delete these placeholders, and let none be made anew; return the rows of those that went.
@@ -87,6 +93,7 @@ class Lender:
             leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
         to_stop = self._borrow({pod.replica_set for pod in leaving.values()})
         with self._view.lock:
+            known = {own.metadata.name: frozenset(map(_uid, self._alive(own.metadata.name))) for own in to_stop}
             ready = [pod for pod in leaving.values() if pod.replica_set in self._view.lent]
             for uid in leaving.keys() - {pod.uid for pod in ready}:
                 self._view.displaced.stays(uid)
@@ -100,12 +107,12 @@ class Lender:
         for own in to_stop:
             name = own.metadata.name
             if name in stopped:
-                self._loans.begin(self._view.lent[name], now)
+                self._loans.begin(self._view.lent[name], known[name], now)
             elif name not in self._loans.lent:
                 self._give_back(name)
         for pod in deleted.gone:
             self._deleted[pod.uid] = now
-            self._loans.went(pod.replica_set, now)
+            self._loans.went(pod.replica_set, pod.uid, now)
         with self._view.lock:
             for pod in deleted.missed:
                 self._view.displaced.stays(pod.uid)
@@ -119,12 +126,14 @@ class Lender:
         for loan in self._loans.to_lower(now):
             name = loan.before.metadata.name
             with self._view.lock:
-                is_there = name in self._view.sets
+                own = self._view.sets.get(name)
                 alive = self._alive(name)
+            if own is not None and (self._took_back(loan, alive, now) or self._waits(loan, own, len(alive), now)):
+                continue
             # No more than are there: what the scheduler has preempted meanwhile is not made anew yet either.
-            if is_there and self._hands.lower(loan.before, max(min(loan.replicas - loan.gone, alive), 0)):
+            if own is not None and self._hands.lower(loan.before, max(min(loan.replicas - loan.gone, len(alive)), 0)):
                 loan.stopped = False
-            elif not is_there or not self._may_write() or now - loan.touched > GIVE_UP_SECONDS:
+            elif own is None or not self._may_write() or now - loan.touched > GIVE_UP_SECONDS:
                 self._give_back(name)
             else:
                 loan.not_before = now + TRY_SECONDS
@@ -157,11 +166,45 @@ class Lender:
         with self._view.lock:
             self._view.lent.pop(name, None)
 
-    def _alive(self, replica_set: str) -> int:
-        """How many placeholders a ReplicaSet has; under the view's lock."""
-        return sum(
-            owner_name(pod) == replica_set
+    def _took_back(self, loan: Loan, alive: Sequence[Pod], now: float) -> bool:
+        """Delete what was made anew before the controller had seen the stop; whether there was any.
+
+        It may have been given a node by now, in the burst's room. Then the controller, who is asked for fewer, would
+        take others in its place.
+        """
+        surplus = len(alive) - max(loan.replicas - loan.gone, 0)
+        if surplus <= 0 or now - loan.since > LONGEST_SECONDS:
+            return False
+        name = loan.before.metadata.name
+        anew = [pod for pod in alive if _uid(pod) not in loan.known]
+        leaving = [Leaving(_uid(pod), pod.metadata.name, name, "") for pod in anew[:surplus]]
+        if not leaving:
+            return False
+        with self._view.lock:
+            for pod in leaving:
+                self._view.displaced.let_go(pod.uid)
+        until = self._clock() + TURN_SECONDS
+        _, deleted = self._hands.let_go((), leaving, lambda: self._clock() < until)
+        now = self._clock()
+        for pod in deleted.gone:
+            self._deleted[pod.uid] = now
+            self._loans.went(name, pod.uid, now)
+        return bool(deleted.gone)
+
+    def _waits(self, loan: Loan, own: OwnReplicaSet, alive: int, now: float) -> bool:
+        seen = own.status.replicas if own.status is not None else None
+        return self._loans.waits_to_be_seen(loan, seen, alive, now)
+
+    def _alive(self, replica_set: str) -> list[Pod]:
+        """Return the placeholders of a ReplicaSet; under the view's lock."""
+        return [
+            pod
+            for pod in self._view.placeholders.values()
+            if owner_name(pod) == replica_set
             and pod.metadata.deletion_timestamp is None
             and pod.metadata.uid not in self._deleted
-            for pod in self._view.placeholders.values()
-        )
+        ]
+
+
+def _uid(pod: Pod) -> str:
+    return pod.metadata.uid or ""

@@ -90,9 +90,9 @@ def test_placeholders_that_leave_one_after_the_other_do_not_keep_a_replica_set_s
     way = Way()
     (own,) = way.world.view.sets.values()
     loans, now = Loans(), 100.0
-    loans.begin(own, now)
+    loans.begin(own, frozenset({"a"}), now)
     while not loans.to_lower(now) and now < 200.0:
-        loans.went(own.metadata.name, now)
+        loans.went(own.metadata.name, "a", now)
         now += 0.05
     assert now < 100.0 + LONGEST_SECONDS + 1.0
 

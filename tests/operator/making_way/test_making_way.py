@@ -119,8 +119,11 @@ class Way:
                 self.world.api._bump(item)
         self.world.observe()
 
-    def turn(self, seconds: float = 0.0) -> None:
+    def turn(self, seconds: float = 0.0, *, seen: bool = True) -> None:
         self.world.clock.now += seconds
+        if seconds and seen:
+            self.world.controllers_see()
+            self.world.observe()
         self.making_way.turn()
         self.world.observe()
 
@@ -150,6 +153,43 @@ def test_a_burst_gets_the_room_of_as_many_placeholders_and_nothing_is_made_meanw
     way.bind()
     way.turn(0.2)
     assert (way.classes, way.replicas) == ({"resource-slack"}, 3)
+
+
+def test_a_count_is_lowered_when_its_controller_has_seen_who_left_or_after_seconds() -> None:
+    """Lowered before, it would delete as many more, of its own choice."""
+    way = Way()
+    way.burst(4)
+    way.turn()
+    way.turn(0.2, seen=False)
+    assert (way.classes, way.replicas) == ({NO_CLASS}, 7)
+    way.turn(0.2)
+    assert (way.classes, way.replicas) == ({"resource-slack"}, 3)
+    way = Way()
+    way.burst(4)
+    way.turn()
+    way.turn(3.9, seen=False)
+    assert (way.classes, way.replicas) == ({NO_CLASS}, 7)
+    way.turn(0.2, seen=False)
+    assert (way.classes, way.replicas) == ({"resource-slack"}, 3)
+
+
+def test_what_was_made_anew_before_the_stop_was_seen_goes_and_no_other() -> None:
+    """On a busy server its controller makes some, and the scheduler gives them the burst's room."""
+    way = Way()
+    before = set(way.world.placeholders())
+    way.burst(4)
+    way.turn()
+    left = set(way.world.placeholders())
+    for own in way.world.api.items("replicasets").values():
+        for _ in range(2):
+            way.world._new_placeholder(own["metadata"]["name"], own)
+    way.turn(0.2)
+    assert (set(way.world.placeholders()), way.classes, way.replicas) == (left, {NO_CLASS}, 7)
+    way.turn(0.2)
+    assert (way.classes, way.replicas) == ({"resource-slack"}, 3)
+    way.world.controllers()
+    assert set(way.world.placeholders()) == left < before
+    assert way.world.view.displaced.counts == {("web", "MadeWay"): 4}
 
 
 def test_when_the_burst_is_bound_the_next_plan_asks_for_the_room_again() -> None:
