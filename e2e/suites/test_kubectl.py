@@ -109,7 +109,7 @@ def test_a_person_follows_a_burst_with_kubectl(loaded: Backend, kubectl: Kubectl
                 for entry in api.items(
                     "/api/v1/namespaces/default/events", fieldSelector="reason=PlaceholdersDisplaced"
                 )
-                if entry["involvedObject"]["name"] == "web"
+                if entry["involvedObject"].get("name") == "web"
             ],
             15,
             "an Event about displaced placeholders",

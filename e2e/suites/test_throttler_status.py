@@ -251,7 +251,7 @@ def test_a_more_specific_policy_takes_its_nodes_and_an_equal_younger_one_gets_no
 
     def told() -> list[str]:
         events = api.items("/api/v1/namespaces/default/events")
-        mine = [event for event in events if event["involvedObject"]["name"] == "younger"]
+        mine = [event for event in events if event["involvedObject"].get("name") == "younger"]
         return [event["type"] for event in mine if event["reason"] == "OlderPolicyChosen"]
 
     assert wait_until(told, 30, "the Event") == ["Warning"]
