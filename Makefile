@@ -207,6 +207,7 @@ bench-scoring-pods: $(READY)
 bench-starting: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok kubelet helm
 	@$(BIN)/python -m benchmarks.starting $(ARGS)
+	@$(BIN)/python -m benchmarks.granting $(ARGS)
 	@$(BIN)/python -m benchmarks.kubelet_storm $(ARGS)
 
 bench-scoring-busy: $(READY)
