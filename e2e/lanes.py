@@ -6,8 +6,13 @@ Usage:
 
 What the second lane printed follows when the first has ended. Each lane starts a local control plane; on kind, which
 has one cluster, there is one lane.
+
+Two control planes share the machine's cores, and what a suite judges may be what the other lane has cost it. So suites
+that failed are run once more, alone and on a control plane of their own, if they are few; what fails there as well has
+failed. What passes only there is named at the end: it may be the machine, and may be a fault that shows under load.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -42,6 +47,10 @@ WAITING = (
     "test_companion_rights.py",
 )
 """They look at what does not happen in minutes, at rates of a Prometheus, or at counts; none needs a CPU to itself."""
+MOST_AGAIN = 3
+"""So many suites are run a second time; where more fail it is not the machine."""
+TESTS_FAILED = 1
+"""pytest's exit code; any other says that not all were run."""
 
 
 def _command(*arguments: str) -> list[str]:
@@ -53,9 +62,24 @@ def _one_lane(arguments: Sequence[str]) -> int:
 
 
 def _two_lanes() -> int:
+    with tempfile.TemporaryDirectory() as caches:
+        first_cache, second_cache = Path(caches, "first"), Path(caches, "second")
+        codes = _beside_each_other(first_cache, second_cache)
+        failed = _failed(first_cache) | _failed(second_cache)
+    suites = sorted({name.partition("::")[0] for name in failed})
+    if not {*codes} <= {0, TESTS_FAILED} or not 0 < len(suites) <= MOST_AGAIN:
+        return codes[0] or codes[1]
+    print(f"\nonce more, alone: {', '.join(suites)}", flush=True)
+    again = subprocess.run(_command(*suites), check=False).returncode
+    if again == 0:
+        print("\npassed alone, failed beside the other lane:", *sorted(failed), sep="\n  ", flush=True)
+    return again
+
+
+def _beside_each_other(first_cache: Path, second_cache: Path) -> tuple[int, int]:
     waiting = [str(SUITES / name) for name in WAITING]
     with tempfile.TemporaryFile("w+") as told:
-        second = subprocess.Popen(_command(*waiting), stdout=told, stderr=subprocess.STDOUT)
+        second = subprocess.Popen(_command(*waiting, *_into(second_cache)), stdout=told, stderr=subprocess.STDOUT)
 
         def pass_on(number: int, _: FrameType | None) -> None:
             second.send_signal(number)  # the first has it from the terminal, or from who ends the whole group
@@ -64,7 +88,7 @@ def _two_lanes() -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, pass_on)
         try:
-            first = _one_lane([f"--ignore={path}" for path in waiting])
+            first = _one_lane([*(f"--ignore={path}" for path in waiting), *_into(first_cache)])
             print(f"\nbeside them: {', '.join(WAITING)}", flush=True)
             beside = second.wait()
         except KeyboardInterrupt:
@@ -74,7 +98,21 @@ def _two_lanes() -> int:
             told.seek(0)
             sys.stdout.write(told.read())
             sys.stdout.flush()
-    return first or beside
+    return first, beside
+
+
+def _into(cache: Path) -> list[str]:
+    """Return arguments for a cache of pytest's own; two lanes in one would lose what the other wrote."""
+    return ["-o", f"cache_dir={cache}"]
+
+
+def _failed(cache: Path) -> set[str]:
+    """Return what failed, or could not be set up, by pytest's node ids."""
+    try:
+        found: dict[str, bool] = json.loads((cache / "v" / "cache" / "lastfailed").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return set()
+    return set(found)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -51,7 +51,7 @@ RESIDENTS = [resident(name, "8" if name == "idle" else "2") for name in NODES]
 BY_ALGORITHM = pytest.mark.parametrize(
     ("algorithm", "expected", "why"),
     [
-        (PACKING, "target", "three pods of 150m bring it to 49 %"),
+        (PACKING, "target", "three pods of 150m bring it to 46 %"),
         ({"name": "LoadVariationRiskBalancing"}, "low", "the memory of `idle` swings by 29 %"),
         ({"name": "LowRiskOverCommitment"}, "low", "`idle` is overcommitted, others use more than is requested there"),
         ({"name": "Peaks", "args": POWER}, "idle", "where least is used, one more percent costs least"),
@@ -66,7 +66,7 @@ def test_each_algorithm_puts_pods_where_its_formula_says_of_what_prometheus_has(
 ) -> None:
     told = placed_as_the_formula_says(chain, algorithm, expected, why)
     if algorithm is PACKING:
-        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(35, abs=3)
 
 
 def placed_as_the_formula_says(chain: LoadChain, algorithm: Json, expected: str, why: str) -> Json:
@@ -147,7 +147,11 @@ def test_each_algorithm_puts_pods_where_its_formula_says_of_what_influxdb_has(
 ) -> None:
     told = placed_as_the_formula_says(of_influxdb, algorithm, expected, why)
     if algorithm is PACKING:
-        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(39, abs=0.5)
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(36, abs=0.5)
+
+
+PROVIDER = ("--provider=metrics-server", "--sample-interval=1s")
+"""metrics-server tells something new each ten seconds; the harness has its load watcher fetch each second."""
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +164,7 @@ def of_metrics_server(chain: LoadChain, tmp_path_factory: pytest.TempPathFactory
         pytest.skip(str(error))
     with (
         metrics_server.metrics_server(chain.cluster, folder, chain.exporters, NODES),
-        LoadWatcher(folder, "--provider=metrics-server", nodes=len(NODES), cluster=chain.cluster) as watcher,
+        LoadWatcher(folder, *PROVIDER, nodes=len(NODES), cluster=chain.cluster) as watcher,
     ):
         watcher.told()
         wait_until(partial(swings, watcher), 60, "the memory of `idle` to be seen to swing")
@@ -179,4 +183,4 @@ def test_each_algorithm_puts_pods_where_its_formula_says_of_what_metrics_server_
 ) -> None:
     told = placed_as_the_formula_says(of_metrics_server, algorithm, expected, why)
     if algorithm is PACKING:
-        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(38, abs=3)
+        assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(35, abs=3)

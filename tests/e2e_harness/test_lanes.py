@@ -23,6 +23,55 @@ def test_both_lanes_must_pass(
     assert f"ended with {second}" in capsys.readouterr().out
 
 
+FAILS = """
+import json, pathlib, sys
+cache = next((own.partition("=")[2] for own in sys.argv if own.startswith("cache_dir=")), None)
+if cache is None:
+    raise SystemExit(int(sys.argv[1]))
+pathlib.Path(cache, "v", "cache").mkdir(parents=True)
+failed = {f"e2e/suites/test_{name}.py::test_it": True for name in sys.argv[2].split(",")}
+pathlib.Path(cache, "v", "cache", "lastfailed").write_text(json.dumps(failed))
+raise SystemExit(int(sys.argv[3]))
+"""
+"""Beside another lane these suites fail; alone it ends with the first argument."""
+
+
+@pytest.mark.parametrize(
+    ("suites", "ends", "alone", "code", "runs_again"),
+    [
+        ("a", 1, 0, 0, True),
+        ("a,b", 1, 1, 1, True),
+        ("a,b,c,d", 1, 0, 1, False),  # that many are no accident
+        ("a", 3, 0, 3, False),  # not all were run
+        ("a", -9, 0, -9, False),
+    ],
+)
+def test_few_suites_that_failed_beside_others_are_run_once_more_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    suites: str,
+    ends: int,
+    alone: int,
+    code: int,
+    runs_again: bool,
+) -> None:
+    alone_with: list[tuple[str, ...]] = []
+
+    def command(*arguments: str) -> list[str]:
+        if not any(argument.startswith("cache_dir=") for argument in arguments):
+            alone_with.append(arguments)
+        dies = "import os; os.kill(os.getpid(), 9)" if ends < 0 else FAILS
+        return [sys.executable, "-c", dies, str(alone), suites, str(ends), *arguments]
+
+    monkeypatch.setattr(lanes, "_command", command)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.delenv("BACKEND", raising=False)
+    assert lanes.main([]) == code
+    wanted = [tuple(f"e2e/suites/test_{name}.py" for name in suites.split(","))] if runs_again else []
+    assert alone_with == wanted
+    assert ("e2e/suites/test_a.py::test_it" in capsys.readouterr().out) == (runs_again and not alone)
+
+
 @pytest.mark.parametrize(("arguments", "backend"), [(["-k", "burst"], "local"), ([], "kind")])
 def test_chosen_tests_and_kind_have_one_lane(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], backend: str

@@ -46,6 +46,8 @@ def metrics_server(
             f"/api/v1/nodes/{name}",
             {"metadata": {"annotations": {"metrics.k8s.io/resource-metrics-path": f"{KUBELET_PATH}{name}"}}},
         )
+        address = {"type": "InternalIP", "address": LOOPBACK}
+        cluster.api.patch(f"/api/v1/nodes/{name}/status", {"status": {"addresses": [address]}})
     host, port = f"{_SERVICE}.{_NAMESPACE}.svc", free_port()
     pair = cluster.server_certificate(host, [host])
     user = cluster.user("metrics-server", ["system:masters"]).kubeconfig
@@ -53,6 +55,7 @@ def metrics_server(
         str(program_file),
         *(f"--{of}kubeconfig={user}" for of in ("", "authentication-", "authorization-")),
         *(f"--bind-address={LOOPBACK}", f"--secure-port={port}", "--metric-resolution=10s"),
+        "--kubelet-request-timeout=5s",
         *(f"--tls-cert-file={pair.certificate}", f"--tls-private-key-file={pair.key}"),
         *("--deprecated-kubelet-completely-insecure", f"--kubelet-port={exporters.port}"),
         "--kubelet-preferred-address-types=InternalIP",

@@ -19,14 +19,14 @@ from e2e.harness.objects import describe, pod, wait_until
 from e2e.harness.product.load_watcher import LoadWatcher
 from e2e.harness.product.scorer import PATIENT_MS, SCHEDULER, Scorer
 
-CPU = {"idle": 0.05, "low": 0.20, "target": 0.38, "hot": 0.85}
+CPU = {"idle": 0.05, "low": 0.20, "target": 0.35, "hot": 0.85}
 """What nodes use without the suite's pods: far enough apart that no rounding decides."""
 NODES = tuple(CPU)
 CORES = 4
 MEMORY_GIB = 16
 MEMORY = 0.30
 PACKING: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}
-"""With pods of 100m, predicted at 150m: three of them bring `target` to 49 %."""
+"""With pods of 100m, predicted at 150m: three of them bring `target` to 46 %, and what a provider tells may be off by some."""
 MEASURED = 'slack_scorer_nodes{state="Measured"}'
 
 
