@@ -26,7 +26,7 @@ CORES = 4
 MEMORY_GIB = 16
 MEMORY = 0.30
 PACKING: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}
-"""With pods of 100m, predicted at 150m: three of them bring `target` to 46 %, and what a provider tells may be off by some."""
+"""With pods of 100m, predicted at 150m: three bring `target` to 46 %, so that a provider may be off by some."""
 MEASURED = 'slack_scorer_nodes{state="Measured"}'
 
 
