@@ -1,23 +1,34 @@
 """Coverage-guided fuzzing of what the scorer and the load watcher read from others. `make fuzz` runs it.
 
-What the scheduler asks, what a load watcher answers in either format, and recorded decisions: each is read, or refused
-with the reader's own error. What was read can be used: figures of a payload are finite and not negative, a recorded
-decision can be made again, and its scores are 0 to 100.
+What the scheduler asks, what a load watcher answers in either format, recorded decisions, and what Prometheus, InfluxDB
+and Metrics Server answer a load watcher: each is read, or refused with the reader's own error. What was read can be
+used: figures of a payload are finite and not negative, a recorded decision can be made again and its scores are 0 to
+100, and whatever a provider says, the analyser leaves of it what our own reader takes whole.
 """
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import atheris
 import numpy as np
 
-from fuzz.scoring_seeds import seeds
+from fuzz.scoring_seeds import AT, seeds
 
 with atheris.instrument_imports(include=["slack.scorer", "slack.loadwatcher", "slack.cluster"]):
     from slack.cluster.requests import RequestError
+    from slack.loadwatcher import influxql, metrics_api, promql, verdicts
+    from slack.loadwatcher.analysis import Analyser
     from slack.loadwatcher.decoding import BadPayload, decode
     from slack.loadwatcher.encoding import Format, encode
+    from slack.loadwatcher.node_names import AsTheyAre, KnownNode
+    from slack.loadwatcher.payload import MetricType, Window
+    from slack.loadwatcher.promql import BadProviderAnswer
+    from slack.loadwatcher.readings import Key, Readings, Statistic, Values
+    from slack.loadwatcher.reports import assemble
+    from slack.loadwatcher.samples import Rings
+    from slack.loadwatcher.verdicts import BadVerdicts
     from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
     from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
     from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
@@ -33,6 +44,11 @@ _PREDICTION = Prediction()
 _ALGORITHMS = (
     Weighted(TargetLoadPacking()), Weighted(LoadVariationRiskBalancing()), Weighted(LowRiskOverCommitment())
 )  # fmt: skip
+_NODES: Mapping[str, KnownNode] = {"a": KnownNode("a", cpu_millis=4000, memory_bytes=8 << 30)}
+_KEYS = (
+    *(Key(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT)),
+    *(Key(statistic, MetricType.CPU, Window.FIVE_MINUTES) for statistic in (Statistic.AVERAGE, Statistic.DEVIATION)),
+)
 
 
 def try_request(data: bytes) -> None:
@@ -75,11 +91,70 @@ def try_record(data: bytes) -> None:
     assert ((total >= 0) & (total <= HIGHEST_SCORE)).all()
 
 
+def try_verdicts(data: bytes) -> None:
+    """What the analyser of a load watcher says: read, it can be told on."""
+    try:
+        found = verdicts.decode(data)
+    except BadVerdicts:
+        return
+    assert verdicts.decode(verdicts.encode(found)) == found
+
+
+def try_prometheus(data: bytes) -> None:
+    """The answer to each question of a fetch, all alike."""
+    try:
+        values: dict[Key, Values] = {key: promql.decode(data, "nodename", key) for key in _KEYS}
+    except BadProviderAnswer:
+        return
+    try_readings(Readings(AT, values))
+
+
+def try_influxdb(data: bytes) -> None:
+    """The answer to each question of a fetch, all alike."""
+    values: dict[Key, dict[str, float]] = {}
+    for question in influxql.questions({}, influxql.TAG, int(AT)):
+        try:
+            found = influxql.decode(data, influxql.TAG, question)
+        except BadProviderAnswer:
+            return
+        for key, own in found.items():
+            values.setdefault(key, {}).update(own)
+    try_readings(Readings(AT, values))
+
+
+def try_metrics_server(data: bytes) -> None:
+    """One sample of all nodes."""
+    rings = Rings(15.0)
+    with np.errstate(all="ignore"):  # a figure beyond what a ring holds is infinite there, and dropped
+        try:
+            rings.add(metrics_api.decode(data, _NODES))
+        except BadProviderAnswer:
+            return
+        try_readings(rings.readings(AT))
+
+
+def try_readings(readings: Readings) -> None:
+    """What is left of a fetch is written in both formats, and our own reader leaves nothing of it out."""
+    judgement = Analyser(max_age_seconds=300.0, frozen_after_seconds=600.0).judge(readings, AT)
+    for report in assemble(readings, judgement, AsTheyAre(), source="s").reports.values():
+        for style in Format:
+            read = decode(encode(report, style))
+            assert not read.ignored
+            assert read.report.nodes.keys() == report.nodes.keys()
+
+
 def try_input(data: bytes) -> None:
     """Try one input on everything."""
-    try_request(data)
-    try_payload(data)
-    try_record(data)
+    for reader in (
+        try_request,
+        try_payload,
+        try_record,
+        try_verdicts,
+        try_prometheus,
+        try_influxdb,
+        try_metrics_server,
+    ):
+        reader(data)
 
 
 def main() -> None:

@@ -1,5 +1,8 @@
 """What the fuzzer of the scorer's readers begins with: a good input of each kind. A test holds that each is read."""
 
+AT = 1_800_000_000.0
+"""When providers are asked, in Unix seconds."""
+
 
 def seeds() -> dict[str, bytes]:
     """Return one good input of each kind, for the fuzzer to change: by itself it writes no JSON for hours."""
@@ -20,6 +23,16 @@ def seeds() -> dict[str, bytes]:
         "payload": head + b'{"a":%s}}' % metrics,
         "payload of upstream": head
         + b'{"NodeMetricsMap":{"a":%s}}}' % metrics.replace(b'"cpu"', b'"CPU"').replace(b'p":"AVG"', b'p":"5m"'),
+        "analysis": b'{"source":"s","fetched_at":1,"error":null,"dropped":[{"series":"a:9100","node":"a","type":"cpu",'
+        b'"reason":"Frozen","detail":"d"}],"unmatched":["b"],"unknown":["c"]}',
+        "answer of Prometheus": b'{"status":"success","data":{"resultType":"vector","result":'
+        b'[{"metric":{"nodename":"a"},"value":[%d,"0.125"]}]}}' % AT,
+        "times of Prometheus": b'{"status":"success","data":{"resultType":"vector","result":'
+        b'[{"metric":{"nodename":"a"},"value":[%d,"%d"]}]}}' % (AT, AT),
+        "answer of InfluxDB": b'{"results":[{"series":[{"name":"cpu","tags":{"host":"a"},"columns":["time","avg","std",'
+        b'"latest"],"values":[[%d,0.125,0.01,0.125]]}]}]}' % AT,
+        "answer of Metrics Server": b'{"items":[{"metadata":{"name":"a"},"timestamp":"2027-01-15T08:00:00Z",'
+        b'"usage":{"cpu":"500m","memory":"1Gi"}}]}',
         "record": b'{"version":1,"at":1,"any_measured":true,"pod":%s,"nodes":%s,"scores":[1],"rule":"Measured"}'
         % (own, nodes),
     }

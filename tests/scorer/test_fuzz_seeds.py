@@ -1,7 +1,11 @@
 """A seed that its reader refuses would fuzz nothing but the refusal."""
 
-from fuzz.scoring_seeds import seeds
+from fuzz.scoring_seeds import AT, seeds
+from slack.loadwatcher import influxql, metrics_api, promql, verdicts
 from slack.loadwatcher.decoding import decode as read_payload
+from slack.loadwatcher.node_names import KnownNode
+from slack.loadwatcher.payload import MetricType
+from slack.loadwatcher.readings import Key, Statistic
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.extender import decode as read_request
 from slack.scorer.model import Weighted
@@ -16,6 +20,15 @@ def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
         assert read_request(own.pop(kind)).names[0] == "a"
     for kind in ("payload", "payload of upstream"):
         assert [metric.value for metric in read_payload(own.pop(kind)).report.nodes["a"].metrics] == [12.5]
+    assert [dropped.node for dropped in verdicts.decode(own.pop("analysis")).dropped] == ["a"]
+    latest, observed = (Key(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT))
+    assert promql.decode(own.pop("answer of Prometheus"), "nodename", latest) == {"a": 12.5}
+    assert promql.decode(own.pop("times of Prometheus"), "nodename", observed) == {"a": AT}
+    answer = own.pop("answer of InfluxDB")
+    for question in influxql.questions({}, influxql.TAG, int(AT)):
+        assert all("a" in values for values in influxql.decode(answer, influxql.TAG, question).values())
+    nodes = {"a": KnownNode("a", cpu_millis=4000, memory_bytes=8 << 30)}
+    assert [sample.node for sample in metrics_api.decode(own.pop("answer of Metrics Server"), nodes)] == ["a"]
     recorded = read_line(own.pop("record"))
     scores = score(recorded.basis((Weighted(TargetLoadPacking()),)), recorded.demand(Prediction()))
     assert recorded.nodes.names == ("a",)
