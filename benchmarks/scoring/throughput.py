@@ -32,6 +32,7 @@ from e2e.harness.errors import HarnessError
 from e2e.harness.objects import pod, wait_until
 from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program
+from e2e.harness.product import trimaran
 from e2e.harness.product.scorer import SCHEDULER, Scorer
 from slack.loadwatcher.encoding import Format
 
@@ -40,8 +41,6 @@ BARE, IN_PROCESS = "stock with an extender that scores nothing", "the formula as
 WANTED_SHARE = 0.7
 WANTED_SHARE_OF_PLUGIN = 0.8
 WANTED_ADDED_MS = 1.0
-UPSTREAM = "TRIMARAN_SCHEDULER"
-_ALGORITHM = "TargetLoadPacking"
 _CLIENT: Json = {"clientConnection": {"qps": 5000, "burst": 10_000}}
 _PODS = "/api/v1/namespaces/default/pods"
 _HANDS = 8
@@ -119,24 +118,6 @@ def pods_a_second(bound: list[float]) -> float:
     return (len(bound) - 2 * tenth - 1) / (bound[-1 - tenth] - bound[tenth])
 
 
-def upstream(watcher: str) -> Json:
-    """Return a configuration of upstream's plugin instead of the scores that it conflicts with."""
-    arguments = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": f"{_ALGORITHM}Args",
-        "watcherAddress": watcher,
-    }
-    return _profile(_ALGORITHM, pluginConfig=[{"name": _ALGORITHM, "args": arguments}])
-
-
-def _profile(plugin: str, **more: object) -> Json:
-    score = {
-        "enabled": [{"name": plugin, "weight": 10}],
-        "disabled": [{"name": name} for name in ("NodeResourcesFit", "NodeResourcesBalancedAllocation")],
-    }
-    return {"profiles": [{"schedulerName": SCHEDULER, "plugins": {"score": score}, **more}]}
-
-
 def measure(nodes: int, pods: int, runs: int) -> list[Report]:
     """Play each side `runs` times, in turns."""
     names = [f"node-{number:05}" for number in range(nodes)]
@@ -149,7 +130,7 @@ def measure(nodes: int, pods: int, runs: int) -> list[Report]:
         stage = Stage(cluster, pods)
         say(f"{nodes} nodes")
         stage.add_nodes(names)
-        scorer = stack.enter_context(Scorer(cluster, watcher, [{"name": _ALGORITHM}], refresh="15s"))
+        scorer = stack.enter_context(Scorer(cluster, watcher, [{"name": trimaran.LOAD_PACKING}], refresh="15s"))
         wait_until(lambda: scorer.health("/readyz")[0] == 200, 60.0, "the scorer is ready")
         with_ours = dict(scorer.scheduler_configuration())
         stock: Json = {"profiles": [{"schedulerName": SCHEDULER}]}
@@ -165,9 +146,9 @@ def measure(nodes: int, pods: int, runs: int) -> list[Report]:
             program.wait_until_ready(lambda: is_listening(port), 10.0)
             sides[BARE] = Side(_asking(with_ours, f"http://{LOOPBACK}:{port}"), extender=program)
         if (plugin := scheduler_with_plugin()) is not None:
-            sides[IN_PROCESS] = Side(_profile("InProcessLoadPacking"), plugin)
-        if os.environ.get(UPSTREAM):
-            sides["upstream's plugin"] = Side(upstream(watcher), Path(os.environ[UPSTREAM]))
+            sides[IN_PROCESS] = Side(trimaran.scored_by("InProcessLoadPacking"), plugin)
+        if os.environ.get(trimaran.VARIABLE):
+            sides["upstream's plugin"] = Side(trimaran.configuration(watcher), trimaran.binary())
         for _ in range(runs):
             for name, side in sides.items():
                 found.setdefault(name, []).append(stage.play(side))

@@ -8,16 +8,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from e2e.harness.api import Json
 from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import UnavailableError
 from e2e.harness.monitoring import metrics_server
 from e2e.harness.monitoring.influxdb import MISSING, influxdb, write_shares
 from e2e.harness.objects import IMAGE, pod, wait_until
+from e2e.harness.product import trimaran
 from e2e.harness.product.load_chain import CPU, MEMORY, NODES, PACKING, LoadChain, explained, load_chain
 from e2e.harness.product.load_watcher import LoadWatcher
 from e2e.harness.product.operator import Operator, placeholders, policy, wait_until_placed
@@ -184,3 +187,21 @@ def test_each_algorithm_puts_pods_where_its_formula_says_of_what_metrics_server_
     told = placed_as_the_formula_says(of_metrics_server, algorithm, expected, why)
     if algorithm is PACKING:
         assert told["chosen"]["terms"]["TargetLoadPacking.mean_percent"] == pytest.approx(35, abs=3)
+
+
+def test_a_scheduler_with_upstream_s_plugin_reads_our_load_watcher(chain: LoadChain, tmp_path: Path) -> None:
+    """In upstream's format; who has such a scheduler can take our load watcher alone."""
+    assert isinstance(chain.cluster, ControlPlane)
+    try:
+        program = trimaran.binary()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    flags = ("--provider=prometheus", f"--address={chain.prometheus.url}", "--format=upstream", "--step=5s")
+    with (
+        cleaned(chain.cluster.api),
+        LoadWatcher(tmp_path, *flags, nodes=len(NODES), cluster=chain.cluster) as watcher,
+    ):
+        watcher.told()
+        configuration = trimaran.configuration(watcher.url, targetUtilization=50)
+        chain.cluster.restart_scheduler(configuration=configuration, binary=program)
+        assert [chain.place(f"pod-{number}") for number in range(3)] == ["target"] * 3
