@@ -71,6 +71,7 @@ class Stage:
     def __init__(self, cluster: ControlPlane, pods: int) -> None:
         self._cluster = cluster
         self._pods = pods
+        self._plays = 0
 
     def add_nodes(self, names: Iterable[str]) -> None:
         """Make the nodes; they have room for all pods many times over."""
@@ -82,7 +83,8 @@ class Stage:
         cluster.restart_scheduler(side.gates, configuration={**side.configuration, **_CLIENT}, binary=side.binary)
         with cluster.scheduler_stands_still():
             mark = cluster.audit_mark()
-            names = [f"p{number}" for number in range(self._pods)]
+            self._plays += 1  # kwok deletes by name, and may be late: it would take the next play's pod
+            names = [f"p{self._plays}-{number}" for number in range(self._pods)]
             self._at_once(lambda name: cluster.api.create(pod(name, cpu="10m", schedulerName=SCHEDULER)), names)
             before = self._cpu_seconds(side)
         wait_until(lambda: len(self._bound(mark)) >= self._pods, 180.0, "all pods are bound", every=1.0)
