@@ -145,11 +145,19 @@ def footprint(place: PacedNode) -> Row:
 
 def main() -> None:
     """Measure, and judge."""
-    options = parser("The storm on a real kubelet, without a gate and at several limits.").parse_args()
+    arguments = parser("The storm on a real kubelet, without a gate and at several limits.")
+    arguments.add_argument(
+        "--shares",
+        type=int,
+        help="cpu.shares of all pods; a kubelet gives 1024 a core, the suites more, as the control plane is here too",
+    )
+    options = arguments.parse_args()
     rows: list[Row] = []
     runs: dict[tuple[int | None, bool], Run] = {}
     try:
         with tempfile.TemporaryDirectory() as folder, paced_node(Path(folder)) as place:
+            if options.shares:
+                place.node.set_shares(options.shares)
             for slots, watchdog in ((None, False), (None, True), (2, True), (4, True), (6, True), (6, False)):
                 say(f"limit {slots or 'none'}, watchdog {'on' if watchdog else 'off'}")
                 name = f"storm-{slots or 'none'}-{'on' if watchdog else 'off'}"
