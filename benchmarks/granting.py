@@ -24,6 +24,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+from unittest import mock
 
 import yaml
 
@@ -84,8 +85,8 @@ class _Controller(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - its name
-        """Nothing."""
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 @contextmanager
@@ -240,10 +241,9 @@ def main() -> None:
     """Measure, and judge."""
     if sys.argv[1:2] == ["--agent"]:
         side, *words = sys.argv[2:]
-        if side == "scan":
-            setattr(agent_parts, "NodeThrottle", Scanning)  # noqa: B010 - which it imports, and does not export
         sys.argv = [sys.argv[0], *words]
-        sys.exit(arguments.main(ThrottlerAgentSettings, run))
+        with mock.patch.object(agent_parts, "NodeThrottle", Scanning if side == "scan" else NodeThrottle):
+            sys.exit(arguments.main(ThrottlerAgentSettings, run))
     options = parser("From a free slot to the next grant at its gate.").parse_args()
     spent: dict[str, list[float]] = {"ours": [], "scan": []}
     for number in range(ROUNDS):
