@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902) as the API server applies those of webhooks: `add` and `replace`, which are what we send."""
+"""JSON patches (RFC 6902) as the API server applies them: `add`, `replace` and `test`, which are what we send."""
 
 import copy
 from collections.abc import Iterable
@@ -7,7 +7,11 @@ from e2e.harness.api import Json
 
 
 def patched(document: Json, operations: Iterable[Json]) -> Json:
-    """Return a document with a patch applied; the document stays as it is."""
+    """Return a document with a patch applied; the document stays as it is.
+
+    Raises:
+        LookupError: a path is not there, or a `test` does not hold.
+    """
     result = copy.deepcopy(document)
     for operation in operations:
         *parents, last = [
@@ -16,7 +20,10 @@ def patched(document: Json, operations: Iterable[Json]) -> Json:
         target = result
         for part in parents:
             target = target[int(part)] if isinstance(target, list) else target[part]
-        if not isinstance(target, list):
+        if operation["op"] == "test":
+            if (target[int(last)] if isinstance(target, list) else target[last]) != operation["value"]:
+                raise LookupError(f"testing path {operation['path']} failed")
+        elif not isinstance(target, list):
             target[last] = operation["value"]
         elif operation["op"] == "replace":
             target[int(last)] = operation["value"]

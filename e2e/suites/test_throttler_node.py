@@ -10,8 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +20,12 @@ import yaml
 from e2e.harness.api import Json
 from e2e.harness.errors import UnavailableError
 from e2e.harness.node import images
-from e2e.harness.objects import pods, wait_until
-from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at, status_of
+from e2e.harness.objects import wait_until
+from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at
 from e2e.harness.product.paced_node import PacedNode, paced_node
+from e2e.harness.product.starting_watch import watched
 from e2e.harness.product.throttler import AGENT_NAME
-from slack.throttler.injection import DEPENDS_ON, VARIABLE
+from slack.throttler.injection import DEPENDS_ON
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 
 pytestmark = pytest.mark.timeout(900)
@@ -43,40 +43,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedNode]:
         except UnavailableError as error:
             pytest.skip(str(error))
         yield found
-
-
-@dataclass
-class Seen:
-    """What a watcher saw of the gated containers: how many ran and were not ready, at the most, and restarts."""
-
-    most: int = 0
-    looks: int = 0
-    restarts: Counter[str] = field(default_factory=Counter)
-
-
-@contextmanager
-def watched(place: PacedNode) -> Iterator[Seen]:
-    """Look at all pods of the namespace at once, again and again."""
-    seen, ended = Seen(), threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.1):
-            starting = 0
-            for pod in pods(place.api, NAMESPACE):
-                for each in pod["spec"]["containers"]:
-                    gated = any(entry["name"] == VARIABLE for entry in each.get("env", ()))
-                    status = status_of(pod, each["name"])
-                    starting += gated and "running" in status.get("state", {}) and not status["ready"]
-                    seen.restarts[f"{pod['metadata']['name']}/{each['name']}"] = status.get("restartCount", 0)
-            seen.most, seen.looks = max(seen.most, starting), seen.looks + 1
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twice(place: PacedNode) -> None:

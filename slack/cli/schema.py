@@ -29,6 +29,7 @@ class Printing(StrEnum):
     THROTTLER_EXPLAIN = "throttler-explain"
     THROTTLER_CHECK = "throttler-check"
     THROTTLER_SIMULATE = "throttler-simulate"
+    THROTTLER_RELEASE = "throttler-release"
     VERSION = "version"
 
 

@@ -7,7 +7,7 @@ Writing only what changed is the caller's decision; a repeated apply of the same
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from slack.kube.retry import retrying
 Json = dict[str, Any]
 
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
+JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 DELETE_OPTIONS: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
@@ -78,6 +79,16 @@ class Writer:
         query = {"fieldManager": self._field_manager, "dryRun": "All" if dry_run else None}
         return self._call("PATCH", path, query, patch, STRATEGIC_MERGE, verb="patch")
 
+    def json_patch(self, path: str, operations: Sequence[Json]) -> Json:
+        """JSON patch (RFC 6902): all of it, or nothing where a `test` does not hold.
+
+        Raises:
+            ApiError: 422 when it does not, or a path is not there.
+        """
+        return self._call(
+            "PATCH", path, {"fieldManager": self._field_manager}, list(operations), JSON_PATCH, verb="patch"
+        )
+
     def annotate(self, path: str, annotations: Mapping[str, str | None]) -> Json:
         """Set annotations, delete those whose value is None, leave the others."""
         return self.merge_patch(path, {"metadata": {"annotations": dict(annotations)}})
@@ -117,7 +128,14 @@ class Writer:
         return True
 
     def _call(
-        self, method: str, path: str, query: Mapping[str, object], body: Json | None, content_type: str, *, verb: str
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, object],
+        body: Json | list[Json] | None,
+        content_type: str,
+        *,
+        verb: str,
     ) -> Json:
         answer = self._retry(
             self._connection.request, method, path, query=query, body=body, content_type=content_type, verb=verb

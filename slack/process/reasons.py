@@ -52,6 +52,7 @@ START_PERMIT_SKIPPED = "StartPermitSkipped"
 START_TIMED_OUT = "StartTimedOut"
 START_FORCED = "StartForced"
 DEPENDS_ON_REFUSED = "DependsOnRefused"
+PERMIT_NOT_WRITTEN = "PermitNotWritten"
 
 REASONS: tuple[Reason, ...] = (
     Reason("Accepted", ("Ready=True",), Level.GOOD, "The policy is accepted and acted upon."),
@@ -531,7 +532,8 @@ REASONS: tuple[Reason, ...] = (
         START_PERMIT_SKIPPED,
         (),
         Level.TROUBLE,
-        "A gated container started without a permit: its gate had heard of no throttler's agent for failOpenAfter.",
+        "A gated container started without a permit: its gate, or with throttler.backend=configmap the controller, had "
+        "heard of no throttler's agent for failOpenAfter.",
         "see whether the agent of that node runs: kubectl -n NAMESPACE get pods -o wide, and its log",
         about="Pod",
     ),
@@ -560,6 +562,15 @@ REASONS: tuple[Reason, ...] = (
         "The annotation throttler.resource-slack.io/depends-on of a pod cannot be kept, so none of its containers is "
         "started.",
         "mend the annotation: kubectl slack throttler check -f pod.yaml tells what is wrong",
+        about="Pod",
+    ),
+    Reason(
+        PERMIT_NOT_WRITTEN,
+        (),
+        Level.TROUBLE,
+        "A pod's containers wait for keys of a ConfigMap, and the throttler's controller cannot write them.",
+        "the message says why: a right that lacks in that namespace (throttler.namespaces), or a ConfigMap of that "
+        "name that is not the throttler's, or was changed; delete that, it is made anew",
         about="Pod",
     ),
 )

@@ -37,6 +37,13 @@ _TLS = NoValue("the Secret of throttler.tls.secretName, or the chart's own, wher
 _AGENTS = NoValue("the release's own agents")
 
 
+class Backend(StrEnum):
+    """Where permits are, in the words of the throttler's core."""
+
+    FILE = "file"
+    CONFIGMAP = "configmap"
+
+
 class PullPolicy(StrEnum):
     """When the gate's image is pulled."""
 
@@ -75,10 +82,17 @@ class ThrottlerControllerSettings(Settings):
         metavar="DURATION",
         chart=NoValue("one that suits every cluster"),
     )
+    backend: Backend = setting(
+        Backend.FILE,
+        choice(Backend),
+        "Where permits are: file (in the pod; Kubernetes 1.35 and newer) or configmap.",
+        metavar="BACKEND",
+        chart="throttler.backend",
+    )
     gate_image: str | None = setting(
         None,
         text,
-        "Image of the gates; needed.",
+        "Image of the gates; needed with backend file.",
         metavar="IMAGE",
         chart=NoValue("the release's image"),
     )
@@ -105,7 +119,7 @@ class ThrottlerControllerSettings(Settings):
     agent_ca_file: Path | None = setting(
         None,
         path,
-        "Certificates that sign the agents'; needed. Read anew when it changes.",
+        "Certificates that sign the agents'; needed with backend file. Read anew when it changes.",
         metavar="FILE",
         chart=_AGENTS,
     )
@@ -173,7 +187,7 @@ class ThrottlerControllerSettings(Settings):
         problems += [
             f"{flag(name)}: needed: it goes into every gate"
             for name in ("gate_image", "agent_ca_file")
-            if getattr(self, name) is None
+            if self.backend is Backend.FILE and getattr(self, name) is None
         ]
         if problems:
             raise BadSettings(tuple(problems))

@@ -164,7 +164,7 @@ class NodeThrottle:
             dependent.unready += 1
             if dependent.state is State.PENDING:
                 self._set(dependent, after(dependent.state, Change.HELD), now)
-        if self.limits.gate_restarts:
+        if self.limits.gate_restarts and not record.pod.keeps_permits:
             self._consider(record, now)
         elif not backing_off:
             self._enter_starting(record, now, now)

@@ -26,6 +26,8 @@ class GatedPod:
     priority: int = 0
     exempt: bool = False
     """Of the class system-node-critical: never waits for a slot, and holds none."""
+    keeps_permits: bool = False
+    """Its permits stay once they are given, as those in a ConfigMap do: its restarts are never gated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ SPEAKING = (
     "operator/slack_operator/auditor/controller/policy_status.py",
     "operator/slack_operator/auditor/controller/event_reporter.py",
     "operator/slack_operator/throttler/agent/telling.py",
+    "operator/slack_operator/throttler/controller/permits.py",
     "operator/slack_operator/throttler/controller/policy_reporter.py",
     "operator/slack_operator/throttler/controller/policy_status.py",
 )

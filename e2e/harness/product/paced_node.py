@@ -20,10 +20,10 @@ from e2e.harness.node.real_node import RealNode
 from e2e.harness.objects import make_namespace, wait_until
 from e2e.harness.product.gated_pods import NAMESPACE, GatedPods
 from e2e.harness.product.operator import install
-from e2e.harness.product.throttler import AGENT_NAME, Agent, rendered
+from e2e.harness.product.throttler import AGENT_NAME, Agent, Controller, enable, rendered
 from slack.cluster.labels import API_VERSION
 from slack.throttler.config import KIND
-from slack.throttler.injection import GateOptions
+from slack.throttler.injection import PERMITS_IN, GateOptions
 
 _OFF = dict.fromkeys(("maxLoadAverageMultiplier", "maxCPU", "maxIOPressure", "minRate"))
 
@@ -56,6 +56,49 @@ class PacedNode(GatedPods):
         return float(self.api.text(path).split()[0]) - time.clock_gettime(time.CLOCK_BOOTTIME) + time.monotonic()
 
 
+@dataclass(frozen=True)
+class KeyedNode(PacedNode):
+    """A node with an agent and a controller, whose permits are keys of ConfigMaps; pods are made by its webhook."""
+
+    controller: Controller
+
+    def create(self, manifest: Json, **_: object) -> str:
+        """Create a pod, and let the webhook do the rest; returns its name."""
+        self.api.create(manifest)
+        return str(manifest["metadata"]["name"])
+
+    def keys(self, name: str) -> set[str]:
+        """Return the keys of a pod's ConfigMap; none where there is no ConfigMap."""
+        config_map = self.pod(name)["metadata"]["annotations"][PERMITS_IN]
+        found = self.api.find(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{config_map}")
+        return set((found or {}).get("data") or ())
+
+
+@contextmanager
+def keyed_node(folder: Path, kubelet: Mapping[str, object] | None = None, *flags: str) -> Iterator[KeyedNode]:
+    """Start a cluster, a node, a controller with backend configmap, and an agent.
+
+    Args:
+        folder: for all of them.
+        kubelet: further fields of its configuration.
+        flags: of `helm template`.
+
+    Raises:
+        UnavailableError: there can be none here, with the reason.
+    """
+    authority, manifests = _rendered(folder, "--set=throttler.backend=configmap", *flags)
+    with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster, kubelet) as node:
+        install(cluster)
+        enable(cluster.api, NAMESPACE)
+        with (
+            Controller(cluster, manifests, authority) as controller,
+            Agent(cluster, manifests, authority, folder, controller, node.name) as agent,
+        ):
+            controller.register(manifests, NAMESPACE)
+            options = GateOptions(image="", agent_port=agent.port, agent_name=AGENT_NAME, authority="")
+            yield KeyedNode(cluster.api, options, cluster, node, agent, authority, controller)
+
+
 @contextmanager
 def paced_node(folder: Path, kubelet: Mapping[str, object] | None = None) -> Iterator[PacedNode]:
     """Start a cluster, a node and an agent.
@@ -67,12 +110,7 @@ def paced_node(folder: Path, kubelet: Mapping[str, object] | None = None) -> Ite
     Raises:
         UnavailableError: there can be none here, with the reason.
     """
-    real_node.require()
-    build.ensure(["kubelet"])
-    for name in ("authority", "helm"):
-        (folder / name).mkdir()
-    authority = Authority.create(folder / "authority")
-    manifests = rendered(folder / "helm", authority)
+    authority, manifests = _rendered(folder)
     with ControlPlane(folder, real_node.options(folder)) as cluster, RealNode(cluster, kubelet) as node:
         install(cluster)
         make_namespace(cluster.api, NAMESPACE)
@@ -86,3 +124,12 @@ def paced_node(folder: Path, kubelet: Mapping[str, object] | None = None) -> Ite
                 image_pull_policy="Never",
             )
             yield PacedNode(cluster.api, options, cluster, node, agent, authority)
+
+
+def _rendered(folder: Path, *flags: str) -> tuple[Authority, list[Json]]:
+    real_node.require()
+    build.ensure(["kubelet"])
+    for name in ("authority", "helm"):
+        (folder / name).mkdir()
+    authority = Authority.create(folder / "authority")
+    return authority, rendered(folder / "helm", authority, *flags)

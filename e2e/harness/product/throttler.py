@@ -60,7 +60,7 @@ class Controller:
 
     def __init__(self, cluster: Backend, manifests: Sequence[Json], authority: Authority) -> None:
         make_namespace(cluster.api, NAMESPACE)
-        own = (NAME, f"{NAME}-events")
+        own = (NAME, f"{NAME}-events", f"{NAME}-permits")
         roles = [item for item in manifests if item["metadata"]["name"] in own and item["kind"].endswith("Role")]
         self.roles = roles
         self.identity = cluster.service_account(NAMESPACE, NAME)
@@ -152,7 +152,7 @@ class Agent:
         }
         if controller is not None:
             token = folder / "token-of-the-agent"
-            token.write_text(token_of(cluster.api, agent_pod(cluster.api, NODE)))
+            token.write_text(token_of(cluster.api, agent_pod(cluster.api, node or NODE)))
             places |= {
                 "--controller": f"https://{LOOPBACK}:{controller.reports_port}",
                 "--controller-ca-file": authority.certificate_path,

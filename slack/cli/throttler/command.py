@@ -9,6 +9,7 @@ from slack.cli.terminal.problems import Command, Group
 from slack.cli.throttler.check import check
 from slack.cli.throttler.explain import explain
 from slack.cli.throttler.processes import agent, controller
+from slack.cli.throttler.release import release
 from slack.cli.throttler.simulate import simulate
 from slack.cli.throttler.status import status
 
@@ -24,5 +25,6 @@ app.command(cls=Command)(status)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(check)
 app.command(cls=Command)(simulate)
+app.command(cls=Command)(release)
 app.command(cls=Command)(agent)
 app.command(cls=Command)(controller)

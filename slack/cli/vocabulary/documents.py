@@ -13,7 +13,13 @@ from slack.cli.vocabulary.planning import Explanation, PlanList
 from slack.cli.vocabulary.scorer import DecisionList, NodeScores
 from slack.cli.vocabulary.simulation import RateCurve, SimulationList
 from slack.cli.vocabulary.status import Status
-from slack.cli.vocabulary.throttler import StartSimulationList, ThrottlerCheck, ThrottlerExplanation, ThrottlerStatus
+from slack.cli.vocabulary.throttler import (
+    StartSimulationList,
+    ThrottlerCheck,
+    ThrottlerExplanation,
+    ThrottlerRelease,
+    ThrottlerStatus,
+)
 from slack.cli.vocabulary.tuning import Recording, Tuning
 from slack.cluster.labels import API_VERSION
 
@@ -34,6 +40,7 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "throttler-explain": (ThrottlerExplanation,),
     "throttler-check": (ThrottlerCheck,),
     "throttler-simulate": (StartSimulationList,),
+    "throttler-release": (ThrottlerRelease,),
     **AUDIT_DOCUMENTS,
 }
 """By command, what it prints."""
@@ -46,6 +53,7 @@ _CALLED = {
     "throttler-explain": "throttler explain",
     "throttler-check": "throttler check",
     "throttler-simulate": "throttler simulate",
+    "throttler-release": "throttler release",
 }
 """Commands of several words."""
 

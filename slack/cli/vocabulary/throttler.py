@@ -200,3 +200,23 @@ class ThrottlerExplanation(Record):
     reasons: list[str]
     containers: list[ContainerStart]
     not_seen: list[str]
+
+
+class Released(Record):
+    """A pod that waited for keys of a ConfigMap, and what became of it."""
+
+    namespace: str
+    pod: str
+    containers: list[str]
+    config_map: str
+    outcome: Literal["WouldStart", "MayStart", "Left"]
+    reason: str | None
+
+
+class ThrottlerRelease(Record):
+    """`throttler release`."""
+
+    api_version: ApiVersion = msgspec.field(name="apiVersion")
+    kind: Literal["ThrottlerRelease"]
+    yes: bool
+    items: list[Released]

@@ -40,6 +40,13 @@ class ContainerRow(Message, frozen=True):
     until: Seconds | None = None
 
 
+class Permit(Message, frozen=True):
+    """A container that may start, and that has not been seen to run yet."""
+
+    uid: Uid
+    container: Name
+
+
 class NodeReport(Message, frozen=True):
     """What one agent has: how many containers in which state, and those that are not ready one by one."""
 
@@ -60,6 +67,9 @@ class NodeReport(Message, frozen=True):
     """Containers that started without a grant, for their gate heard of no agent."""
     containers: Annotated[tuple[ContainerRow, ...], Meta(max_length=MAX_CONTAINERS)] = ()
     left_out: Count = 0
+    permits: Annotated[tuple[Permit, ...], Meta(max_length=MAX_CONTAINERS)] = ()
+    """Those that are the controller's to write, of pods whose permits are in a ConfigMap; said again until they are
+    used."""
 
 
 class Answer(Message, frozen=True):

@@ -93,6 +93,8 @@ ROWS = (
     ),
     Row("throttler status", _API, "throttler status --kubeconfig {config}"),
     Row("throttler status", _CONTROLLER, "throttler status --controller {url} --token-file {token}", late=False),
+    Row("throttler release", _API, "throttler release --kubeconfig {config}"),
+    Row("throttler release", _API, "throttler release --yes --kubeconfig {config}"),
     Row("throttler explain", _API, "throttler explain -n shop pod/api-0 --kubeconfig {config}"),
     Row(
         "throttler explain",

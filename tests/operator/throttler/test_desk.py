@@ -13,7 +13,7 @@ from e2e.harness.json_patch import patched
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
-from slack.throttler.injection import DEPENDS_ON, GateOptions, patch
+from slack.throttler.injection import DEPENDS_ON, GateOptions, patch, patch_by_config_map
 from slack.throttler.limits import Limits
 from slack.throttler.protocol import FromAgent, Granted, Refused, Wait, Withdraw
 from slack.throttler.queue import Key
@@ -354,3 +354,53 @@ def test_how_long_a_start_took_is_from_its_grant_until_it_is_ready(tmp_path: Pat
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 15.0)
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 18.0)
     assert desk.started == [5.0]
+
+
+def a_keyed_pod(uid: str, *rows: Json, depends: str | None = None) -> NodePod:
+    """Return a pod whose permits are keys of a ConfigMap."""
+    containers = [{"name": entry["name"], "readinessProbe": {"exec": {}}} for entry in rows]
+    annotations = {} if depends is None else {DEPENDS_ON: depends}
+    bare = {"metadata": {"annotations": annotations}, "spec": {"containers": containers, "restartPolicy": "Always"}}
+    document = patched(bare, patch_by_config_map(bare, "permits-1"))
+    document["metadata"] |= {"name": uid, "namespace": "shop", "uid": uid}
+    document["status"] = {"phase": "Pending", "containerStatuses": list(rows)}
+    return msgspec.json.decode(msgspec.json.encode(document), type=NodePod)
+
+
+def test_permits_in_a_config_map_need_no_ask_and_are_said_until_they_are_used(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    desk.update(a_keyed_pod("u1", row("b"), row("a"), depends='{"b": ["a"]}'), 0.0)
+    turn = desk.turn(10.0)
+    assert (turn.permits, turn.messages) == (True, []), "there is no gate to tell"
+    assert list(desk.permits) == [Key("u1", "a")]
+    assert not desk.turn(11.0).permits
+    assert list(desk.permits) == [Key("u1", "a")]
+    desk.update(a_keyed_pod("u1", row("b"), row("a", RUNS, "a1"), depends='{"b": ["a"]}'), 12.0)
+    assert not desk.permits
+    desk.update(a_keyed_pod("u1", row("b"), row("a", RUNS, "a1", ready=True), depends='{"b": ["a"]}'), 13.0)
+    assert desk.turn(13.0).permits
+    assert list(desk.permits) == [Key("u1", "b")]
+    assert desk.opened == []
+
+
+def test_a_restart_with_a_key_that_stays_takes_a_slot_and_waits_for_nobody(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    desk.update(a_keyed_pod("u1", row("a")), 0.0)
+    desk.turn(10.0)
+    desk.update(a_keyed_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
+    desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
+    assert desk.throttle.state(Key("u1", "a")) is State.STARTING
+    assert desk.throttle.starting == 1
+    desk.update(a_keyed_pod("u1", row("a", RUNS, "a2")), 13.0)
+    assert not desk.permits
+    assert not desk.opened
+
+
+def test_the_next_agent_says_again_what_the_former_had_granted(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    desk.update(a_keyed_pod("u1", row("a"), row("b")), 0.0)
+    desk.turn(10.0)
+    after = a_desk(tmp_path, now=20.0)
+    after.update(a_keyed_pod("u1", row("a"), row("b")), 20.0)
+    assert list(after.permits) == [Key("u1", "a")]
+    assert after.turn(30.0).grants == (), "the slot is taken"

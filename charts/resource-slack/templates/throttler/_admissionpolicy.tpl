@@ -10,6 +10,9 @@ with (dict "root" $ "agentAuthority" BASE64).
 {{- if not .agentAuthority -}}
 {{- fail "throttler.tls.agentAuthority: is needed with throttler.injection=AdmissionPolicy: who signs the agents' certificate goes into every gate, and their Secret cannot be seen or has no ca.crt" -}}
 {{- end -}}
+{{- if ne $t.backend "file" -}}
+{{- fail "throttler.injection: AdmissionPolicy goes with throttler.backend=file: API servers that have such policies by default, 1.36 and newer, take variables from files; use Webhook with backend configmap" -}}
+{{- end -}}
 {{- $version := ternary "v1" "v1beta1" (semverCompare ">=1.36-0" .root.Capabilities.KubeVersion.Version) -}}
 {{- $gate := "Object.spec.initContainers" -}}
 {{- $constant := dict
@@ -31,6 +34,9 @@ spec:
     namespaceSelector:
       matchExpressions:
         - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, {{ .root.Release.Namespace | quote }}]}
+        {{- with $t.namespaces }}
+        - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+        {{- end }}
     resourceRules:
       - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}
   matchConditions: # who is never gated

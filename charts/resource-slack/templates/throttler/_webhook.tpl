@@ -32,6 +32,9 @@ webhooks:
     namespaceSelector:
       matchExpressions:
         - {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, {{ $.root.Release.Namespace | quote }}]}
+        {{- with $t.namespaces }}
+        - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+        {{- end }}
         - {key: throttler.resource-slack.io/enabled, operator: {{ ternary "In" "NotIn" (eq $which "namespaces") }}, values: ["true"]}
     matchConditions:
     {{- if eq $which "pods" }}

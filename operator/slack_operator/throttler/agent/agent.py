@@ -88,6 +88,7 @@ class Agent:
         telling: Telling | None = None,
         counting: Counting | None = None,
         moving: Callable[[], None] = lambda: None,
+        permitted: Callable[[], None] = lambda: None,
         follows_policy: bool = False,
         boot: str | None = None,
     ) -> None:
@@ -102,6 +103,7 @@ class Agent:
             telling: hears of what people may want to know.
             counting: counts.
             moving: called in the agent's loop after each turn that leaves somebody waiting or starting.
+            permitted: called there after a turn that lets somebody start whose permit the controller writes.
             follows_policy: `limits` are not the policy's yet: `use` tells them, and until then nothing is granted, for
                 a minute at the most.
             boot: tells boots apart; the kernel's when absent.
@@ -112,6 +114,7 @@ class Agent:
         self._telling = telling
         self._counting = counting
         self._moving = moving
+        self._permitted = permitted
         self._tallies = Tallies()
         self._authority = ""
         self._outages = Outages()
@@ -275,6 +278,8 @@ class Agent:
         counts = desk.throttle.counts()
         if desk.bad or any(counts[state] for state in MOVING):
             self._moving()
+        if turn.permits:
+            self._permitted()
         if turn.unwritten is not None and self._outages.is_new(turn.unwritten):
             log.warning("the journal cannot be written, starts go on: %s", turn.unwritten)
         if self._counting is not None:

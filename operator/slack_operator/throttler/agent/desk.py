@@ -35,6 +35,7 @@ class _Instance:
     held: bool = False
     """The kubelet waits for its permit."""
     asked: bool = False
+    """There is somebody who would let it start."""
     granted: Grant | None = None
     """Not used yet."""
     forced: bool = False
@@ -53,6 +54,8 @@ class Turn:
     """To the gate of the pod with this uid."""
     late: list[Late] = field(default_factory=list)
     grants: tuple[Grant, ...] = ()
+    permits: bool = False
+    """The controller has some to write."""
     unwritten: str | None = None
     """Why the journal could not be written."""
 
@@ -147,6 +150,15 @@ class Desk:
         return self._instances[key].forced
 
     @property
+    def permits(self) -> tuple[Key, ...]:
+        """Those with a grant that they have not used yet, and whose permits the controller writes."""
+        return tuple(
+            key
+            for key, instance in self._instances.items()
+            if instance.granted is not None and self._pods[key.pod].keeps_permits
+        )
+
+    @property
     def keys(self) -> tuple[Key, ...]:
         """All containers that are known."""
         return tuple(self._instances)
@@ -187,6 +199,9 @@ class Desk:
             if instance.offered_at is not None:
                 self.waited.append(now - instance.offered_at)
                 instance.offered_at = None
+            if self._pods[grant.key.pod].keeps_permits:
+                turn.permits = True
+                continue
             turn.messages.append((grant.key.pod, _granted(grant)))
         self._journal.compact(self._pods.keys())
         return turn
@@ -205,7 +220,7 @@ class Desk:
         self._bad_pods.pop(uid, None)
         self.throttle.add(gated, now)
         for container in gated.containers:
-            self._instances[Key(uid, container.name)] = _Instance()
+            self._instances[Key(uid, container.name)] = _Instance(asked=pod.keeps_permits)
         told = {status.name: status for status in pod.statuses()}
         for container in gated.containers:
             self._recover(Key(uid, container.name), told.get(container.name), now)
@@ -255,7 +270,7 @@ class Desk:
     def _began_to_run(
         self, key: Key, instance: _Instance, container_id: str, what: Seen, now: float
     ) -> Iterator[FromAgent]:
-        granted, restarts = instance.granted is not None, self.throttle.limits.gate_restarts
+        granted, restarts = instance.granted is not None, self._gates_restarts(key)
         if not granted and now > self._began + GRACE_SECONDS and (restarts or not instance.ended):
             self.opened.append(key)
         instance.now, instance.runs, instance.held, instance.granted = container_id, True, False, None
@@ -268,7 +283,7 @@ class Desk:
         instance.ended, instance.runs, instance.held, instance.granted = instance.now, False, False, None
         instance.granted_at = None
         # until the kubelet waits for its permit it could not use one
-        self.throttle.ended(key, now, backing_off=backing_off or self.throttle.limits.gate_restarts)
+        self.throttle.ended(key, now, backing_off=backing_off or self._gates_restarts(key))
 
     def _offer(self, key: Key, instance: _Instance, now: float) -> None:
         """Both must be so: the kubelet would make the container, and there is a gate that would let it."""
@@ -281,7 +296,7 @@ class Desk:
         if instance.granted is not None:
             return _granted(instance.granted)
         if instance.runs:
-            if self.throttle.limits.gate_restarts:
+            if self._gates_restarts(key):
                 return protocol.Withdraw(container=key.container)
             return protocol.Granted(container=key.container, reason="it runs")
         waiting = self.standing(key, now, usage)
@@ -291,6 +306,10 @@ class Desk:
             position=waiting.position,
             reason=protocol.text(waiting.reason),
         )
+
+    def _gates_restarts(self, key: Key) -> bool:
+        pod = self._pods.get(key.pod)
+        return self.throttle.limits.gate_restarts and not (pod is not None and pod.keeps_permits)
 
     def _probed(self, key: Key) -> bool:
         pod = self._pods.get(key.pod)

@@ -6,7 +6,7 @@ import msgspec
 
 from slack.cluster.labels import ANNOTATION_STATIC_POD
 from slack.throttler.graph import Graph, parse_depends_on
-from slack.throttler.injection import DEPENDS_ON, GATE, NEVER_GATED, VARIABLE
+from slack.throttler.injection import DEPENDS_ON, GATE, NEVER_GATED, PERMITS_IN, VARIABLE
 from slack.throttler.model import GatedContainer, GatedPod
 
 HELD = ("CreateContainerConfigError", "CreateContainerError")
@@ -78,7 +78,16 @@ class NodePod(_Wire):
 
     @property
     def gated(self) -> bool:
-        """Whether a gate asks for it."""
+        """Whether its containers wait for permits: a gate's, or those of a ConfigMap."""
+        return self._has_gate or self.keeps_permits
+
+    @property
+    def keeps_permits(self) -> bool:
+        """Whether its permits are in a ConfigMap, which the controller writes."""
+        return PERMITS_IN in (self.metadata.annotations or {}) and not self._has_gate
+
+    @property
+    def _has_gate(self) -> bool:
         return any(container.name == GATE for container in self.spec.init_containers or ())
 
     @property
@@ -130,6 +139,7 @@ class NodePod(_Wire):
             ),
             priority=self.spec.priority or 0,
             exempt=self.spec.priority_class_name == NEVER_GATED,
+            keeps_permits=self.keeps_permits,
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack.throttler.limits import Usage
-from slack.throttler.reports.messages import MAX_CONTAINERS, ContainerRow, NodeReport
+from slack.throttler.reports.messages import MAX_CONTAINERS, ContainerRow, NodeReport, Permit
 from slack_operator.throttler.agent.desk import Desk, Turn
 from slack_operator.throttler.agent.node_policy import Applied
 
@@ -55,6 +55,7 @@ def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Talli
         opened=tallies.opened,
         containers=tuple(rows[:MAX_CONTAINERS]),
         left_out=max(0, len(rows) - MAX_CONTAINERS),
+        permits=tuple(Permit(uid=key.pod, container=key.container) for key in desk.permits)[:MAX_CONTAINERS],
     )
 
 

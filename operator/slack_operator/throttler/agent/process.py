@@ -83,6 +83,7 @@ class ThrottlerAgent:
             telling=self._teller,
             counting=self.metrics,
             moving=self._moved,
+            permitted=self._permitted,
             follows_policy=True,
         )
         self._reporting = (
@@ -178,6 +179,10 @@ class ThrottlerAgent:
     def _moved(self) -> None:
         if self._reporting is not None:
             self._reporting.moved()
+
+    def _permitted(self) -> None:
+        if self._reporting is not None:
+            self._reporting.hurry()
 
     def _make_report(self) -> NodeReport | None:
         applied = self.policy.applied

@@ -1,9 +1,11 @@
 """Reports to the controller, in a thread of their own: soon when somebody begins to wait, rarely while nobody does."""
 
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from slack.process.reporting.posting import NotSent, Post
+from slack.process.reporting.posting import SENT, NotSent, Post
 from slack.process.reporting.pushing import Pusher
 from slack.throttler.protocol import BadMessage
 from slack.throttler.reports.messages import (
@@ -18,6 +20,8 @@ from slack.throttler.reports.summary import is_moving
 
 QUIET_SECONDS = 60.0
 """Between reports, before the controller has said."""
+AGAIN_SECONDS = 5.0
+"""While somebody waits, a controller that took no report is tried again so soon: it may have permits to write."""
 
 
 class Reporting:
@@ -45,8 +49,11 @@ class Reporting:
         self._moves = False
         self._told_quiet = False
         """The last report that arrived was of a node where nothing waits."""
+        self._again_at: float | None = None
+        """When to try again, after a report that did not arrive."""
+        self._count = count
         self._pusher: Pusher[NodeReport, Answer] = Pusher(
-            self._send, self._made, self._take, interval_seconds=QUIET_SECONDS, count=count
+            self._send, self._made, self._take, interval_seconds=QUIET_SECONDS, count=self._counted
         )
 
     @property
@@ -64,9 +71,19 @@ class Reporting:
 
     def moved(self) -> None:
         """Something waits or starts on the node."""
-        if self._told_quiet:
-            self._told_quiet = False
+        again = self._again_at is not None and time.monotonic() >= self._again_at
+        if self._told_quiet or again:
+            self._told_quiet, self._again_at = False, None
             self._pusher.hurry()
+
+    def hurry(self) -> None:
+        """Somebody may start, as soon as the controller hears of it."""
+        self._pusher.hurry()
+
+    def _counted(self, outcome: str) -> None:
+        spread = random.uniform(1.0, 2.0)
+        self._again_at = None if outcome == SENT else time.monotonic() + AGAIN_SECONDS * spread
+        self._count(outcome)
 
     def _made(self) -> NodeReport | None:
         report = self._make()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from slack.throttler.config_maps import name_for
 from slack.throttler.graph import BadGraph
 from slack.throttler.injection import (
     DEPENDS_ON,
@@ -116,7 +117,7 @@ def judged(request: Request, rules: Rules) -> tuple[Outcome, Json]:
         if rules.unsupported is not None:
             return Outcome.UNSUPPORTED, _answer(request, warning=f"not gated: {rules.unsupported}")
         if rules.backend is Backend.CONFIGMAP:
-            operations = patch_by_config_map(pod, f"permits-{request.uid}")
+            operations = patch_by_config_map(pod, name_for(request.uid))
         else:
             operations = patch(pod, rules.options)
     except BadManifest as error:

@@ -53,6 +53,15 @@ CONTROLLER_REPORTS = Family(
     "",
     "Reports of agents, by outcome: taken, refused (a token that is no good, a body that cannot be read).",
 )
+PERMITS = Family(
+    "slack_throttler_permits_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Containers that were let in by a key of their pod's ConfigMap (throttler.backend=configmap), by outcome: granted, "
+    "opened (no agent was heard for failOpenAfter), refused (such as a ConfigMap that is not ours), failed (and tried "
+    "again).",
+)
 CONTROLLER_REQUESTS = Family(
     "slack_throttler_controller_api_requests_total",
     "counter",
@@ -68,5 +77,6 @@ THROTTLER_CONTROLLER_FAMILIES = (
     CONTROLLER_LEADER,
     NODES,
     CONTROLLER_REPORTS,
+    PERMITS,
     CONTROLLER_REQUESTS,
 )

@@ -6,6 +6,7 @@ from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.controller import families
 from slack_operator.throttler.controller.admission import Outcome
 
+GRANTED, OPENED, REFUSED, FAILED = PERMIT_OUTCOMES = ("granted", "opened", "refused", "failed")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
@@ -25,6 +26,9 @@ class ControllerMetrics(ProcessMetrics):
         self._counted = {"taken": 0, "refused": 0}
         for outcome in self._counted:
             self._reports.labels(outcome)
+        self._permits = self._counter(families.PERMITS)
+        for outcome in PERMIT_OUTCOMES:
+            self._permits.labels(outcome)
         for outcome in Outcome:  # so that rates see the first one
             self._admissions.labels(outcome)
 
@@ -36,6 +40,10 @@ class ControllerMetrics(ProcessMetrics):
         """One pod was seen."""
         self._admissions.labels(outcome).inc()
         self._seconds.observe(seconds)
+
+    def on_permits(self, outcome: str, containers: int) -> None:
+        """So many were let in, or could not be."""
+        self._permits.labels(outcome).inc(containers)
 
     def show_unsupported(self, unsupported: bool) -> None:
         """Say whether pods cannot be gated."""

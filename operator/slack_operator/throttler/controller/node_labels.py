@@ -79,6 +79,12 @@ class NodeLabels:
         with self._lock:
             return frozenset(self._labels)
 
+    def policy_of(self, node: str, policies: Sequence[ThrottlePolicy]) -> ThrottlePolicy | None:
+        """Return which of the policies a node has; None where none selects it, or it is not known."""
+        with self._lock:
+            labels = self._labels.get(node)
+        return None if labels is None else choose(policies, labels).policy
+
     def assigned(self, policies: Sequence[ThrottlePolicy]) -> Assigned:
         """Return which node has which of the policies; worked out anew only when one of both has changed."""
         with self._lock:

@@ -2,11 +2,12 @@
 
 The webhook is served by every replica, from before the first list to the end, and readiness waits for no lease: who
 leads matters to agents, which a standby sends on, and to those who write. Light on the API server: it is asked for what
-a turn needs, never for a pod.
+a turn needs, never for a pod; with permits in ConfigMaps it follows those that are bound and pending.
 """
 
 import logging
 import ssl
+from collections.abc import Callable
 
 from slack.cluster.labels import API_VERSION, THROTTLER_FIELD_MANAGER
 from slack.process import running
@@ -29,10 +30,12 @@ from slack_operator.runtime.process import Foundation, Parts, Process, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.authority import authority_of
+from slack_operator.throttler.controller import held_pods
 from slack_operator.throttler.controller.admission import NEVER, Rules
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.metrics import ControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels, reflector
+from slack_operator.throttler.controller.permits import Permits
 from slack_operator.throttler.controller.policy_reporter import PolicyReporter
 from slack_operator.throttler.controller.receiver import Receiver
 from slack_operator.throttler.controller.starts import Starts
@@ -63,8 +66,9 @@ class Injection:
         """
         self._settings = settings
         self._env_files = env_files
+        self._by_file = _backend(settings) is Backend.FILE
         self._outages = Outages()
-        self._rules = self._made(_authority(settings))
+        self._rules = self._made(_authority(settings) if self._by_file else "")
 
     @property
     def rules(self) -> Rules:
@@ -72,7 +76,9 @@ class Injection:
         return self._rules
 
     def refresh(self) -> None:
-        """Look at the file, and ask the API server if it is time to."""
+        """Look at the file, and ask the API server if it is time to; with ConfigMaps neither matters."""
+        if not self._by_file:
+            return
         self._env_files.refresh()
         authority = self._rules.options.authority
         try:
@@ -85,7 +91,7 @@ class Injection:
     def _made(self, authority: str) -> Rules:
         settings = self._settings
         return Rules(
-            backend=Backend.FILE,
+            backend=_backend(settings),
             options=GateOptions(
                 image=settings.gate_image or "",
                 agent_port=settings.agent_port,
@@ -117,9 +123,12 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     metrics.show_unsupported(injection.rules.unsupported is not None)
     base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
-    labels, starts = NodeLabels(), Starts(base.wake.touch)
+    labels = NodeLabels()
+    permits = _permits(settings, base, metrics, lambda: starts, desired, labels)
+    starts = Starts(base.wake.touch, permits.asked if permits is not None else lambda node, said: None)
     nodes = reflector(connection, labels)
-    watches = Watches((), unless_forbidden=(nodes,))
+    held = () if permits is None else (held_pods.reflector(connection, permits.pods),)
+    watches = Watches(held, unless_forbidden=(nodes,))
     reporter = PolicyReporter(
         desired=desired,
         labels=labels,
@@ -154,12 +163,45 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         registry=metrics.registry,
         unready=lambda: None,
         whole=dict,
+        workers=() if permits is None else (permits,),
         servers=(
             Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
             Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
         ),
     )
     return Process(base, parts)
+
+
+def _permits(
+    settings: ThrottlerControllerSettings,
+    base: Foundation,
+    metrics: ControllerMetrics,
+    starts: Callable[[], Starts],
+    desired: Desired[ThrottlePolicy],
+    labels: NodeLabels,
+) -> Permits | None:
+    """Make what writes permits into ConfigMaps; None where gates give them."""
+    if _backend(settings) is Backend.FILE:
+        return None
+
+    def fail_open_after_seconds(node: str) -> float:
+        policies = [entry.policy for entry in desired.entries() if entry.policy is not None]
+        policy = labels.policy_of(node, policies)
+        return settings.fail_open_after if policy is None else policy.spec.fail_open_after.total_seconds()
+
+    return Permits(
+        writer=base.writer,
+        recorder=base.recorder,
+        count=metrics.on_permits,
+        may_write=base.leadership.may_write,
+        heard_at=lambda node: starts().heard_at(node),
+        fail_open_after_seconds=fail_open_after_seconds,
+        patience_seconds=lambda: 1.5 * starts().moving_seconds + 1.0,
+    )
+
+
+def _backend(settings: ThrottlerControllerSettings) -> Backend:
+    return Backend(settings.backend)
 
 
 def _receiver(
@@ -190,7 +232,7 @@ def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientC
 
 
 def _authority(settings: ThrottlerControllerSettings) -> str:
-    assert settings.agent_ca_file is not None, "the settings ask for it"
+    assert settings.agent_ca_file is not None, "the settings ask for it with this backend"
     return authority_of(settings.agent_ca_file)
 
 

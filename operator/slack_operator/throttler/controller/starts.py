@@ -6,7 +6,7 @@ of the process. The receiver's threads put and look, the loop sums; all under on
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +17,7 @@ from slack.throttler.reports.messages import (
     MAX_REPORT_BYTES,
     Answer,
     NodeReport,
+    Permit,
     SilentNode,
     View,
     decode_report,
@@ -51,6 +52,7 @@ class Starts:
     def __init__(
         self,
         on_news: Callable[[], None],
+        on_permits: Callable[[str, Sequence[Permit]], None] = lambda node, permits: None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -59,10 +61,12 @@ class Starts:
 
         Args:
             on_news: called when a report has other counts than the one before.
+            on_permits: called with what each report says may start, in the receiver's thread.
             clock: monotonic seconds.
             wall: Unix seconds.
         """
         self._on_news = on_news
+        self._on_permits = on_permits
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
@@ -89,6 +93,7 @@ class Starts:
             answer = Answer(every_seconds=self.every_seconds, moving_seconds=self.moving_seconds)
         if former is None or former.summary.counts != kept.summary.counts:
             self._on_news()
+        self._on_permits(report.node, report.permits)
         return encode(answer)
 
     @property
@@ -105,6 +110,12 @@ class Starts:
     def silent_seconds(self) -> float:
         """After so long without a report a node is silent."""
         return SILENT_INTERVALS * max(self.every_seconds, self.moving_seconds)
+
+    def heard_at(self, node: str) -> float:
+        """Return when a node's agent has reported last, in monotonic seconds; minus infinity where none has."""
+        with self._lock:
+            kept = self._nodes.get(node)
+        return float("-inf") if kept is None else kept.at
 
     def forget(self) -> None:
         """Another leads now: what comes later is not to be joined with what was."""
@@ -146,7 +157,7 @@ class Starts:
 
 def _small(report: NodeReport) -> Body:
     """Write a report anew, for one with thousands of fields that nobody knows would be kept whole."""
-    return Body(*packed(encode(report)))
+    return Body(*packed(encode(msgspec.structs.replace(report, permits=()))))
 
 
 def _read(body: Body) -> NodeReport:

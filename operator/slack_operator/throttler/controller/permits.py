@@ -1,0 +1,240 @@
+"""Writes permits into ConfigMaps, as agents grant them: a key of the pod's ConfigMap, then a poke for its kubelet.
+
+Agents decide, and say in each report who may start and has not; nothing is kept here that the next report, or the next
+leader's first one, would not tell again. A pod is let in only by the agent of its own node. Where that has been silent
+for failOpenAfter while a pod waits, all its containers may start: nobody but us could let them. Threads: its own
+decides, a few write, any may call `asked` and `news`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from slack.kube.apply import Writer
+from slack.kube.errors import ApiError, KubeError
+from slack.kube.events import EventKind, ObjectRef
+from slack.process.logs import fields
+from slack.process.outages import Outages
+from slack.process.reasons import PERMIT_NOT_WRITTEN, START_PERMIT_SKIPPED
+from slack.throttler.config_maps import HeldPod
+from slack.throttler.reports.messages import Permit
+from slack_operator.runtime.conditions import rfc3339
+from slack_operator.throttler.controller.held_pods import HeldPods
+from slack_operator.throttler.controller.metrics import FAILED, GRANTED, OPENED, REFUSED
+from slack_operator.throttler.controller.permit_writing import let_in
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+"""So often silent nodes are looked for, and what has failed is tried again."""
+AGAIN_SECONDS = 3.0
+"""Said again so long after it was written, a permit is written again: its key is gone, or the poke was not seen."""
+OPEN_AGAIN_SECONDS = 60.0
+RETRY_SECONDS, REFUSED_SECONDS = 2.0, 30.0
+"""After what passes by itself, and after what somebody must mend: pods that cannot be let in hold up no others."""
+WRITERS = 4
+
+
+class Recorder(Protocol):
+    """Where Events go."""
+
+    def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
+        """Say something about an object; never waits."""
+
+
+class Permits:
+    """All of a cluster."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        recorder: Recorder,
+        count: Callable[[str, int], None],
+        may_write: Callable[[], bool],
+        heard_at: Callable[[str], float],
+        fail_open_after_seconds: Callable[[str], float],
+        patience_seconds: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing is written yet.
+
+        Args:
+            writer: of ConfigMaps and annotations.
+            recorder: of Events.
+            count: counts containers by outcome.
+            may_write: whether this process leads.
+            heard_at: when the agent of a node has reported last, by `clock`.
+            fail_open_after_seconds: what a node's policy says.
+            patience_seconds: how long an agent that is well may say nothing while somebody waits.
+            clock: monotonic seconds.
+            wall: Unix seconds.
+        """
+        self.pods = HeldPods(self.news, clock=clock)
+        self._writer, self._recorder, self._count = writer, recorder, count
+        self._may_write, self._heard_at = may_write, heard_at
+        self._fail_open_after_seconds, self._patience_seconds = fail_open_after_seconds, patience_seconds
+        self._clock, self._wall = clock, wall
+        self._lock = threading.Lock()
+        self._asked: dict[str, tuple[Sequence[Permit], float]] = {}
+        """By node: what its agent said last, and when."""
+        self._dirty: set[str] = set()
+        self._written: dict[str, dict[str, float]] = {}
+        """By uid of a pod: its containers that were let in, and when."""
+        self._busy: set[str] = set()
+        self._not_before: dict[str, float] = {}
+        self._led_since: float | None = None
+        self._sweep_at = float("-inf")
+        self._outages, self._events = Outages(clock), Outages(clock)
+        self._stopping = False
+        self._wake = threading.Event()
+        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="permit")
+        self._thread = threading.Thread(target=self._run, name="permits", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is under way is brought to its end, or left to the next leader."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(SWEEP_SECONDS)
+        self._writers.shutdown(wait=False, cancel_futures=True)
+
+    def asked(self, node: str, permits: Sequence[Permit]) -> None:
+        """Take in what the agent of a node says may start."""
+        with self._lock:
+            if permits:
+                self._asked[node] = permits, self._clock()
+                self._dirty.add(node)
+            else:
+                self._asked.pop(node, None)
+        if permits:
+            self._wake.set()
+
+    def news(self, node: str) -> None:
+        """Take in that a pod of a node is known now, of which its agent may have spoken already."""
+        with self._lock:
+            self._dirty.add(node)
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(SWEEP_SECONDS)
+            self._wake.clear()
+            try:
+                self.turn()
+            except Exception:  # the next turn decides anew
+                log.exception("permits: a turn has failed")
+
+    def turn(self) -> None:
+        """Do what is due; nothing while another leads."""
+        now = self._clock()
+        if not self._may_write():
+            with self._lock:
+                self._asked, self._dirty, self._written = {}, set(), {}
+            self._led_since = None
+            return
+        if self._led_since is None:
+            self._led_since = now
+        with self._lock:
+            asked = {node: self._asked[node] for node in self._dirty if node in self._asked}
+            self._dirty = set()
+        for node, (permits, at) in asked.items():
+            self._grant(node, permits, at, now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_SECONDS
+            self._sweep(now)
+
+    def _grant(self, node: str, permits: Iterable[Permit], at: float, now: float) -> None:
+        wanted: dict[str, list[str]] = {}
+        for permit in permits:
+            wanted.setdefault(permit.uid, []).append(permit.container)
+        for uid, containers in wanted.items():
+            pod = self.pods.get(uid)
+            if pod is not None and pod.node == node:  # an agent speaks for the pods of its own node
+                known = [name for name in containers if name in pod.containers]
+                self._want(pod, known, at - AGAIN_SECONDS, now, GRANTED)
+
+    def _sweep(self, now: float) -> None:
+        for node in self.pods.nodes:
+            self._open_silent(node, now)
+        waiting = self.pods.uids
+        with self._lock:
+            self._written = {uid: done for uid, done in self._written.items() if uid in waiting}
+            self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+            self._dirty |= self._asked.keys()
+
+    def _open_silent(self, node: str, now: float) -> None:
+        silent_since, patience = max(self._heard_at(node), self._led_since or now), self._patience_seconds()
+        if now - silent_since < patience:
+            return
+        after = max(patience, self._fail_open_after_seconds(node))
+        late = [waiting.pod for waiting in self.pods.on(node) if now - max(silent_since, waiting.since) >= after]
+        opened = sum(self._want(pod, pod.containers, now - OPEN_AGAIN_SECONDS, now, OPENED) for pod in late)
+        if opened and self._outages.is_new(f"silent {node}"):
+            said = fields(node=node, pods=opened, seconds=round(now - silent_since))
+            log.warning("no agent is heard, pods start without permits", extra=said)
+
+    def _want(self, pod: HeldPod, containers: Sequence[str], unless_since: float, now: float, outcome: str) -> bool:
+        """Have permits written that were not since then; whether any is."""
+        with self._lock:
+            done = self._written.get(pod.uid, {})
+            due = [name for name in containers if done.get(name, float("-inf")) <= unless_since]
+            if not due or pod.uid in self._busy or now < self._not_before.get(pod.uid, now):
+                return False  # the sweep comes back to it
+            self._busy.add(pod.uid)
+        self._writers.submit(self._work, pod, due, outcome)
+        return True
+
+    def _work(self, pod: HeldPod, containers: Sequence[str], outcome: str) -> None:
+        """Write some permits of one pod; in a thread of the writers."""
+        became = FAILED
+        try:
+            became = self._write(pod, containers, outcome)
+        except Exception:
+            log.exception("a permit could not be written", extra=fields(namespace=pod.namespace, pod=pod.name))
+        finally:
+            now = self._clock()
+            with self._lock:
+                self._busy.discard(pod.uid)
+                if became in (GRANTED, OPENED):
+                    self._written.setdefault(pod.uid, {}).update(dict.fromkeys(containers, now))
+                else:
+                    self._not_before[pod.uid] = now + (RETRY_SECONDS if became == FAILED else REFUSED_SECONDS)
+                self._dirty.add(pod.node)  # it may have been asked for more meanwhile
+            self._wake.set()
+            self._count(became, len(containers))
+
+    def _write(self, pod: HeldPod, containers: Sequence[str], outcome: str) -> str:
+        with self._lock:
+            fresh = pod.uid not in self._written
+        try:
+            let_in(self._writer, pod, containers, rfc3339(self._wall()), fresh=fresh)
+        except ApiError as error:
+            if error.not_found:
+                return outcome  # its namespace goes
+            self._tell(pod, PERMIT_NOT_WRITTEN, f"ConfigMap {pod.config_map}: {error.message}")
+            if self._outages.is_new(f"{pod.namespace} {error.status}"):
+                said = fields(namespace=pod.namespace, pod=pod.name, config_map=pod.config_map)
+                log.warning("a permit cannot be written: %s", error, extra=said)
+            return REFUSED
+        except KubeError as error:
+            if self._outages.is_new(type(error).__name__):
+                log.warning("permits cannot be written: %s", error)
+            return FAILED
+        if outcome == OPENED:
+            text = "its containers start without a permit: no agent of the throttler was heard of on its node"
+            self._tell(pod, START_PERMIT_SKIPPED, text)
+        return outcome
+
+    def _tell(self, pod: HeldPod, reason: str, text: str) -> None:
+        if self._events.is_new(f"{reason} {pod.uid}"):  # at most a hundred an hour: a storm is not one of Events too
+            about = ObjectRef("v1", "Pod", pod.name, pod.uid, pod.namespace)
+            self._recorder.record(about, EventKind.WARNING, reason, text)
