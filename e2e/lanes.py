@@ -42,6 +42,7 @@ WAITING = (
     "test_throttle_policy.py",
     "test_throttler_admission.py",
     "test_throttler_status.py",
+    "test_throttler_configmap.py",
     "test_load_chain.py",
     "test_load_faults.py",
     "test_companion_rights.py",

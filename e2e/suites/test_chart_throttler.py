@@ -25,6 +25,7 @@ ON = ["--kube-version=1.36", "--set=throttler.enabled=true", SECRETS]
 ALONE = ["--kube-version=1.36", f"--values={CHART / 'examples' / 'throttler.yaml'}", SECRETS]
 BY_CERT_MANAGER = ["--set=throttler.enabled=true,throttler.tls.certManager.enabled=true"]
 BY_POLICY = [*ON, "--set=throttler.injection=AdmissionPolicy,throttler.tls.agentAuthority=PEM"]
+BY_KEYS = [*ON, "--kube-version=1.31", "--set=throttler.backend=configmap"]
 EVERYTHING = [
     *ON,
     "--set=throttler.networkPolicy.enabled=true,throttler.agent.deleteLatePods=true,throttler.failOpenAfter=1m30s",
@@ -47,8 +48,8 @@ def given(manifest: Json) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     "flags",
-    [ON, ALONE, EVERYTHING, BY_POLICY, BY_CERT_MANAGER, ["--set=throttler.enabled=true"]],
-    ids=["on", "alone", "everything", "policy", "cert-manager", "certificates of the chart's"],
+    [ON, ALONE, EVERYTHING, BY_POLICY, BY_CERT_MANAGER, ["--set=throttler.enabled=true"], BY_KEYS],
+    ids=["on", "alone", "everything", "policy", "cert-manager", "certificates of the chart's", "keys"],
 )
 def test_lint_has_nothing_to_say(helm: Helm, flags: list[str]) -> None:
     found = helm.run("lint", "--strict", CHART, *(flag for flag in flags if not flag.startswith("--kube-version")))
@@ -100,6 +101,9 @@ def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
         ([*ON, "--set=throttler.agent.hostNetwork=true,throttler.agent.port=7000"], "throttler.agent.port: on the"),
         ([*ON, "--set=throttler.policies.x.maxCpu=80%"], "maxCpu"),
         ([*ON, "--set=throttler.injection=Both"], "injection"),
+        ([*ON, "--set=throttler.backend=memory"], "backend"),
+        ([*BY_POLICY, "--set=throttler.backend=configmap"], "AdmissionPolicy goes with throttler.backend=file"),
+        ([*ON, "--set=throttler.namespaces={Shop}"], "namespaces"),
         ([*ON, "--set=throttler.webhook.timeoutSeconds=0"], "timeoutSeconds"),
     ],
 )
@@ -121,7 +125,42 @@ def test_the_right_to_delete_pods_is_granted_only_where_it_is_asked_for(helm: He
     assert verbs(EVERYTHING) == {"list", "watch", "delete"}
 
 
-@pytest.mark.parametrize("flags", [EVERYTHING, BY_POLICY], ids=["webhook", "policy"])
+def test_config_maps_and_pods_may_be_written_with_that_backend_only_and_only_where_it_is_told(helm: Helm) -> None:
+    def writes(flags: list[str]) -> set[tuple[str, str, str]]:
+        return {
+            (item["kind"], item["metadata"].get("namespace", ""), resource)
+            for item in helm.template(*flags)
+            if item["kind"] in ("ClusterRole", "Role") and "throttler" in item["metadata"]["name"]
+            for rule in item["rules"]
+            for resource in rule["resources"]
+            if resource in ("configmaps", "pods") and {"create", "patch"} & set(rule["verbs"])
+        }
+
+    assert writes(ON) == set()
+    assert writes(BY_KEYS) == {("ClusterRole", "", "configmaps"), ("ClusterRole", "", "pods")}
+    where = [*BY_KEYS, "--set=throttler.namespaces={shop,web}"]
+    assert writes(where) == {("Role", name, what) for name in ("shop", "web") for what in ("configmaps", "pods")}
+    webhooks = of_kind(helm.template(*where), "MutatingWebhookConfiguration")["webhooks"]
+    only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["shop", "web"]}
+    assert all(only in webhook["namespaceSelector"]["matchExpressions"] for webhook in webhooks)
+
+
+def test_who_waits_for_the_controller_is_let_in_once_the_release_is_gone(helm: Helm) -> None:
+    def hooks(flags: list[str]) -> dict[str, Json]:
+        items = [item for item in helm.template(*flags) if "throttler-release" in item["metadata"]["name"]]
+        assert all(item["metadata"]["annotations"]["helm.sh/hook"] == "post-delete" for item in items)
+        return {item["kind"]: item for item in items}
+
+    assert hooks(ON) == {}
+    found = hooks([*BY_KEYS, "--set=throttler.namespaces={shop}"])
+    assert found.keys() == {"Job", "ServiceAccount", "Role", "RoleBinding"}
+    (container,) = found["Job"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["throttler", "release", "--yes", "--namespace=shop"]
+    weight = {kind: int(item["metadata"]["annotations"]["helm.sh/hook-weight"]) for kind, item in found.items()}
+    assert weight["ServiceAccount"] < weight["RoleBinding"] < weight["Job"]
+
+
+@pytest.mark.parametrize("flags", [EVERYTHING, BY_POLICY, BY_KEYS], ids=["webhook", "policy", "keys"])
 def test_the_api_server_takes_everything(cluster: Backend, helm: Helm, flags: list[str], tmp_path: Path) -> None:
     install_crds(cluster.api, CRDS)
     make_namespace(cluster.api, NAMESPACE)

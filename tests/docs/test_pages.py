@@ -282,6 +282,7 @@ TABLES = [
     (THROTTLER.with_name("agent-rbac.yaml"), "ClusterRole", "The throttler's agents, in the whole cluster:"),
     (THROTTLER, "ClusterRole", "The throttler's controller, in the whole cluster:"),
     (THROTTLER, "Role", "The throttler's controller, in its own namespace:"),
+    (THROTTLER.with_name("_permitrights.tpl"), "x", "controller, only with `throttler.backend=configmap`"),
     (THROTTLER.with_name("events-rbac.yaml"), "Role", "The throttler's controller, in the namespace `default`:"),
     (THROTTLER.with_name("viewer.yaml"), "Role", "Who may see who starts and who waits, in the release's namespace:"),
 ]
@@ -289,7 +290,8 @@ TABLES = [
 
 def manifests(path: Path) -> list[Any]:
     """Manifests, or a template's with all that a value can turn on."""
-    lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("{{")]
+    text = re.sub(r"\{\{-?/[*].*?[*]/-?\}\}", "", path.read_text(), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("{{")]
     text = re.sub(r"\{\{.*?\}\}", "x", "\n".join(lines))
     return [document for document in yaml.safe_load_all(text) if document]
 
@@ -306,7 +308,7 @@ def rights(roles: list[Any]) -> set[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("path", "kind", "before"), TABLES)
 def test_the_table_of_rights_is_what_is_granted(path: Path, kind: str, before: str) -> None:
-    granted = rights([document for document in manifests(path) if document["kind"] == kind])
+    granted = rights([document for document in manifests(path) if document["kind"] == kind and "rules" in document])
     rest = (DOCS / "security.md").read_text().partition(before)[2]
     rows = rest[rest.index("\n|") + 1 :].splitlines()
     told = set()

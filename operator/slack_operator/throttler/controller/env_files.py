@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS: Final = 300.0
 """An API server is upgraded, or a feature switched, while we run."""
 SINCE: Final = (1, 35)
+_INSTEAD = "; throttler.backend=configmap needs none"
 _UNPROCESSABLE, _FORBIDDEN = 422, 403
 _VERSION = re.compile(r"v?(?P<major>\d+)\.(?P<minor>\d+)")
 
@@ -62,18 +63,20 @@ class EnvFiles:
             body = self._connection.request("POST", path, query={"dryRun": "All"}, body=_template(), verb="create")
         except ApiError as error:
             if error.status == _UNPROCESSABLE:
-                return "the API server takes no variables from files (Kubernetes 1.35 or newer, feature EnvFiles)"
+                return f"the API server takes no variables from files (1.35 or newer has EnvFiles){_INSTEAD}"
             if error.status != _FORBIDDEN:
                 raise
             return self._by_version()
-        return None if b"fileKeyRef" in body else "the API server drops variables from files (feature EnvFiles is off)"
+        if b"fileKeyRef" in body:
+            return None
+        return f"the API server drops variables from files (feature EnvFiles is off){_INSTEAD}"
 
     def _by_version(self) -> str | None:
         version = self._connection.server_version()
         found = _VERSION.match(version)
         if found is None or (int(found["major"]), int(found["minor"])) >= SINCE:
             return None
-        return f"Kubernetes {version} takes no variables from files, which 1.35 and newer do"
+        return f"Kubernetes {version} takes no variables from files, which 1.35 and newer do{_INSTEAD}"
 
 
 def _template() -> dict[str, Any]:
