@@ -42,6 +42,7 @@ class _State(msgspec.Struct):
     started: float
     late: float
     faded: tuple[float, float, float]
+    """Hours, pods, and the windows that have as many pods each as that of a usual pod."""
     most_seen: tuple[float, float]
     correction: float
     debts: list[float]
@@ -84,7 +85,7 @@ def _state(learner: Learner, table: np.ndarray[tuple[int], np.dtype[np.float32]]
         faded=(
             _bounded(tally.faded_hours),
             _bounded(tally.faded_started),
-            _bounded(tally.faded_windows),
+            _bounded(tally.faded_started**2 / max(tally.faded_crowd, 1.0)),
         ),
         most_seen=(_bounded(learner.most_seen[0]), _bounded(learner.most_seen[1])),
         correction=learner.correction.value,
@@ -153,7 +154,8 @@ def _learner(state: _State) -> Learner:
     learner.needs.largest[:] = _sound(_floats(state.largest, _WIDTH * BINS)).reshape(_WIDTH, BINS)
     numbers = _sound(np.array([state.hours, state.started, state.late, *state.faded, *state.most_seen]))
     learner.tally.hours, learner.tally.started, learner.tally.late = numbers[:3].tolist()
-    learner.tally.faded_hours, learner.tally.faded_started, learner.tally.faded_windows = numbers[3:6].tolist()
+    learner.tally.faded_hours, learner.tally.faded_started, windows = numbers[3:6].tolist()
+    learner.tally.faded_crowd = learner.tally.faded_started**2 / max(windows, 1.0)
     learner.most_seen = numbers[6:8]
     if len(state.debts) != len(PATTERNS):
         raise BadState("has debts of other patterns")

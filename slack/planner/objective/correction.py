@@ -2,14 +2,18 @@
 
 Gibbs and Candes, "Adaptive conformal inference under distribution shift" (2021); the tracker of Angelopoulos, Candes
 and Tibshirani, "Conformal PID control" (2023), whose forecast here is what was learnt. What is tracked is the debt:
-late pods beyond those that the objective allows, in allowances of three days. Each late pod raises it by (1 - a) steps,
-each that started at once lowers it by a steps, where a = 1 - objective, a step is 1 / M, and M = max(a x pods of three
-days, LEAST_WINDOWS x pods of a usual window). It is paid back within three days: with a debt of 0.5 the forecast may
-leave half as many late as the objective allows, with a credit of 0.5 half as many again; from 1 on it may leave none.
+late pods beyond those that the objective allows, in steps. Each late pod raises it by (1 - a) / M, each that started at
+once lowers it by a / M, where a = 1 - objective, and M = max(a x pods of six hours, LEAST_WINDOWS x pods of a usual
+window). The usual window is that of a usual pod: of windows of one pod and waves of ten, ten late pods are one wave.
 
-Guarantee, for any sequence, an adversary's too. Let the objective be reachable: with a debt of D = FARTHEST no pod is
-late. Let no window, with what is under way when it is seen, have more than MOST_WINDOWS times the pods of a usual one.
-Then of any T pods
+The forecast may leave ((D - debt) / (D + debt)) ** 2 times as many late as the objective allows, with D = FARTHEST: as
+many at a debt of 0, a quarter as many after a wave that was missed, four times as many with as much put by. So steps are
+as quick as a wave, for a day is to be right, and each is mild, for room for the largest that ever came costs more than
+a day can give back. From D on it may leave none.
+
+Guarantee, for any sequence, an adversary's too. Let the objective be reachable: with a debt of D no pod is late. Let no
+window, with what is under way when it is seen, have more than MOST_WINDOWS times the pods of a usual one. Then of any T
+pods
     late / T - a <= (D + CREDIT + MOST_WINDOWS / LEAST_WINDOWS) M / T.
 Proof: steps move the debt within [-CREDIT, D + MOST_WINDOWS / LEAST_WINDOWS]. Its upper end cuts nothing off, for above
 D no pod is late; its lower end only raises it. So the sum of (late - a) / M over pods is at most that width. The other
@@ -20,15 +24,16 @@ by days of more room: one tenant could have it at will.
 
 from dataclasses import dataclass
 
-FARTHEST = 2.0
+FARTHEST = 3.0
 """D: no more room is kept beyond this."""
-CREDIT = 0.5
-"""So much is put by of quiet times, in allowances of three days."""
+CREDIT = 1.0
+"""So much is put by of quiet times, in steps: more would be spent on a day of late pods."""
 MOST_WINDOWS = 2.0
-LEAST_WINDOWS = 4.0
-"""A step is no larger: a usual window in which every pod is late raises the debt by a quarter."""
+LEAST_WINDOWS = 1.0
+"""A step is no smaller than the pods of so many usual windows."""
 HIGHEST = FARTHEST + MOST_WINDOWS / LEAST_WINDOWS
-_HOURS = 72.0
+_HOURS = 6.0
+_STEEPNESS = 2
 
 
 @dataclass(slots=True)
@@ -45,7 +50,7 @@ class Correction:
     @property
     def allowed(self) -> float:
         """How many times as many pods may be late now as the objective allows."""
-        return max(1.0 - self.value, 0.0)
+        return (max(FARTHEST - self.value, 0.0) / (FARTHEST + self.value)) ** _STEEPNESS
 
     def happened(self, started: int, late: float, objective: float, usual_pods: float, pods_an_hour: float) -> None:
         """Take what became of pods.
@@ -54,7 +59,7 @@ class Correction:
             started: pods that have got a node since the last call.
             late: those of them that did not start at once.
             objective: the wanted share.
-            usual_pods: how many pods a window has that has any.
+            usual_pods: how many pods the window of a usual pod has.
             pods_an_hour: how many come on average.
         """
         may = 1 - objective

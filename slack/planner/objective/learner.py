@@ -16,7 +16,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray
 from slack.planner.objective.amount import RESOURCES, Amount, Requests, Why
 from slack.planner.objective.contest import Contest
-from slack.planner.objective.correction import Correction
+from slack.planner.objective.correction import FARTHEST, Correction
 from slack.planner.objective.mix import Mix
 from slack.planner.objective.needs import FloatArray, Needs
 from slack.planner.objective.past import Past
@@ -35,7 +35,7 @@ _CHOSEN_SECONDS = 30.0
 _EARLY_SECONDS = 30.0
 """So much before the window room is asked for: a loop's interval, and a node that is later than most."""
 _PEAK_HALF_LIFE_HOURS = 168.0
-_BEYOND = 1.5
+_BEYOND = FARTHEST - 0.5
 """From this debt on more room is kept than was ever needed, as much again for each 1."""
 _TIMES_SEEN, _LEAST_BOUND = 100.0, np.array([1e6, 4.0 * 2**40])
 """[R] Of what was read no more counts than so many times what real pods have requested since then, or so much: whoever

@@ -7,13 +7,15 @@ all of it, as much is kept as the objective needs.
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
+from slack.planner.objective.correction import FARTHEST
 from slack.planner.objective.needs import FloatArray, LatePods, Needs
 from slack.planner.objective.patterns import PATTERNS
 
 _PRICES = np.arange(-6.0, 6.01, 0.5)
 """Logarithms of the prices of a late pod that are tried, in hours for which the room of one pod is kept."""
 _PLACES_A_DEBT = 6.0
-"""So many prices farther up for each 1 by which a debt is over one: none may be late, and yet some were."""
+_NEARLY_NONE = FARTHEST - 1.0
+"""So many prices farther up for each 1 by which a debt is over this: nearly none may be late, and yet some were."""
 _LITTLE = 1e-9
 _SOLVE_SECONDS = 60.0
 """One of them is worked out anew so often."""
@@ -39,7 +41,7 @@ class Prices:
         Args:
             patterns: [N] of which.
             may: [N] pods an hour that may be late.
-            owed: [N] the debts, by which more is paid where none may be late.
+            owed: [N] the debts, by which more is paid where nearly none may be late.
         """
         lates = np.minimum.accumulate(self.lates[:, patterns], axis=0)
         may = np.maximum(may, lates[-1] * (1 + _LITTLE))
@@ -48,7 +50,7 @@ class Prices:
         more, less = lates[before, at], lates[first, at]
         way = np.where(first > 0, (more - may) / np.maximum(more - less, _LITTLE), 0.0)
         found: FloatArray = np.maximum(first - 1 + np.clip(way, 0.0, 1.0), 0.0)
-        return found + _PLACES_A_DEBT * np.maximum(owed - 1.0, 0.0)
+        return found + _PLACES_A_DEBT * np.maximum(owed - _NEARLY_NONE, 0.0)
 
     def solve_all(self, needs: Needs, pod: FloatArray) -> None:
         """Work out all prices, where that was never done."""

@@ -30,8 +30,8 @@ class Tally:
         """Pods, in all."""
         self.faded_hours = 0.0
         self.faded_started = 0.0
-        self.faded_windows = 0.0
-        """Windows that had a pod."""
+        self.faded_crowd = 0.0
+        """Of each pod that has started, how many came in its window, itself included."""
         self.really_late = 0.0
         """Late pods, faded, and those that would have been by the model: free room, shapes and a scheduler's time are
         no part of it."""
@@ -54,12 +54,12 @@ class Tally:
         fade = 0.5 ** (hours / _FADE_HOURS)
         self.faded_hours = self.faded_hours * fade + hours
         self.faded_started = self.faded_started * fade + turn.started
-        self.faded_windows *= fade
+        self.faded_crowd *= fade
         fade = 0.5 ** (hours / _AGREE_HOURS)
         self.really_late, self.expected_late = self.really_late * fade + turn.late, self.expected_late * fade
         self._window_started += turn.started
         if turn.at_seconds - self._window_from >= turn.window_seconds:
-            self.faded_windows += self._window_started > 0
+            self.faded_crowd += self._window_started**2
             self.begin_window(turn.at_seconds)
         self._count_day(turn)
 
@@ -82,7 +82,7 @@ class Tally:
         self.late += earlier.late
         self.faded_hours += earlier.faded_hours
         self.faded_started += earlier.faded_started
-        self.faded_windows += earlier.faded_windows
+        self.faded_crowd += earlier.faded_crowd
         self.really_late += earlier.really_late
         self.expected_late += earlier.expected_late
         newest = max((hour for hour, _, _ in self.days), default=None)
@@ -92,8 +92,12 @@ class Tally:
                 self.days.appendleft(day)
 
     def usual(self) -> tuple[float, float]:
-        """Return how many pods a window has that has any, and how many come in an hour."""
-        return self.faded_started / max(self.faded_windows, 1.0), self.faded_started / max(self.faded_hours, 1e-9)
+        """Return how many pods the window of a usual pod has, and how many come in an hour.
+
+        The windows' mean would be that of a window: where most have one pod and most pods come in waves, it says that
+        one is usual.
+        """
+        return max(self.faded_crowd / max(self.faded_started, 1.0), 1.0), self.faded_started / max(self.faded_hours, 1e-9)
 
     def knows(self, objective: Objective) -> bool:
         """Whether enough has been seen for an objective; until then the rate holds."""

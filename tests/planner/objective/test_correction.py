@@ -14,7 +14,7 @@ windows = st.lists(
 
 
 def bound(pods: int, objective: float) -> float:
-    step = max((1 - objective) * 72 * AN_HOUR, LEAST_WINDOWS * USUAL)
+    step = max((1 - objective) * 6 * AN_HOUR, LEAST_WINDOWS * USUAL)
     return (FARTHEST + CREDIT + MOST_WINDOWS / LEAST_WINDOWS) * step / pods
 
 
@@ -63,11 +63,28 @@ def test_one_missed_wave_a_day_is_made_good_for_within_days_and_not_by_a_day_wit
     assert all(abs(share - 0.95) <= 0.01 for share in shares)
 
 
-def test_the_late_pods_that_three_days_allow_are_a_debt_of_one_and_as_many_as_are_allowed_change_nothing() -> None:
-    correction, allowed = Correction(), 0.05 * 72 * AN_HOUR
-    correction.happened(0, allowed / 2, 0.95, USUAL, AN_HOUR)
+def test_the_late_pods_that_six_hours_allow_are_a_step_and_as_many_as_are_allowed_change_nothing() -> None:
+    correction, allowed = Correction(), 0.05 * 6 * 100.0
+    correction.happened(0, allowed / 2, 0.95, USUAL, 100.0)
     assert correction.value == pytest.approx(0.5)
-    correction.happened(1440, allowed, 0.95, USUAL, AN_HOUR)
+    correction.happened(600, allowed, 0.95, USUAL, 100.0)
     assert correction.value == pytest.approx(0.5)
-    correction.happened(720, 0, 0.95, USUAL, AN_HOUR)
+    correction.happened(300, 0, 0.95, USUAL, 100.0)
     assert correction.value == pytest.approx(0.0)
+
+
+def test_where_few_come_a_missed_wave_is_a_step_and_a_quarter_may_be_late_until_it_is_made_good_for() -> None:
+    correction = Correction()
+    correction.happened(0, USUAL, 0.95, USUAL, 1.0)
+    assert correction.value == pytest.approx(1.0)
+    assert correction.allowed == pytest.approx(0.25)
+    correction.happened(round(USUAL / 0.05), 0, 0.95, USUAL, 1.0)
+    assert correction.value == pytest.approx(0.0)
+    assert correction.allowed == pytest.approx(1.0)
+
+
+@given(st.floats(-CREDIT, HIGHEST), st.floats(-CREDIT, HIGHEST))
+def test_more_debt_never_allows_more_and_the_farthest_allows_none(one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert Correction(less).allowed >= Correction(more).allowed >= 0
+    assert Correction(max(more, FARTHEST)).allowed == 0

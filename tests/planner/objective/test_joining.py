@@ -32,7 +32,8 @@ def test_two_halves_of_a_time_that_are_joined_keep_what_the_whole_would() -> Non
     asked, wanted = second.amount(at, AIM), whole.amount(at, AIM)
     assert second.tally.hours == pytest.approx(whole.tally.hours, rel=0.01)
     np.testing.assert_allclose(second.needs.rates(slice(0, 1)), whole.needs.rates(slice(0, 1)), rtol=0.1)
-    assert asked.cpu_millis == 4 * POD[0]
+    assert asked.cpu_millis == pytest.approx(wanted.cpu_millis, rel=0.01)
+    assert asked.cpu_millis >= 4 * POD[0]
     assert asked.why.started_today == pytest.approx(wanted.why.started_today, abs=4)  # of the turn between them
     np.testing.assert_allclose(second.needs.hours[1:], whole.needs.hours[1:], atol=0.03)
 

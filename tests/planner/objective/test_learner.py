@@ -33,6 +33,7 @@ def fed(learner: Learner, hours: float, *, every: float = 1800.0, size: int = 10
         arrived = {(1000, GIB): burst} if burst else {}
         learner.observe(Turn(at, (1000 * pods, GIB * pods), pods, 100.0, arrived, burst, 0), AIM)
         learner.correction.value = 0.0  # what is learnt, apart from what came of it
+        learner.tally.really_late = learner.tally.expected_late
     return at
 
 
@@ -194,7 +195,7 @@ def test_a_cluster_that_has_shrunk_asks_for_as_much_as_its_past_needs() -> None:
 def test_the_most_that_can_be_read_can_be_read_again_after_more_has_come() -> None:
     learner, most = Learner(), 10**17
     learner.tally.days.append((int(START // 3600), most, most))
-    for name in ("hours", "started", "late", "faded_hours", "faded_started", "faded_windows", "really_late"):
+    for name in ("hours", "started", "late", "faded_hours", "faded_started", "faded_crowd", "really_late"):
         setattr(learner.tally, name, float(most))
     learner.most_seen[:] = most
     learner.needs.hours[:] = learner.needs.largest[:] = most
