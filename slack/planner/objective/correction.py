@@ -7,9 +7,9 @@ once lowers it by a / M, where a = 1 - objective, and M = max(a x pods of six ho
 window). The usual window is that of a usual pod: of windows of one pod and waves of ten, ten late pods are one wave.
 
 The forecast may leave ((D - debt) / (D + debt)) ** 2 times as many late as the objective allows, with D = FARTHEST: as
-many at a debt of 0, a quarter as many after a wave that was missed, four times as many with as much put by. So steps are
-as quick as a wave, for a day is to be right, and each is mild, for room for the largest that ever came costs more than
-a day can give back. From D on it may leave none.
+many at a debt of 0, a quarter as many after a wave that was missed, four times as many with as much put by, none from D
+on. Steps are as quick as a wave, as a day is to be near its objective; each is mild, as room for the largest wave that
+ever came costs more than a day can give back.
 
 Guarantee, for any sequence, an adversary's too. Let the objective be reachable: with a debt of D no pod is late. Let no
 window, with what is under way when it is seen, have more than MOST_WINDOWS times the pods of a usual one. Then of any T

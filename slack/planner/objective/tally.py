@@ -97,7 +97,8 @@ class Tally:
         The windows' mean would be that of a window: where most have one pod and most pods come in waves, it says that
         one is usual.
         """
-        return max(self.faded_crowd / max(self.faded_started, 1.0), 1.0), self.faded_started / max(self.faded_hours, 1e-9)
+        crowd = max(self.faded_crowd / max(self.faded_started, 1.0), 1.0)
+        return crowd, self.faded_started / max(self.faded_hours, 1e-9)
 
     def knows(self, objective: Objective) -> bool:
         """Whether enough has been seen for an objective; until then the rate holds."""
