@@ -281,3 +281,14 @@ def test_a_row_is_known_from_its_second_time_on() -> None:
         if minute == 23 * 60:
             assert learner._knew.tolist() == [True, True, False, False, True, False]
     assert learner._knew.tolist() == [True, True, True, False, True, True]
+
+
+def test_a_usual_pods_window_is_the_wave_where_most_pods_come_in_waves_and_most_windows_have_one() -> None:
+    learner = Learner()
+    for turn in range(200):  # single pods, and after every nineteen of them a wave of twenty
+        came = 20 if turn % 20 == 19 else 1
+        learner.observe(Turn(START + 100 * turn, (0, 0), 0, 100.0, {}, came, 0), AIM)
+    usual, _ = learner.tally.usual()
+    assert usual == pytest.approx((20 * 20 + 19) / 39, rel=0.05)
+    again, _ = decode(encode(learner)).tally.usual()
+    assert again == pytest.approx(usual)

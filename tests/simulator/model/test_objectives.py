@@ -32,7 +32,7 @@ def test_what_comes_is_learnt_and_starts_at_once() -> None:
     assert operator is not None
     (learner,) = operator.objectives.learners.values()
     assert learner.tally.started == 240  # ten every twenty minutes
-    assert learner.tally.late <= 14 + 16  # of the first 30, before enough was known; the others may be 21, a tenth
+    assert learner.tally.late <= 14 + 21  # of the first 30, before enough was known; of the other 210 a tenth may be
     (amount,) = operator.objectives.amounts(scenario.starts_at.timestamp() + scenario.duration.total_seconds()).values()
     assert amount.why.known
     assert 90 < amount.why.window_seconds < 130  # 90 s of a node, and the autoscaler's scan
