@@ -140,3 +140,9 @@ def test_the_tables_say_what_is_missed_and_by_what() -> None:
     assert without["verdict"] == "unknown"
     assert (reached["verdict"], reached["missed by"]) == ("missed", "load -3.0 at 99.0%")
     assert (churn["verdict"], churn["found"]) == ("missed", "13.3% in all")
+
+
+def test_all_pods_at_once_are_within_a_point_of_99_in_a_hundred() -> None:
+    points = case([point("none", 0.5, 100), point("static=1", 1.0, 120), point("objective=0.99", 1.0, 110)])
+    reached = verdicts([(LOAD, points)]).rows[2]
+    assert (reached["verdict"], reached["missed by"]) == ("ok", None)
