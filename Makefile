@@ -209,6 +209,7 @@ bench-starting: $(READY)
 	@$(BIN)/python -m benchmarks.starting $(ARGS)
 	@$(BIN)/python -m benchmarks.granting $(ARGS)
 	@$(BIN)/python -m benchmarks.kubelet_storm $(ARGS)
+	@$(BIN)/python -m benchmarks.kubelet_cache $(ARGS)
 
 bench-scoring-busy: $(READY)
 	@$(BIN)/python -m benchmarks.scoring.busy_watch $(ARGS)
