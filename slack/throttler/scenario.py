@@ -53,17 +53,6 @@ class Cache(SpecModel):
     """How much dearer a miss is; 2.4 was measured with 200 MiB each in 500 MiB."""
 
 
-class Kubelet(SpecModel):
-    """What a kubelet takes for a start. A slot is held from the grant, so that slow creation costs slots."""
-
-    sandbox_seconds: Seconds = 0.0
-    """From a pod's arrival until its containers can be created; with a gate, until it asks for them."""
-    look_seconds: Seconds = 0.0
-    """From a grant until the kubelet looks at the pod again and sees it; without a gate there is nothing to see."""
-    create_seconds: Seconds = 0.0
-    """To create a container and start it; those of one pod one after the other, those of several side by side."""
-
-
 class ContainerSpec(SpecModel):
     """A container, or several that are alike."""
 
@@ -128,8 +117,6 @@ class Scenario(SpecModel):
     """A container is seen to be ready at its next probe; 0 is at once."""
     start_delay: Seconds = 0.0
     """From a grant to the container's start."""
-    kubelet: Kubelet = Kubelet()
-    """What the kubelet takes for a start, in parts; `startDelay` comes on top."""
     by_priority: bool = False
     """Whether pods of a higher priority are first."""
     until: Positive = 600.0

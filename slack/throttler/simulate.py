@@ -1,8 +1,8 @@
 """A scenario played on a clock of its own: the node's own decision over containers that take their time.
 
 The decision is the agent's (`slack.throttler.decision`); what is modelled is the rest: work that is fixed or shares the
-CPUs (and a page cache), a watchdog that ends who takes too long, the kubelet's back-off, its probes and what it takes
-for a start. Time goes from event to event: the same scenario gives the same events, none a rounding away from another.
+CPUs (and a page cache), a watchdog that ends who takes too long, the kubelet's back-off, its probes. Time goes from
+event to event, so that the same scenario gives the same events, and none is a rounding away from another.
 """
 
 import math
@@ -90,9 +90,6 @@ class _Node:
     runs: dict[Key, _Run] = field(default_factory=dict)
     coming: dict[Key, tuple[float, Grant]] = field(default_factory=dict)
     """Granted, and not running yet."""
-    busy: dict[str, float] = field(default_factory=dict)
-    """Until when the kubelet creates containers of a pod."""
-    is_gated: bool = True
     arriving: list[tuple[float, Key]] = field(default_factory=list)
     """When images are there, the latest first."""
     events: list[Event] = field(default_factory=list)
@@ -118,7 +115,7 @@ def play(
         progress: called with how many containers are ready, when that changes.
     """
     chosen = (scenario.policy.limits(scenario.cores) if limits is None else limits) if is_gated else UNLIMITED
-    node = _Node(scenario, NodeThrottle(chosen, by_priority=scenario.by_priority), is_gated=is_gated)
+    node = _Node(scenario, NodeThrottle(chosen, by_priority=scenario.by_priority))
     _fill(node)
     now, told = 0.0, 0
     while True:
@@ -148,7 +145,7 @@ def _fill(node: _Node) -> None:
         for member in members:
             key = Key(name, member.name)
             node.runs[key] = _Run(member, key, tuple(Key(name, other) for other in member.needs))
-            node.arriving.append((member.spec.arrival + node.scenario.kubelet.sandbox_seconds + member.spec.pull, key))
+            node.arriving.append((member.spec.arrival + member.spec.pull, key))
     node.arriving.reverse()
     node.arriving.sort(key=lambda pair: -pair[0])  # stable: of one time, the last declared first
 
@@ -173,19 +170,12 @@ def _turn(node: _Node, now: float) -> None:
         if late.delete:
             _delete(node, late.key.pod)
     for grant in node.throttle.grants(now, _usage(node.scenario, now)):
-        node.coming[grant.key] = (_created_at(node, grant.key.pod, now), grant)
+        node.coming[grant.key] = (now + node.scenario.start_delay, grant)
     node.most = max(node.most, node.throttle.starting)
     for key, (at, grant) in tuple(node.coming.items()):
         if at <= now:
             del node.coming[key]
             _start(node, node.runs[key], now, grant)
-
-
-def _created_at(node: _Node, pod: str, now: float) -> float:
-    kubelet = node.scenario.kubelet
-    seen = now + node.scenario.start_delay + kubelet.look_seconds * node.is_gated
-    node.busy[pod] = max(seen, node.busy.get(pod, 0.0)) + kubelet.create_seconds
-    return node.busy[pod]
 
 
 def _start(node: _Node, run: _Run, now: float, grant: Grant) -> None:

@@ -56,25 +56,6 @@ def test_the_cache_storm_is_best_where_the_working_sets_fit() -> None:
     assert best == 500 // 200
 
 
-def test_a_kubelet_takes_time_for_a_start_and_the_slot_is_held_meanwhile() -> None:
-    kubelet = {"sandboxSeconds": 1, "lookSeconds": 0.5, "createSeconds": 2}
-    containers = [{"pod": "p", "name": "a", "replicas": 2, "work": 3}, {"pod": "q", "name": "b", "work": 3}]
-    slow = scenario(kubelet=kubelet, containers=containers)
-
-    def starts(slots: int | None) -> list[tuple[float, str]]:
-        events = at(slow, slots).events
-        return [(event.at, event.container) for event in events if event.event is What.START]
-
-    assert starts(None) == [(3.0, "a-0"), (3.0, "b"), (5.0, "a-1")]  # one after the other in a pod
-    assert starts(3) == [(3.5, "a-0"), (3.7, "b"), (5.5, "a-1")]  # granted 100 ms after one another, by maxRate
-    assert starts(1) == [(3.5, "a-0"), (9.0, "a-1"), (14.5, "b")]  # look, create and work, and the next
-
-
-def test_a_kubelet_that_takes_no_time_changes_nothing() -> None:
-    storm, none = scenario(**STORM), {"sandboxSeconds": 0, "lookSeconds": 0, "createSeconds": 0}
-    assert at(scenario(**STORM, kubelet=none), 4).events == at(storm, 4).events
-
-
 UNLUCKY: list[dict[str, Any]] = [
     {"name": "b", "needs": ["a"], "work": 1},
     {"name": "c", "needs": ["a"], "work": 1},
