@@ -24,7 +24,14 @@ from e2e.harness.objects import wait_until
 from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at
 from e2e.harness.product.paced_node import PacedNode, paced_node
 from e2e.harness.product.starting_watch import watched
-from e2e.harness.product.throttler import AGENT_NAME
+from e2e.harness.product.throttler import (
+    AGENT_NAME,
+    ENABLED,
+    Controller,
+    enable,
+    rendered,
+    wait_until_injected,
+)
 from slack.throttler.injection import DEPENDS_ON
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 
@@ -234,6 +241,39 @@ def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place
     place.wait_ready(third, 90)
     assert started_at(place.status(second, "main")) <= started_at(place.status(third, "main"))
     place.remove(second, third)
+
+
+@pytest.mark.parametrize("injection", ["Webhook", "AdmissionPolicy"])
+def test_pods_that_the_cluster_itself_has_injected_are_paced(place: PacedNode, injection: str, tmp_path: Path) -> None:
+    """Both ways in, up to a running container: the other tests make pods as they would be made."""
+    place.policy(1)
+    repository, _, tag = place.options.image.partition(":")
+    manifests = rendered(
+        tmp_path,
+        place.authority,
+        f"--set=throttler.injection={injection},throttler.agent.port={place.agent.port}",
+        f"--set=image.repository={repository},image.tag={tag},image.pullPolicy=Never",
+    )
+    with ExitStack() as stack:
+        if injection == "Webhook":
+            stack.enter_context(Controller(place.cluster, manifests, place.authority)).apply(manifests)
+        applied = [item for item in manifests if item["kind"].startswith("Mutating")]
+        for item in applied:
+            if injection != "Webhook":
+                place.api.apply(item)
+            stack.callback(place.api.delete, place.api.path_of(item))
+        enable(place.api, NAMESPACE)
+        stack.callback(place.api.patch, f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": {ENABLED: None}}})
+        wait_until_injected(place.api, NAMESPACE)
+        name = f"by-{injection.lower()}"
+        work = f"cat /proc/uptime; sleep 1; {UP}"
+        place.api.create(shop(name, *(container(each, work, **PROBE) for each in "ab")))
+        with watched(place) as seen:
+            place.wait_ready(name, 60)
+    assert seen.most == 1
+    uid = place.pod(name)["metadata"]["uid"]
+    assert sorted(grant["container"] for grant in place.grants() if grant["uid"] == uid) == ["a", "b"]
+    place.remove(name)
 
 
 def test_after_a_reboot_all_pods_start_anew_and_no_more_at_once_than_may(place: PacedNode) -> None:
