@@ -128,6 +128,24 @@ def test_nothing_is_written_into_what_is_not_ours_and_that_is_told(place: KeyedN
     place.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}")
 
 
+def test_a_config_map_that_somebody_deletes_is_made_again_for_the_next_restart(place: KeyedNode) -> None:
+    place.policy(1)
+    crashing = container("main", "test -e /shared/once || { sleep 10; echo > /shared/once; exit 1; };", **SHARED)
+    name = place.create(shop("deleted", crashing, container("beside"), volumes=[{"name": "shared", "emptyDir": {}}]))
+    place.wait(name, "main", "running")
+    place.wait(name, "beside", "running")
+    config_map = place.pod(name)["metadata"]["annotations"][PERMITS_IN]
+    place.api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{config_map}")
+
+    def restarted() -> bool:
+        status = place.status(name, "main")
+        return bool(status["restartCount"] == 1 and status["state"].get("running"))
+
+    wait_until(restarted, 90, "main to run again", lambda: place.pod(name)["status"])
+    assert place.keys(name) == {"main"}
+    place.remove(name)
+
+
 def test_a_copy_of_a_pod_is_let_in_by_the_config_map_of_both(place: KeyedNode) -> None:
     place.policy(2)
     first = place.create(shop("first", container("main")))

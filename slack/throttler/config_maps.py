@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from slack.cluster.labels import LABEL_MANAGED_BY, THROTTLER_FIELD_MANAGER
+from slack.throttler.injection import PERMITS_IN
 
 Json = dict[str, Any]
 
@@ -66,29 +67,36 @@ def additions(pod: HeldPod, containers: Sequence[str], *, owned: bool) -> list[J
         containers: their names.
         owned: it is to be this pod's; if not, the pod is made one of its owners, as a copy of another pod must be.
     """
-    label = LABEL_MANAGED_BY.replace("/", "~1")
     whose: Json = {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid}
     if not owned:
         whose = {"op": "add", "path": "/metadata/ownerReferences/-", "value": _owner(pod)}
     return [
-        {"op": "test", "path": f"/metadata/labels/{label}", "value": THROTTLER_FIELD_MANAGER},
+        {"op": "test", "path": f"/metadata/labels/{_escaped(LABEL_MANAGED_BY)}", "value": THROTTLER_FIELD_MANAGER},
         whose,
-        *({"op": "add", "path": f"/data/{container}", "value": GO} for container in containers),
+        *({"op": "add", "path": f"/data/{_escaped(container)}", "value": GO} for container in containers),
     ]
 
 
-def poke(pod: HeldPod, at: str) -> list[Json]:
+def poke(pod: HeldPod, at: str, *, proves: bool = False) -> list[Json]:
     """Return the JSON patch of a pod that has its kubelet look at it, and of no other pod that has its name by now.
 
     Args:
         pod: the one that was meant.
         at: a time, other than that before.
+        proves: it also fails where the pod is on another node, or its permits are in another ConfigMap.
     """
-    annotation = PERMITTED_AT.replace("/", "~1")
+    tests = {"/metadata/uid": pod.uid}
+    if proves:
+        tests |= {"/spec/nodeName": pod.node, f"/metadata/annotations/{_escaped(PERMITS_IN)}": pod.config_map}
     return [
-        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-        {"op": "add", "path": f"/metadata/annotations/{annotation}", "value": at},
+        *({"op": "test", "path": path, "value": value} for path, value in tests.items()),
+        {"op": "add", "path": f"/metadata/annotations/{_escaped(PERMITTED_AT)}", "value": at},
     ]
+
+
+def _escaped(name: str) -> str:
+    """Return a name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _owner(pod: HeldPod) -> Json:

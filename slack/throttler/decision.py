@@ -147,10 +147,11 @@ class NodeThrottle:
             dependent.unready -= 1
             self._consider(dependent, now)
 
-    def ended(self, key: Key, now: float, *, backing_off: bool = False) -> None:
+    def ended(self, key: Key, now: float, *, backing_off: bool = False, waits: bool = False) -> None:
         """A container has ended and will be started anew: it waits again, unless restarts are not gated.
 
-        While the kubelet backs off it has no place in the queue, which it could not use; `pulled` ends that.
+        While the kubelet backs off it has no place in the queue, which it could not use; `pulled` ends that. One that
+        `waits` has been seen to, whatever is said of restarts: its permit is gone.
         """
         record = self._records[key]
         if record.state not in (State.STARTING, State.READY, State.FAILED):
@@ -164,7 +165,7 @@ class NodeThrottle:
             dependent.unready += 1
             if dependent.state is State.PENDING:
                 self._set(dependent, after(dependent.state, Change.HELD), now)
-        if self.limits.gate_restarts and not record.pod.keeps_permits:
+        if waits or (self.limits.gate_restarts and not record.pod.keeps_permits):
             self._consider(record, now)
         elif not backing_off:
             self._enter_starting(record, now, now)

@@ -45,6 +45,10 @@ class Permit(Message, frozen=True):
 
     uid: Uid
     container: Name
+    namespace: Annotated[str, Meta(max_length=253)] = ""
+    pod: Annotated[str, Meta(max_length=253)] = ""
+    config_map: Annotated[str, Meta(max_length=253)] = ""
+    """Where its key belongs, as its pod's annotation says."""
 
 
 class NodeReport(Message, frozen=True):

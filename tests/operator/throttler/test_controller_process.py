@@ -88,6 +88,7 @@ def settings(folder: Path, **more: Any) -> ThrottlerControllerSettings:
     given: Json = {
         "listen": "127.0.0.1:0",
         "webhook_listen": "127.0.0.1:0",
+        "reports_listen": "127.0.0.1:0",
         "interval": 1.0,
         "gate_image": "slack:1",
         "agent_ca_file": folder / "ca.crt",

@@ -404,3 +404,23 @@ def test_the_next_agent_says_again_what_the_former_had_granted(tmp_path: Path) -
     after.update(a_keyed_pod("u1", row("a"), row("b")), 20.0)
     assert list(after.permits) == [Key("u1", "a")]
     assert after.turn(30.0).grants == (), "the slot is taken"
+
+
+def test_a_key_that_was_taken_away_is_waited_for_in_the_queue_and_given_again(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    desk.update(a_keyed_pod("u1", row("a")), 0.0)
+    desk.turn(10.0)
+    desk.update(a_keyed_pod("u1", row("a", RUNS, "a1", ready=True)), 11.0)
+    desk.update(a_keyed_pod("u2", row("b")), 11.0)
+    desk.turn(11.0)
+    assert list(desk.permits) == [Key("u2", "b")], "it has the slot"
+    desk.update(a_keyed_pod("u1", row("a", ENDED, "a1")), 12.0)
+    desk.update(a_keyed_pod("u1", row("a", HELD, "a1")), 13.0)
+    assert desk.throttle.state(Key("u1", "a")) is State.PENDING
+    assert desk.turn(13.0).grants == ()
+    desk.update(a_keyed_pod("u2", row("b", RUNS, "b1", ready=True)), 14.0)
+    assert desk.turn(14.0).permits
+    assert list(desk.permits) == [Key("u1", "a")]
+    desk.update(a_keyed_pod("u1", row("a", RUNS, "a2")), 15.0)
+    assert not desk.permits
+    assert not desk.opened

@@ -17,10 +17,12 @@ from slack.throttler.reports.messages import Permit
 from slack_operator.throttler.controller.held_pods import HeldPods, PodRow, _Container, _Metadata, _Named, _Spec
 from slack_operator.throttler.controller.permits import (
     AGAIN_SECONDS,
+    KEPT_SECONDS,
     OPEN_AGAIN_SECONDS,
     REFUSED_SECONDS,
     RETRY_SECONDS,
     SWEEP_SECONDS,
+    UNSEEN_SECONDS,
     Permits,
 )
 
@@ -290,10 +292,44 @@ def test_pods_that_wait_no_more_are_forgotten(world: World) -> None:
     world.report(("u1", "a"))
     world.turn()
     world.permits.pods.apply([(EventType.DELETED, row("u1", "a"))])
-    world.report(("u1", "a"))
-    world.turn(AGAIN_SECONDS + SWEEP_SECONDS)
+    world.report()
+    world.turn(KEPT_SECONDS + 2 * PATIENCE + SWEEP_SECONDS)
     assert world.permits._written == {}
     assert world.permits.pods.nodes == ()
+
+
+def a_restart(world: World, node: str = NODE, config_map: str = "permits-1") -> None:
+    """Have an agent say that a container of a pod that is not pending may start: its key was taken away."""
+    metadata = {"name": "api-0", "uid": "u1", "annotations": {PERMITS_IN: "permits-1"}}
+    world.cluster.objects["/api/v1/namespaces/shop/pods/api-0"] = {"metadata": metadata, "spec": {"nodeName": NODE}}
+    permit = Permit(uid="u1", container="a", namespace="shop", pod="api-0", config_map=config_map)
+    world.permits.asked(node, [permit])
+
+
+def test_a_key_that_was_taken_away_is_given_again_though_the_pod_is_pending_no_more(world: World) -> None:
+    a_restart(world)
+    world.turn()
+    assert world.cluster.writes == [], "a watch may be behind for a moment"
+    world.turn(UNSEEN_SECONDS)
+    world.turn()
+    assert world.cluster.keys() == {"a"}
+    writes = len(world.cluster.writes)
+    for _ in range(5):
+        world.turn(SWEEP_SECONDS)
+    assert len(world.cluster.writes) == writes, "until its agent says it again"
+
+
+@pytest.mark.parametrize(
+    ("node", "config_map"), [("node-2", "permits-1"), (NODE, "permits-2"), (NODE, "coredns"), (NODE, "")]
+)
+def test_what_an_agent_says_of_a_pod_that_is_not_seen_is_proved_first(world: World, node: str, config_map: str) -> None:
+    a_restart(world, node, config_map)
+    world.turn()
+    for _ in range(4):
+        world.turn(UNSEEN_SECONDS)
+    assert not any("configmaps" in path for path in world.cluster.writes)
+    assert PERMITTED_AT not in world.cluster.pod("api-0")["metadata"]["annotations"]
+    assert world.events == []
 
 
 def test_the_list_of_pods_forgets_what_is_not_in_a_new_list_and_keeps_since_when_the_others_wait() -> None:

@@ -155,7 +155,7 @@ class Desk:
         return tuple(
             key
             for key, instance in self._instances.items()
-            if instance.granted is not None and self._pods[key.pod].keeps_permits
+            if instance.granted is not None and self._keeps_permits(key)
         )
 
     @property
@@ -199,7 +199,7 @@ class Desk:
             if instance.offered_at is not None:
                 self.waited.append(now - instance.offered_at)
                 instance.offered_at = None
-            if self._pods[grant.key.pod].keeps_permits:
+            if self._keeps_permits(grant.key):
                 turn.permits = True
                 continue
             turn.messages.append((grant.key.pod, _granted(grant)))
@@ -263,6 +263,8 @@ class Desk:
             yield self._answer(key, instance, now, UNKNOWN_USAGE)
         if what is Seen.HELD and not instance.held:
             instance.held = True
+            if instance.ended and instance.granted is None and self._keeps_permits(key):
+                self.throttle.ended(key, now, waits=True)  # somebody has taken its key away
             self._offer(key, instance, now)
             if instance.asked and instance.granted is None:
                 yield self._answer(key, instance, now, UNKNOWN_USAGE)
@@ -308,8 +310,11 @@ class Desk:
         )
 
     def _gates_restarts(self, key: Key) -> bool:
+        return self.throttle.limits.gate_restarts and not self._keeps_permits(key)
+
+    def _keeps_permits(self, key: Key) -> bool:
         pod = self._pods.get(key.pod)
-        return self.throttle.limits.gate_restarts and not (pod is not None and pod.keeps_permits)
+        return pod is not None and pod.keeps_permits
 
     def _probed(self, key: Key) -> bool:
         pod = self._pods.get(key.pod)

@@ -5,6 +5,7 @@ from enum import Enum, auto
 import msgspec
 
 from slack.cluster.labels import ANNOTATION_STATIC_POD
+from slack.throttler.config_maps import is_name
 from slack.throttler.graph import Graph, parse_depends_on
 from slack.throttler.injection import DEPENDS_ON, GATE, NEVER_GATED, PERMITS_IN, VARIABLE
 from slack.throttler.model import GatedContainer, GatedPod
@@ -84,7 +85,12 @@ class NodePod(_Wire):
     @property
     def keeps_permits(self) -> bool:
         """Whether its permits are in a ConfigMap, which the controller writes."""
-        return PERMITS_IN in (self.metadata.annotations or {}) and not self._has_gate
+        return is_name(self.config_map) and not self._has_gate
+
+    @property
+    def config_map(self) -> str:
+        """The ConfigMap with its permits; empty: none is named."""
+        return (self.metadata.annotations or {}).get(PERMITS_IN, "")
 
     @property
     def _has_gate(self) -> bool:

@@ -55,8 +55,21 @@ def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Talli
         opened=tallies.opened,
         containers=tuple(rows[:MAX_CONTAINERS]),
         left_out=max(0, len(rows) - MAX_CONTAINERS),
-        permits=tuple(Permit(uid=key.pod, container=key.container) for key in desk.permits)[:MAX_CONTAINERS],
+        permits=tuple(_permits(desk)),
     )
+
+
+def _permits(desk: Desk) -> Iterator[Permit]:
+    for key in desk.permits[:MAX_CONTAINERS]:
+        if (pod := desk.pod(key.pod)) is not None:
+            metadata = pod.metadata
+            yield Permit(
+                uid=key.pod,
+                container=key.container,
+                namespace=metadata.namespace,
+                pod=metadata.name,
+                config_map=pod.config_map,
+            )
 
 
 def _rows(desk: Desk, now: float, wall: float, usage: Usage) -> Iterator[ContainerRow]:

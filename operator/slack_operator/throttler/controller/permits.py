@@ -16,10 +16,11 @@ from typing import Protocol
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.events import EventKind, ObjectRef
+from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.reasons import PERMIT_NOT_WRITTEN, START_PERMIT_SKIPPED
-from slack.throttler.config_maps import HeldPod
+from slack.throttler.config_maps import HeldPod, is_name, poke
 from slack.throttler.reports.messages import Permit
 from slack_operator.runtime.conditions import rfc3339
 from slack_operator.throttler.controller.held_pods import HeldPods
@@ -33,6 +34,9 @@ SWEEP_SECONDS = 1.0
 AGAIN_SECONDS = 3.0
 """Said again so long after it was written, a permit is written again: its key is gone, or the poke was not seen."""
 OPEN_AGAIN_SECONDS = 60.0
+UNSEEN_SECONDS = 2.0
+"""A pod that is not seen to wait by then is one whose container has run before, and whose key is gone."""
+KEPT_SECONDS = 60.0
 RETRY_SECONDS, REFUSED_SECONDS = 2.0, 30.0
 """After what passes by itself, and after what somebody must mend: pods that cannot be let in hold up no others."""
 WRITERS = 4
@@ -153,13 +157,16 @@ class Permits:
             self._sweep(now)
 
     def _grant(self, node: str, permits: Iterable[Permit], at: float, now: float) -> None:
-        wanted: dict[str, list[str]] = {}
+        wanted: dict[str, list[Permit]] = {}
         for permit in permits:
-            wanted.setdefault(permit.uid, []).append(permit.container)
-        for uid, containers in wanted.items():
+            wanted.setdefault(permit.uid, []).append(permit)
+        for uid, mine in wanted.items():
             pod = self.pods.get(uid)
-            if pod is not None and pod.node == node:  # an agent speaks for the pods of its own node
-                known = [name for name in containers if name in pod.containers]
+            if pod is None:
+                if now - at >= UNSEEN_SECONDS and (pod := _unseen(node, mine)) is not None:
+                    self._want(pod, pod.containers, at - AGAIN_SECONDS, now, GRANTED, proves=True)
+            elif pod.node == node:  # an agent speaks for the pods of its own node
+                known = [permit.container for permit in mine if permit.container in pod.containers]
                 self._want(pod, known, at - AGAIN_SECONDS, now, GRANTED)
 
     def _sweep(self, now: float) -> None:
@@ -167,7 +174,11 @@ class Permits:
             self._open_silent(node, now)
         waiting = self.pods.uids
         with self._lock:
-            self._written = {uid: done for uid, done in self._written.items() if uid in waiting}
+            # no report that is younger than these can be of before they were written
+            since = now - KEPT_SECONDS - 2 * self._patience_seconds()
+            self._written = {
+                uid: done for uid, done in self._written.items() if uid in waiting or max(done.values()) > since
+            }
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
             self._dirty |= self._asked.keys()
 
@@ -182,22 +193,34 @@ class Permits:
             said = fields(node=node, pods=opened, seconds=round(now - silent_since))
             log.warning("no agent is heard, pods start without permits", extra=said)
 
-    def _want(self, pod: HeldPod, containers: Sequence[str], unless_since: float, now: float, outcome: str) -> bool:
-        """Have permits written that were not since then; whether any is."""
+    def _want(
+        self,
+        pod: HeldPod,
+        containers: Sequence[str],
+        unless_since: float,
+        now: float,
+        outcome: str,
+        *,
+        proves: bool = False,
+    ) -> bool:
+        """Have permits written that were not since then; whether any is. `proves`: only an agent knows of the pod."""
         with self._lock:
             done = self._written.get(pod.uid, {})
             due = [name for name in containers if done.get(name, float("-inf")) <= unless_since]
             if not due or pod.uid in self._busy or now < self._not_before.get(pod.uid, now):
                 return False  # the sweep comes back to it
             self._busy.add(pod.uid)
-        self._writers.submit(self._work, pod, due, outcome)
+        self._writers.submit(self._work, pod, due, outcome, proves)
         return True
 
-    def _work(self, pod: HeldPod, containers: Sequence[str], outcome: str) -> None:
+    def _work(self, pod: HeldPod, containers: Sequence[str], outcome: str, proves: bool) -> None:
         """Write some permits of one pod; in a thread of the writers."""
         became = FAILED
         try:
-            became = self._write(pod, containers, outcome)
+            if not proves or self._is_so(pod):
+                became = self._write(pod, containers, outcome)
+            else:
+                became = REFUSED
         except Exception:
             log.exception("a permit could not be written", extra=fields(namespace=pod.namespace, pod=pod.name))
         finally:
@@ -234,7 +257,26 @@ class Permits:
             self._tell(pod, START_PERMIT_SKIPPED, text)
         return outcome
 
+    def _is_so(self, pod: HeldPod) -> bool:
+        """Whether a pod that is not seen to wait is as an agent says: of its node, with permits in that ConfigMap."""
+        path = resource_path("v1", "pods", namespace=pod.namespace, name=pod.name)
+        try:
+            self._writer.json_patch(path, poke(pod, rfc3339(self._wall()), proves=True))
+        except KubeError as error:
+            log.debug("pod %s/%s is not as the agent of %s says: %s", pod.namespace, pod.name, pod.node, error)
+            return False
+        return True
+
     def _tell(self, pod: HeldPod, reason: str, text: str) -> None:
         if self._events.is_new(f"{reason} {pod.uid}"):  # at most a hundred an hour: a storm is not one of Events too
             about = ObjectRef("v1", "Pod", pod.name, pod.uid, pod.namespace)
             self._recorder.record(about, EventKind.WARNING, reason, text)
+
+
+def _unseen(node: str, permits: Sequence[Permit]) -> HeldPod | None:
+    """Return a pod as an agent speaks of it; None where it says too little."""
+    first = permits[0]
+    if not (first.namespace and first.pod and is_name(first.config_map)):
+        return None
+    containers = tuple(permit.container for permit in permits)
+    return HeldPod(first.uid, first.namespace, first.pod, node, first.config_map, containers)
