@@ -15,6 +15,10 @@ def _increase(metric: str, window: str, labels: str = SOURCE) -> str:
     return f"sum by ({labels}) (increase({metric}[{window}]))"
 
 
+def _permits(outcomes: str) -> str:
+    return f'slack_throttler_permits_total{{outcome=~"{outcomes}"}}'
+
+
 def _quantile(share: float, metric: str, window: str) -> str:
     return f"histogram_quantile({share:g}, sum by (le) (rate({metric}_bucket[{window}])))"
 
@@ -22,11 +26,11 @@ def _quantile(share: float, metric: str, window: str) -> str:
 ALERTS = (
     Alert(
         "ResourceSlackStartsFailOpen",
-        f"{_increase('slack_throttler_opened_total', '15m')} >= 1",
+        f"{_increase('slack_throttler_opened_total', '15m')} >= 1 or {_increase(_permits('opened'), '15m')} >= 1",
         Severity.WARNING,
         "1m",
         "Containers start without a permit",
-        "{{ $value | humanize }} containers have started in 15 minutes because their gates heard of no agent: nothing "
+        "{{ $value | humanize }} containers have started in 15 minutes because nobody heard of their agent: nothing "
         "paces their nodes. The next storm there is as without the throttler.",
     ),
     Alert(
@@ -47,6 +51,15 @@ ALERTS = (
         "Containers wait and none is let in",
         "{{ $value }} containers of the node behind {{ $labels.instance }} are pending, and for 15 minutes none has "
         "been given a permit.",
+    ),
+    Alert(
+        "ResourceSlackPermitsNotWritten",
+        f"{_increase(_permits('refused|failed'), '15m')} >= 1",
+        Severity.WARNING,
+        "5m",
+        "Permits cannot be written into ConfigMaps",
+        "{{ $value | humanize }} times in 15 minutes the throttler's controller could not let containers start that "
+        "wait for a key of their ConfigMap. They wait on.",
     ),
     Alert(
         "ResourceSlackStartsUnpaced",
@@ -107,6 +120,7 @@ def row() -> Row:
                 (
                     Query(f"sum by (forced) (rate(slack_throttler_grants_total[{_RATE}]))", "forced {{forced}}"),
                     Query(f"sum(rate(slack_throttler_opened_total[{_RATE}]))", "without a permit"),
+                    Query(f"sum by (outcome) (rate(slack_throttler_permits_total[{_RATE}]))", "key: {{outcome}}"),
                 ),
                 "ops",
             ),
