@@ -225,6 +225,10 @@ class Algorithm(Protocol):
     def name(self) -> str:
         """Upstream's name of the plugin."""
 
+    @property
+    def goes_by(self) -> tuple[int, ...]:
+        """Resources of which any one must be known of a node; as CPU and MEMORY are numbered."""
+
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods; `before`: what the same algorithm prepared last, which may save work."""
 

@@ -119,7 +119,9 @@ def basis_of(
         for index, weighted in enumerate(algorithms)
     )
     if any_measured is None:
-        any_measured = bool((usage.state == NodeState.MEASURED).any())
+        # memory alone is nothing to one that goes by CPU: it would score all nodes alike, and nobody would be told
+        resources = sorted({resource for weighted in algorithms for resource in weighted.algorithm.goes_by})
+        any_measured = bool((usage.known[resources] & (usage.state == NodeState.MEASURED)).any())
     seen = np.stack([usage.age_seconds, usage.window_seconds[0], *usage.missing])
     return Basis(tuple(algorithms), prepared, nodes, usage, seen, now, any_measured)
 

@@ -210,3 +210,15 @@ def test_what_windows_say_is_told_again_for_a_second_and_pods_are_counted_anew_e
         assert score(after, POD).total.tolist() == score_nodes(EVERY, POD, own, later, others, RULES).total.tolist()
     assert prepare(EVERY, own, replace(later, windows=(window(means),)), NOW, RULES, first).said is not first.said
     assert prepare(EVERY, nodes(3), later, NOW, RULES, first).said is not first.said, "other nodes"
+
+
+def test_memory_alone_is_nothing_to_who_goes_by_cpu_and_allocations_decide() -> None:
+    """As where the query for CPU is wrong and the other is right: all would score alike, and nobody would be told."""
+    used = load(window([nan, nan], [30, 60]))
+    for algorithm in (TargetLoadPacking(), Peaks(MODELS)):
+        found = score_nodes((Weighted(algorithm),), POD, nodes(2), used, NOW)
+        assert found.rule is Rule.BEST_FIT_ON_ALLOCATIONS, algorithm.name
+    both = (Weighted(TargetLoadPacking()), Weighted(LoadVariationRiskBalancing()))
+    assert score_nodes(both, POD, nodes(2), used, NOW).rule is Rule.MEASURED
+    one = load(window([nan, 10], [30, 60]))
+    assert score_nodes(TLP, POD, nodes(2), one, NOW).rule is Rule.MEASURED

@@ -50,6 +50,11 @@ class TargetLoadPacking:
         """Upstream's name of the plugin."""
         return NAME
 
+    @property
+    def goes_by(self) -> tuple[int, ...]:
+        """Resources of which any one must be known of a node."""
+        return (CPU,)
+
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         mean = np.where(usage.known[CPU], usage.mean_percent[CPU], np.nan)
