@@ -94,7 +94,7 @@ def stand(
     """
     report, agent, heard_at = _heard(facts, view)
     fail_open = facts.fail_open_after_seconds if facts.backend is Backend.FILE else None
-    if spec is not None and fail_open is not None:
+    if spec is not None and (fail_open is not None or facts.backend is Backend.CONFIGMAP):
         fail_open = spec.fail_open_after.total_seconds()
     rows = {row.container: row for row in (report.containers if report else ()) if row.uid == facts.uid}
     states = {
@@ -197,8 +197,13 @@ def _ungated(facts: PodFacts, namespace_asks: bool | None, never_gated: frozense
     return f"neither its namespace has the label {ENABLED}=true nor it that annotation"
 
 
+def _who(facts: PodFacts) -> str:
+    """Who lets its containers start where there is no agent."""
+    return "its gate" if facts.backend is Backend.FILE else "the controller"
+
+
 def _of_node(facts: PodFacts, agent: Agent, report: NodeReport | None, fail_open: float | None) -> list[str]:
-    opens = f"; while its gate hears of no agent it lets all start after {fail_open:g} s" if fail_open else ""
+    opens = f"; while {_who(facts)} hears of no agent it lets all start after {fail_open:g} s" if fail_open else ""
     if report is not None and not report.policy:
         return [f"no ThrottlePolicy is about node {facts.node}: nothing is held back there but by dependencies"]
     if agent is Agent.SILENT:
@@ -223,7 +228,7 @@ def _container(
         return ContainerStanding(found.name, True, state, depends_on=found.depends_on, kubelet=found.kubelet)
     ends = list(_ends(found, row, states, facts, spec))
     if row.state in _WAITING and fail_open is not None:
-        ends.append(End(f"its gate hears of no agent for {fail_open:g} s"))
+        ends.append(End(f"{_who(facts)} hears of no agent for {fail_open:g} s"))
     return ContainerStanding(
         found.name,
         True,
@@ -246,7 +251,8 @@ def _ends(
     spec: ThrottlePolicySpec | None,
 ) -> tuple[End, ...]:
     if row.state is State.DOWNLOADING:
-        return (End("its image is there, its kubelet would start it, and its gate has asked"),)
+        asked = ", and its gate has asked" if facts.backend is Backend.FILE else ""
+        return (End(f"its image is there, its kubelet would start it{asked}"),)
     if row.state is State.BLOCKED:
         if facts.refused:
             return (End("the annotation is corrected, and the pod made anew"),)

@@ -311,7 +311,7 @@ def test_a_pod_that_has_ended_or_is_being_deleted_is_told_so(run: Run, tmp_path:
     ]
 
 
-def test_the_backend_configmap_is_told_and_promises_no_open_gate(run: Run, tmp_path: Path) -> None:
+def test_the_backend_configmap_is_told_and_who_lets_it_start_without_an_agent(run: Run, tmp_path: Path) -> None:
     given = pod(gate=False, depends_on=None, metadata={"name": "api-0"})
     for operation in patch_by_config_map(given, "permits"):
         place = operation["path"].split("/")
@@ -322,7 +322,8 @@ def test_the_backend_configmap_is_told_and_promises_no_open_gate(run: Run, tmp_p
     assert VARIABLE in json.dumps(given)
     found = explained(run, tmp_path, given, lease(), shown(WAITING))
     assert lines(found)[0] == "shop/api-0 on node-1: 1 pending, 1 blocked, 1 ready (backend configmap)"
-    assert "hears of no agent" not in found.stdout
+    assert "the controller hears of no agent for 60 s" in found.stdout
+    assert "its gate" not in found.stdout
 
 
 def test_without_the_controller_the_pod_is_told_and_what_lacked_and_it_ends_with_3(run: Run, tmp_path: Path) -> None:
