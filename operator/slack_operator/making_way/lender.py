@@ -5,7 +5,7 @@ finds a count too low and raises it. Owned by the thread that makes way; the vie
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 
 from slack.cluster.identity import owner_name
 from slack.cluster.wire import OwnReplicaSet, Pod
@@ -44,7 +44,7 @@ class Lender:
 
     @property
     def deleted(self) -> Set[str]:
-        """uids of placeholders that were deleted, and are still seen or were a moment ago."""
+        """uids of placeholders that were deleted and are still seen."""
         return self._deleted.keys()
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Lender:
             leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
         to_stop = self._borrow({pod.replica_set for pod in leaving.values()})
         with self._view.lock:
-            alive = self._alive(own.metadata.name for own in to_stop)
+            known = {own.metadata.name: frozenset(map(_uid, self._alive(own.metadata.name))) for own in to_stop}
             ready = [pod for pod in leaving.values() if pod.replica_set in self._view.lent]
             for uid in leaving.keys() - {pod.uid for pod in ready}:
                 self._view.displaced.stays(uid)
@@ -107,7 +107,7 @@ class Lender:
         for own in to_stop:
             name = own.metadata.name
             if name in stopped:
-                self._loans.begin(self._view.lent[name], frozenset(map(_uid, alive[name])), now)
+                self._loans.begin(self._view.lent[name], known[name], now)
             elif name not in self._loans.lent:
                 self._give_back(name)
         for pod in deleted.gone:
@@ -127,7 +127,7 @@ class Lender:
             name = loan.before.metadata.name
             with self._view.lock:
                 own = self._view.sets.get(name)
-                alive = self._alive([name])[name]  # anew for each: the writes before it took their time
+                alive = self._alive(name)
             if own is not None and (self._took_back(loan, alive, now) or self._waits(loan, own, len(alive), now)):
                 continue
             # No more than are there: what the scheduler has preempted meanwhile is not made anew yet either.
@@ -195,16 +195,15 @@ class Lender:
         seen = own.status.replicas if own.status is not None else None
         return self._loans.waits_to_be_seen(loan, seen, alive, now)
 
-    def _alive(self, replica_sets: Iterable[str]) -> dict[str, list[Pod]]:
-        """Return the placeholders of each of these ReplicaSets, after one look at all; under the view's lock."""
-        found: dict[str, list[Pod]] = {name: [] for name in replica_sets}
-        if not found:
-            return found
-        for pod in self._view.placeholders.values():
-            mine = found.get(owner_name(pod))
-            if mine is not None and pod.metadata.deletion_timestamp is None and _uid(pod) not in self._deleted:
-                mine.append(pod)
-        return found
+    def _alive(self, replica_set: str) -> list[Pod]:
+        """Return the placeholders of a ReplicaSet; under the view's lock."""
+        return [
+            pod
+            for pod in self._view.placeholders.values()
+            if owner_name(pod) == replica_set
+            and pod.metadata.deletion_timestamp is None
+            and pod.metadata.uid not in self._deleted
+        ]
 
 
 def _uid(pod: Pod) -> str:
