@@ -252,7 +252,8 @@ def test_pods_that_the_cluster_itself_has_injected_are_paced(place: PacedNode, i
         tmp_path,
         place.authority,
         f"--set=throttler.injection={injection},throttler.agent.port={place.agent.port}",
-        f"--set=image.repository={repository},image.tag={tag},image.pullPolicy=Never",
+        f"--set=image.repository={repository},image.pullPolicy=Never",
+        f"--set-string=image.tag={tag}",
     )
     with ExitStack() as stack:
         if injection == "Webhook":
