@@ -227,7 +227,7 @@ def _crossings(layers: list[list[str]], edges: Sequence[tuple[str, str]]) -> int
     )
 
 
-BOX, GAP, ROW, HIGH = 320, 18, 172, 112
+BOX, GAP, ROW, HIGH = 320, 18, 188, 128
 MOST_ARROWS = 4
 """A room that needs more has none, and its box says so: nobody could follow them."""
 

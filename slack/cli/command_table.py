@@ -73,6 +73,12 @@ ENTRIES = (
         "Start-ups that are paced and ordered: who waits and why, policies checked, scenarios played, its processes.",
     ),
     CommandEntry(
+        "demand",
+        "slack.cli.demand.command",
+        CLUSTER,
+        "Container pools that follow their queues: who gets containers and why, decided, measured, played, and run.",
+    ),
+    CommandEntry(
         "crd",
         "slack.cli.crd",
         CLUSTER,

@@ -19,6 +19,7 @@ class Subject(StrEnum):
     LOAD_WATCHER = "load-watcher"
     THROTTLEPOLICY = "throttlepolicy"
     THROTTLER = "throttler"
+    DEMAND_LINES = "demand-lines"
 
 
 def reference(
@@ -79,3 +80,7 @@ def written(subject: Subject, root: Any) -> str:
             from slack.cli.reference.throttler import scenario_page
 
             return scenario_page()
+        case Subject.DEMAND_LINES:
+            from slack.cli.reference.demand import lines_page
+
+            return lines_page()

@@ -1,0 +1,1 @@
+"""`demand` and its subcommands: container pools that follow their queues, looked at, decided, played and run."""

@@ -1,0 +1,19 @@
+"""`demand`: container pools that follow their queues.
+
+Only what gathers the subcommands is here; each loads what it needs when it runs.
+"""
+
+import typer
+
+from slack.cli.demand.decide import decide
+from slack.cli.terminal.problems import Command, Group
+
+app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def demand() -> None:
+    """Container pools that follow their queues: who gets containers and why, decided, measured, played, and run."""
+
+
+app.command(cls=Command)(decide)

@@ -1,0 +1,1 @@
+"""The rules of demand: how many containers each queue gets, which end, who is refused, what slack holds. Pure."""
