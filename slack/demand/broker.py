@@ -1,0 +1,139 @@
+"""The door to a message broker: what a pool's queue is asked for, and what it answers.
+
+A queue is named by its subject (`act.{namespace}.{action}.{memory_mib}`). Delivery is at least once: a message that was
+pulled is another's after the ack wait unless it is acked, or extended while its run goes on. Nothing here does I/O; the
+brokers themselves are edge modules, one a protocol, and no library of theirs is known in this room.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+PREFIX: Final = "act."
+"""Of all queues of ours."""
+DEAD_LETTERS: Final = "act.dead"
+"""Where a message goes that was delivered as often as its queue allows, and never acked."""
+MAX_REPORT_BYTES: Final = 4 << 10
+"""A longer report is not handed on: whoever may publish may send anything."""
+
+
+class BrokerError(Exception):
+    """What a broker could not do. The text names broker and queue, and never holds credentials."""
+
+
+class BrokerUnreachable(BrokerError):
+    """No answer in time, or no connection. The broker connects anew by itself: ask again at the next tick."""
+
+
+class BrokerRefused(BrokerError):
+    """It answered no, or cannot do what was asked; the text tells what would be right. Asking again is no use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """What `ensure` makes of a queue. `ack_wait_seconds` must exceed the longest run that is not extended."""
+
+    name: str
+    ack_wait_seconds: float = 60.0
+    max_deliver: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLag:
+    """A queue's counters at one read. What a broker cannot tell cheaply is None.
+
+    `backlog` waits, `in_flight` is pulled and not acked yet. The totals only ever grow while the queue lives, and a
+    message that is delivered again counts again in both: completions are what `delivered_total - in_flight` grows by,
+    arrivals what `published_total` grows by. `oldest_age_seconds` is that of the message that waits longest.
+    """
+
+    backlog: int
+    in_flight: int
+    delivered_total: int | None = None
+    published_total: int | None = None
+    oldest_age_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Message:
+    """One message that was pulled. `attempt` is 1 at first; `age_seconds` is from publish to pull, by two clocks.
+
+    `handle` is the broker's own: what it needs to ack, nak or extend.
+    """
+
+    queue: str
+    id: str
+    body: bytes
+    attempt: int = 1
+    age_seconds: float | None = None
+    handle: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawReport:
+    """What a container said of itself, as it came: `slack.demand.reports` reads it. It may be anything."""
+
+    queue: str
+    body: bytes
+
+
+class Broker(Protocol):
+    """A broker with its connection. Each call may raise `BrokerUnreachable` or `BrokerRefused`.
+
+    Owned by one event loop. A call may be cancelled: a message that a cancelled `pull` would have had goes to the next
+    one, or back to the queue at `close`.
+    """
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        """Make the queue, or give the one that is there these settings. Messages that wait stay."""
+        ...
+
+    async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
+        """Return when the broker has stored the message. One with an id of the last two minutes is stored once."""
+        ...
+
+    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+        """Return one to `count` messages as soon as there is one; none after `wait_seconds`.
+
+        A message that was delivered `max_deliver` times already is moved to `DEAD_LETTERS` instead.
+        """
+        ...
+
+    async def ack(self, message: Message) -> None:
+        """Tell that the run is done: the message is gone for good."""
+        ...
+
+    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+        """Give the message back: another may pull it after the delay. The last attempt's goes to `DEAD_LETTERS`."""
+        ...
+
+    async def extend(self, message: Message) -> None:
+        """Tell that the run goes on: the ack wait begins anew."""
+        ...
+
+    async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
+        """Return the counters of all queues with that prefix that `ensure` made, also by another process.
+
+        The cost must not grow by a round trip a queue.
+        """
+        ...
+
+    async def drop(self, queue: str, keep: int = 0) -> int:
+        """Drop the oldest messages that wait, all but `keep`; returns how many went. For retention."""
+        ...
+
+    async def delete(self, queue: str) -> None:
+        """Delete the queue with all its messages; one that is not there is no error."""
+        ...
+
+    async def report(self, queue: str, body: bytes) -> None:
+        """Send a container's report, at most once; `BrokerRefused` where the broker has no such thing."""
+        ...
+
+    def reports(self) -> AsyncIterator[RawReport]:
+        """Iterate over the reports that come from now on. Where they are read too slowly the oldest are dropped."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what was pulled and handed to nobody, and end the connection. Never raises; twice is once."""
+        ...
