@@ -305,7 +305,7 @@ example: $(READY)
 # No addresses in the locks: where packages come from is the machine's business. ARGS=--upgrade takes newer versions.
 COMPILE = $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 $(ARGS)
 locks: | $(UV)
-	@$(COMPILE) pyproject.toml --output-file requirements/run.txt
+	@$(COMPILE) pyproject.toml --extra nats --extra redis --extra kafka --output-file requirements/run.txt
 	@$(COMPILE) pyproject.toml --group dev --output-file requirements/dev.txt
 	@echo uv | $(COMPILE) - --output-file requirements/uv.txt
 	@$(COMPILE) requirements/browser.in --constraint requirements/dev.txt --output-file requirements/browser.txt

@@ -90,6 +90,7 @@ TOOLS = {
         Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Tool("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", optional=True),
         Tool("glua", "gopher-lua", "github.com/yuin/gopher-lua/cmd/glua", optional=True),
+        Tool("nats-server", "nats", "github.com/nats-io/nats-server/v2", optional=True),
         Tool(
             "karpenter",
             "karpenter",

@@ -43,8 +43,10 @@ class QueueLag:
     """A queue's counters at one read. What a broker cannot tell cheaply is None.
 
     `backlog` waits, `in_flight` is pulled and not acked yet. The totals only ever grow while the queue lives, and a
-    message that is delivered again counts again in both: completions are what `delivered_total - in_flight` grows by,
-    arrivals what `published_total` grows by. `oldest_age_seconds` is that of the message that waits longest.
+    message that is delivered again counts again in both, or in neither: completions are what `delivered_total -
+    in_flight` grows by, arrivals what `published_total` grows by. `oldest_age_seconds` is that of the one that waits
+    longest. A message whose container is gone is in flight until its ack wait is over and somebody pulls, one that was
+    given back too: what is in flight beyond all containers' slots waits, whatever it is called.
     """
 
     backlog: int
@@ -118,8 +120,8 @@ class Broker(Protocol):
         """
         ...
 
-    async def drop(self, queue: str, keep: int = 0) -> int:
-        """Drop the oldest messages that wait, all but `keep`; returns how many went. For retention."""
+    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+        """Drop messages that are older; returns how many went. For retention. 0: all, also those in flight."""
         ...
 
     async def delete(self, queue: str) -> None:

@@ -1,0 +1,416 @@
+"""What every broker promises, held by real servers: at least once, one at a time, late ones again, none lost.
+
+Each statement is for NATS JetStream and for Redis Streams alike; a server that cannot be had skips its half.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer
+from slack.demand.broker import (
+    DEAD_LETTERS,
+    Broker,
+    BrokerRefused,
+    BrokerUnreachable,
+    Message,
+    QueueLag,
+    QueueSettings,
+    RawReport,
+)
+from slack_operator.demand.brokers.opening import open_broker
+
+QUEUE = "act.media.thumbnail.256"
+OTHER = "act.media.poster.256"
+QUICK = QueueSettings(name=QUEUE, ack_wait_seconds=1.0, max_deliver=3)
+Test = Callable[[Broker], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=SERVERS, ids=lambda server: str(server.scheme))
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerServer]:
+    kind: type[BrokerServer] = request.param
+    reason = kind.missing()
+    if reason:
+        pytest.skip(reason)
+    with kind(tmp_path) as started:
+        yield started
+
+
+def on(server: BrokerServer, test: Test) -> None:
+    """Run a test with a broker that is open."""
+
+    async def whole() -> None:
+        broker = await open_broker(server.url)
+        try:
+            await test(broker)
+        finally:
+            await broker.close()
+
+    asyncio.run(whole())
+
+
+async def published(broker: Broker, count: int, queue: str = QUEUE) -> None:
+    for number in range(count):
+        await broker.publish(queue, f"{number}".encode())
+
+
+async def one(broker: Broker, wait_seconds: float = 3.0, queue: str = QUEUE) -> Message:
+    found = await broker.pull(queue, 1, wait_seconds)
+    assert len(found) == 1
+    return found[0]
+
+
+async def until(look: Callable[[], Coroutine[Any, Any, bool]], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not await look():
+        assert time.monotonic() < deadline, "it did not come about"
+        await asyncio.sleep(0.02)
+
+
+def test_messages_come_in_order_and_are_gone_once_they_are_acked(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await published(broker, 3)
+        assert (await broker.lag())[QUEUE].backlog == 3
+        found = await broker.pull(QUEUE, 10, 1.0)
+        assert [message.body for message in found] == [b"0", b"1", b"2"]
+        assert [message.attempt for message in found] == [1, 1, 1]
+        assert all(message.age_seconds is not None and message.age_seconds < 5 for message in found)
+        lag = (await broker.lag())[QUEUE]
+        assert (lag.backlog, lag.in_flight) == (0, 3)
+        for message in found:
+            await broker.ack(message)
+
+        async def gone() -> bool:
+            return await counts(broker) == (0, 0, 3, 3)
+
+        await until(gone)
+        assert await broker.pull(QUEUE, 1, 1.5) == []
+
+    on(server, test)
+
+
+async def counts(broker: Broker, queue: str = QUEUE) -> tuple[int, int, int | None, int | None]:
+    lag = (await broker.lag())[queue]
+    return lag.backlog, lag.in_flight, lag.delivered_total, lag.published_total
+
+
+def test_a_pull_that_waits_has_the_message_at_once(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        waits = []
+        for _ in range(20):
+            pull = asyncio.create_task(one(broker, 5.0))
+            await asyncio.sleep(0.02)
+            began = time.perf_counter()
+            await broker.publish(QUEUE, b"now")
+            await broker.ack(await pull)
+            waits.append(time.perf_counter() - began)
+        assert sorted(waits)[10] < 0.25  # half a millisecond on an idle machine; polling would take longer
+
+    on(server, test)
+
+
+def test_a_message_that_is_not_acked_comes_again_after_the_ack_wait_and_a_second(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await broker.publish(QUEUE, b"x")
+        first = await one(broker)
+        began = time.monotonic()
+        again = await one(broker, 10.0)
+        assert QUICK.ack_wait_seconds - 0.1 <= time.monotonic() - began <= QUICK.ack_wait_seconds + 1.0
+        assert (again.id, again.attempt) == (first.id, 2)
+
+    on(server, test)
+
+
+def test_a_late_message_is_found_among_a_thousand_in_flight(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=5.0))
+        await published(broker, 1001)
+        taken: list[Message] = []
+        while len(taken) < 1001:
+            taken += await broker.pull(QUEUE, 200, 5.0)
+        began, late = time.monotonic(), taken[900]
+        await asyncio.sleep(2.0)
+        for message in taken:
+            if message is not late:
+                await broker.extend(message)
+        assert (await one(broker, 6.0)).id == late.id
+        assert time.monotonic() - began <= 6.0
+
+    on(server, test)
+
+
+def test_a_run_that_is_extended_is_nobody_elses(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await broker.publish(QUEUE, b"long")
+        running = await one(broker)
+        for _ in range(6):
+            assert await broker.pull(QUEUE, 1, 0.4) == []
+            await broker.extend(running)
+        await broker.ack(running)
+        assert await broker.pull(QUEUE, 1, 1.5) == []
+
+    on(server, test)
+
+
+def test_what_is_given_back_comes_again_when_its_delay_is_over(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=30))
+        await broker.publish(QUEUE, b"x")
+        await broker.nak(await one(broker))
+        again = await one(broker, 2.0)
+        assert again.attempt == 2
+        began = time.monotonic()
+        await broker.nak(again, 1.0)
+        assert (await one(broker, 5.0)).attempt == 3
+        assert 0.9 <= time.monotonic() - began < 2.5
+
+    on(server, test)
+
+
+@pytest.mark.parametrize("how", ["given back", "left alone"])
+def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerServer, how: str) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await broker.publish(QUEUE, b"poison")
+        for attempt in range(1, QUICK.max_deliver + 1):
+            message = await one(broker, 10.0)
+            assert message.attempt == attempt
+            if how == "given back":
+                await broker.nak(message)
+        assert await broker.pull(QUEUE, 1, 2.5) == []
+        lag = (await broker.lag())[QUEUE]
+        assert (lag.backlog, lag.in_flight) == (0, 0)
+        assert await dead_letters(broker) == [(QUEUE, b"poison")]
+
+    on(server, test)
+
+
+async def dead_letters(broker: Broker) -> list[tuple[str, bytes]]:
+    """Read them with the broker's own means, as somebody would who wants to mend them."""
+    from slack_operator.demand.brokers.nats import NatsBroker
+    from slack_operator.demand.brokers.redis import RedisBroker
+
+    if isinstance(broker, NatsBroker):
+        stream = broker.connection.client.jetstream()
+        found = await stream.get_last_msg("ACT_DEAD", DEAD_LETTERS)
+        assert found.headers is not None
+        return [(found.headers["Act-Queue"], found.data or b"")]
+    assert isinstance(broker, RedisBroker)
+    entries: Any = await broker.client.xrange(DEAD_LETTERS)
+    return [(fields[b"queue"].decode(), fields[b"body"]) for _, fields in entries]
+
+
+def test_an_id_is_stored_once_within_two_minutes(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        for _ in range(3):
+            await broker.publish(QUEUE, b"x", message_id="order-7")
+        await broker.publish(QUEUE, b"y", message_id="order-8")
+        assert (await broker.lag())[QUEUE].backlog == 2
+        assert [message.id for message in await broker.pull(QUEUE, 5, 1.0)] == ["order-7", "order-8"]
+
+    on(server, test)
+
+
+def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerServer) -> None:
+    bodies = [b"", b"\x00\xff\r\n" * 5, b"x" * 1_000_000, b"PING\r\n", b'{"a":']
+
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        for body in bodies:
+            await broker.publish(QUEUE, body)
+        found: list[Message] = []
+        while len(found) < len(bodies):
+            found += await broker.pull(QUEUE, 5, 5.0)
+        assert [message.body for message in found] == bodies
+
+    on(server, test)
+
+
+def test_a_message_given_to_a_cancelled_pull_is_the_next_ones_or_anothers(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=60))
+        await cancelled_pull(broker)
+        await broker.publish(QUEUE, b"first")
+        await broker.ack(await one(broker))
+        await cancelled_pull(broker)
+        await broker.publish(QUEUE, b"second")
+        await asyncio.sleep(0.2)
+        await broker.close()
+        other = await open_broker(server.url)
+        assert (await one(other, 5.0)).body == b"second"  # long before the ack wait is over
+        await other.close()
+
+    on(server, test)
+
+
+async def cancelled_pull(broker: Broker) -> None:
+    pull = asyncio.create_task(broker.pull(QUEUE, 1, 30.0))
+    await asyncio.sleep(0.2)
+    pull.cancel()
+    await asyncio.wait([pull])
+
+
+def test_the_lag_is_of_all_queues_also_those_that_are_empty_and_of_a_prefix(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        assert await broker.lag() == {}
+        await broker.ensure(QUICK)
+        await broker.ensure(QueueSettings(name=OTHER))
+        await published(broker, 2)
+        await broker.ensure(QueueSettings(name="act.web.mail.128"))
+        found = await broker.lag("act.media.")
+        assert {queue: lag.backlog for queue, lag in found.items()} == {QUEUE: 2, OTHER: 0}
+        assert len(await broker.lag()) == 3
+        stranger = await open_broker(server.url)  # another process knows as much
+        assert {queue: lag.backlog for queue, lag in (await stranger.lag("act.media.")).items()} == {QUEUE: 2, OTHER: 0}
+        await stranger.close()
+
+    on(server, test)
+
+
+def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await published(broker, 3)
+        await asyncio.sleep(1.6)
+        await broker.publish(QUEUE, b"young")
+        assert await broker.drop(QUEUE, 1.0) == 3
+        assert await broker.drop(QUEUE, 1.0) == 0
+        assert (await one(broker)).body == b"young"
+        await published(broker, 2)
+        assert await broker.drop(QUEUE) >= 2
+        lag = (await broker.lag())[QUEUE]
+        assert lag.backlog == 0
+
+    on(server, test)
+
+
+def test_a_queue_that_is_deleted_is_gone_and_can_be_made_again(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await published(broker, 2)
+        await broker.delete(QUEUE)
+        await broker.delete(QUEUE)
+        assert QUEUE not in await broker.lag()
+        await broker.ensure(QUICK)
+        assert (await broker.lag())[QUEUE].backlog == 0
+
+    on(server, test)
+
+
+def test_a_queue_that_somebody_else_deleted_is_made_again_by_who_pulls(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        stranger = await open_broker(server.url)
+        await stranger.delete(QUEUE)
+        await stranger.close()
+        pull = asyncio.create_task(one(broker, 20.0))
+        await asyncio.sleep(1.0)
+        await broker.publish(QUEUE, b"after")
+        assert (await pull).body == b"after"
+
+    on(server, test)
+
+
+def test_reports_come_to_who_listens_and_long_ones_do_not(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        listening = asyncio.create_task(first_report(broker))
+
+        async def came() -> bool:
+            await broker.report(QUEUE, b"x" * 5000)
+            await broker.report(QUEUE, b"{}")
+            await asyncio.sleep(0.05)
+            return listening.done()
+
+        await until(came)
+        assert listening.result() == RawReport(queue=QUEUE, body=b"{}")
+
+    on(server, test)
+
+
+async def first_report(broker: Broker) -> RawReport:
+    return await anext(broker.reports())
+
+
+def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_messages(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QUICK)
+        await published(broker, 2)
+        await asyncio.sleep(1.2)  # redis writes its log each second
+        pull = asyncio.create_task(broker.pull(OTHER, 1, 30.0))
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(server.stop, killed=True)
+        with pytest.raises(BrokerUnreachable):
+            await asyncio.wait_for(pull, 5.0)
+        began = time.monotonic()
+        for call in (broker.lag(), broker.publish(QUEUE, b"x"), broker.ensure(QUICK), broker.pull(QUEUE, 1, 1.0)):
+            with pytest.raises(BrokerUnreachable) as said:
+                await call
+            assert server.url in str(said.value)
+        assert time.monotonic() - began < 10
+        await asyncio.to_thread(server.start)
+
+        async def back() -> bool:
+            try:
+                return (await broker.lag()).get(QUEUE, QueueLag(backlog=0, in_flight=0)).backlog == 2
+            except BrokerUnreachable:
+                return False
+
+        await until(back, 15.0)
+        assert (await one(broker)).body == b"0"
+
+    on(server, test)
+
+
+def test_a_broker_that_is_not_there_yet_is_waited_for(server: BrokerServer) -> None:
+    async def whole() -> None:
+        await asyncio.to_thread(server.stop)
+        broker = await open_broker(server.url)
+        with pytest.raises(BrokerUnreachable):
+            await broker.lag()
+        await asyncio.to_thread(server.start)
+
+        async def there() -> bool:
+            try:
+                await broker.ensure(QUICK)
+            except BrokerUnreachable:
+                return False
+            return True
+
+        await until(there, 15.0)
+        await broker.close()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("kind", SERVERS, ids=lambda server: str(server.scheme))
+def test_credentials_come_from_the_file_and_are_in_no_error(kind: type[BrokerServer], tmp_path: Path) -> None:
+    reason = kind.missing()
+    if reason:
+        pytest.skip(reason)
+    wrong = tmp_path / "wrong"
+    wrong.write_text(f"{USER}:guessed-{PASSWORD}", encoding="utf-8")
+
+    async def whole(server: BrokerServer) -> None:
+        broker = await open_broker(server.url, server.credentials)
+        await broker.ensure(QUICK)
+        await broker.close()
+        for file in (wrong, None):
+            refused = await open_broker(server.url, file)
+            with pytest.raises((BrokerRefused, BrokerUnreachable)) as said:
+                await refused.ensure(QUICK)
+            assert PASSWORD not in str(said.value)
+            assert PASSWORD not in repr(said.value.__cause__)
+            await refused.close()
+
+    with kind(tmp_path, protected=True) as server:
+        asyncio.run(whole(server))

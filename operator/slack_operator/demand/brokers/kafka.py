@@ -1,0 +1,169 @@
+"""Kafka as a source of lag, and no more: its partitions are its parallelism, and a rebalance takes seconds.
+
+A queue's topic is named as the source of the design has it, `{namespace}-{action}-{memory}MB`; its workers consume by
+themselves, as the group that the URL names (`kafka://HOST:9092?group=NAME`). Two reads for all topics: the group's
+committed offsets, and the ends of the partitions. What is in flight Kafka does not know: committed late, it waits.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from kafka import KafkaAdminClient, OffsetSpec, TopicPartition
+from kafka import errors as kafka_errors
+
+from slack.demand.broker import (
+    PREFIX,
+    BrokerRefused,
+    BrokerUnreachable,
+    Message,
+    QueueLag,
+    QueueSettings,
+    RawReport,
+)
+from slack_operator.demand.brokers.credentials import NONE, Credentials
+
+ANSWER_MILLIS: Final = 2000
+
+
+def topic(queue: str) -> str:
+    """Return a queue's topic.
+
+    Raises:
+        BrokerRefused: it is no queue of ours.
+    """
+    words = queue.split(".")
+    if len(words) != 4 or words[0] != "act" or not all(words):
+        raise BrokerRefused(f"queue {queue!r}: write act.NAMESPACE.ACTION.MEMORY")
+    return f"{words[1]}-{words[2]}-{words[3]}MB"
+
+
+class KafkaLag:
+    """`slack.demand.broker.Broker` of which only the lag is to be had. Connects at the first read."""
+
+    def __init__(
+        self, servers: Sequence[str], *, credentials: Credentials = NONE, group: str, name: str = "resource-slack"
+    ) -> None:
+        if not group:
+            raise BrokerRefused("broker URL: kafka:// needs ?group=NAME: the consumer group of the workers")
+        self.told = f"kafka://{','.join(servers)}"
+        self._group = group
+        self._options: dict[str, Any] = {
+            "bootstrap_servers": list(servers),
+            "client_id": name,
+            "request_timeout_ms": ANSWER_MILLIS,
+            "bootstrap_timeout_ms": ANSWER_MILLIS,
+        }
+        if credentials.user is not None:
+            self._options |= {
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "PLAIN",
+                "sasl_plain_username": credentials.user,
+                "sasl_plain_password": credentials.secret,
+            }
+        elif credentials.secret is not None or credentials.creds_file is not None:
+            raise BrokerRefused("credentials file: for Kafka write user:password")
+        self._client: Any = None
+        self._one_at_a_time = threading.Lock()
+        self._topics: dict[str, str] = {}
+        self._closed = asyncio.Event()
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        """Remember the queue: its topic is its owner's to make."""
+        self._topics[topic(queue.name)] = queue.name
+
+    async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
+        """Not to be had."""
+        self._refuse("publish")
+
+    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+        """Not to be had."""
+        self._refuse("pull")
+
+    async def ack(self, message: Message) -> None:
+        """Not to be had."""
+        self._refuse("ack")
+
+    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+        """Not to be had."""
+        self._refuse("nak")
+
+    async def extend(self, message: Message) -> None:
+        """Not to be had."""
+        self._refuse("extend")
+
+    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+        """Not to be had: a topic has its own retention."""
+        self._refuse("drop")
+
+    async def delete(self, queue: str) -> None:
+        """Forget the queue: its topic is its owner's."""
+        self._topics = {name: found for name, found in self._topics.items() if found != queue}
+
+    async def report(self, queue: str, body: bytes) -> None:
+        """Not to be had."""
+        self._refuse("report")
+
+    async def reports(self) -> AsyncIterator[RawReport]:
+        """Wait until the end: there are none."""
+        await self._closed.wait()
+        nothing: tuple[RawReport, ...] = ()
+        for report in nothing:
+            yield report
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise BrokerRefused(
+            f"{self.told}: {what}: Kafka is a source of lag only: use proxy mode none, or NATS or Redis"
+        )
+
+    async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
+        """Return the counters of all queues with the prefix that were ensured and have a topic."""
+        wanted = {name: queue for name, queue in self._topics.items() if queue.startswith(prefix)}
+        try:
+            return await asyncio.to_thread(self._read, wanted)
+        except (kafka_errors.AuthenticationFailedError, kafka_errors.AuthorizationError) as error:
+            raise BrokerRefused(f"{self.told}: {type(error).__name__}: see the credentials file") from None
+        except (kafka_errors.KafkaError, OSError) as error:
+            raise BrokerUnreachable(f"{self.told}: {type(error).__name__}") from None
+
+    def _read(self, wanted: Mapping[str, str]) -> dict[str, QueueLag]:
+        with self._one_at_a_time:
+            if self._client is None:
+                self._client = KafkaAdminClient(**self._options)
+            partitions = [
+                TopicPartition(found["name"], part["partition_index"])
+                for found in self._client.describe_topics()
+                if found["name"] in wanted
+                for part in found["partitions"]
+            ]
+            if not partitions:
+                return {}
+            committed = self._client.list_group_offsets({self._group: partitions}).get(self._group, {})
+            ends = self._client.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+            fresh = [part for part in partitions if _offset(committed.get(part)) < 0]
+            begins = self._client.list_partition_offsets(dict.fromkeys(fresh, OffsetSpec.EARLIEST)) if fresh else {}
+        lags: dict[str, QueueLag] = {}
+        for name, queue in wanted.items():
+            own = [part for part in partitions if part.topic == name]
+            if own:
+                published = sum(_offset(ends.get(part)) for part in own)
+                delivered = sum(max(_offset(committed.get(part)), _offset(begins.get(part))) for part in own)
+                lags[queue] = QueueLag(
+                    backlog=max(published - delivered, 0),
+                    in_flight=0,
+                    delivered_total=delivered,
+                    published_total=published,
+                )
+        return lags
+
+    async def close(self) -> None:
+        """End the connection."""
+        self._closed.set()
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(client.close)
+
+
+def _offset(found: Any) -> int:
+    return -1 if found is None else int(found.offset)

@@ -1,0 +1,380 @@
+"""Redis Streams: a stream and a consumer group a queue, reports by publish and subscribe.
+
+Redis 7 or newer, one server or one behind a proxy: a cluster would need all queues' keys in one slot. What a message
+needs to go from one hand to another in one step is Lua (`redis_scripts`). A late message is looked for at each pull,
+and each half second of one that waits: redelivery comes that long after the ack wait.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from slack.demand.broker import (
+    DEAD_LETTERS,
+    PREFIX,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnreachable,
+    Message,
+    QueueLag,
+    QueueSettings,
+    RawReport,
+)
+from slack_operator.demand.brokers import redis_scripts as scripts
+from slack_operator.demand.brokers.credentials import NONE, Credentials
+from slack_operator.demand.brokers.report_buffer import ReportBuffer
+
+ANSWER_SECONDS: Final = 2.0
+LATE_LOOK_SECONDS: Final = 0.5
+"""So often a pull that waits looks for messages whose ack wait is over."""
+_CHUNK: Final = 500
+"""Queues in one look at the lag: Redis does nothing else for that long, about 3 ms."""
+_LOOKS: Final = 32
+"""Of these, first entries that are looked at for their age; an entry may be a megabyte."""
+_MOST_NAME: Final = 512
+_NO_GROUP: Final = "NOGROUP"
+
+
+class RedisBroker:
+    """`slack.demand.broker.Broker` on Redis. Connects at the first call."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        credentials: Credentials = NONE,
+        tls: bool = False,
+        ca_file: Path | None = None,
+        database: int = 0,
+        name: str = "resource-slack",
+    ) -> None:
+        if credentials.creds_file is not None:
+            raise BrokerRefused("credentials file: is of NATS: for Redis write user:password, or a password alone")
+        self.told = f"{'rediss' if tls else 'redis'}://{host}:{port}"
+        self._options: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "db": database,
+            "username": credentials.user,
+            "password": credentials.secret,
+            "ssl": tls,
+            "ssl_ca_certs": str(ca_file) if ca_file else None,
+            "client_name": "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name),
+            "protocol": 2,
+            "socket_connect_timeout": ANSWER_SECONDS,
+            # What the library would send again might have been done: publishing twice is for the caller to choose.
+            "retry": Retry(NoBackoff(), 0),
+        }
+        self._consumer = f"c-{secrets.token_hex(8)}"
+        self.client = self._new_client(ANSWER_SECONDS)
+        self._waiters: list[_Waiter] = []
+        self._settings: dict[str, QueueSettings] = {}
+        self._pulled: set[str] = set()
+        self._held: defaultdict[str, deque[Message]] = defaultdict(deque)
+        self._buffer = ReportBuffer()
+        self._reads = 0
+        self._closed = False
+        self._take = self.client.register_script(scripts.TAKE)
+        self._store = self.client.register_script(scripts.PUBLISH)
+        self._hold = self.client.register_script(scripts.HOLD)
+        self._bury_script = self.client.register_script(scripts.BURY)
+        self._lag_script = self.client.register_script(scripts.LAG)
+        self._sweep = self.client.register_script(scripts.SWEEP)
+
+    def _new_client(self, timeout_seconds: float | None) -> Redis:
+        return Redis(socket_timeout=timeout_seconds, **self._options)
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        """Make stream and group; consumers that are long gone are forgotten."""
+        _check(queue.name)
+        with self._mapped():
+            async with self.client.pipeline(transaction=False) as pipe:
+                pipe.xgroup_create(queue.name, scripts.GROUP, "0", mkstream=True, entries_read=0)
+                pipe.sadd(scripts.QUEUES, queue.name)
+                for result in await pipe.execute(raise_on_error=False):
+                    if isinstance(result, Exception) and "BUSYGROUP" not in str(result):
+                        raise result
+            await self._sweep(keys=[queue.name], args=[scripts.FORGOTTEN_MILLIS, ""])
+        self._settings[queue.name] = queue
+
+    async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
+        """Store a message; an id of the last two minutes is stored once."""
+        _check(queue)
+        with self._mapped():
+            if message_id is None:
+                await self.client.xadd(queue, {"body": body})
+                return
+            key = f"{scripts.DEDUPE}{queue}:{message_id}"
+            await self._store(keys=[queue, key], args=[scripts.DEDUPE_MILLIS, body, message_id])
+
+    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+        """Return one to `count` messages; none when the time is over."""
+        _check(queue)
+        self._pulled.add(queue)
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            messages = self._take_held(queue, count) or await self._at_once(queue, count)
+            left = deadline - time.monotonic()
+            if not messages and left > 0:
+                messages = await self._wait(queue, min(left, LATE_LOOK_SECONDS))
+            if messages or time.monotonic() >= deadline:
+                return messages
+
+    def _take_held(self, queue: str, count: int) -> list[Message]:
+        waiting = self._held.get(queue)
+        return [waiting.popleft() for _ in range(min(count, len(waiting)))] if waiting else []
+
+    async def _at_once(self, queue: str, count: int) -> list[Message]:
+        settings = self._of(queue)
+        wait_millis = int(settings.ack_wait_seconds * 1000)
+        try:
+            with self._mapped():
+                found = await self._take(keys=[queue], args=[self._consumer, wait_millis, count])
+        except BrokerRefused as refused:
+            if _NO_GROUP not in str(refused):
+                raise
+            await self.ensure(settings)  # never made, or flushed away
+            return []
+        messages = [self._message(queue, entry, fields, int(attempt)) for entry, fields, attempt in found]
+        for message in messages:
+            if message.attempt > settings.max_deliver:
+                await self._bury(message)
+        return [message for message in messages if message.attempt <= settings.max_deliver]
+
+    async def _wait(self, queue: str, seconds: float) -> list[Message]:
+        """Wait for a new message on a connection of its own; a caller that is cancelled loses none."""
+        waiter = self._waiters.pop() if self._waiters else _Waiter(self._new_client(None))
+        reading = asyncio.create_task(waiter.read(queue, self._consumer, seconds))
+        try:
+            found = await self._answered(asyncio.shield(reading), queue)
+        except asyncio.CancelledError:
+            with contextlib.suppress(BrokerError):
+                with self._mapped():
+                    await waiter.unblock(self.client)
+                self._held[queue].extend(self._new(queue, await self._answered(reading, queue)))
+            self._waiters.append(waiter)
+            raise
+        self._waiters.append(waiter)
+        return self._new(queue, found)
+
+    async def _answered(self, reading: Awaitable[Any], queue: str) -> Any:
+        try:
+            with self._mapped():
+                return await reading
+        except BrokerRefused as refused:
+            if _NO_GROUP not in str(refused):
+                raise
+            await self.ensure(self._of(queue))
+            return None
+
+    def _new(self, queue: str, found: Any) -> list[Message]:
+        entries = found[0][1] if found else ()
+        pairs = ((entry, [part for pair in fields.items() for part in pair]) for entry, fields in entries if fields)
+        return [self._message(queue, entry, fields, 1) for entry, fields in pairs]
+
+    def _message(self, queue: str, entry: bytes, fields: Sequence[bytes], attempt: int) -> Message:
+        named = dict(zip(fields[::2], fields[1::2], strict=False))
+        own_id = named.get(b"id")
+        identity = entry.decode("ascii", "replace")
+        published = identity.partition("-")[0]
+        age = max(time.time() - int(published) / 1000, 0.0) if published.isdecimal() else None
+        return Message(
+            queue=queue,
+            id=own_id.decode("utf-8", "replace") if own_id else identity,
+            body=named.get(b"body", fields[1] if len(fields) > 1 else b""),  # of one who writes the stream himself
+            attempt=attempt,
+            age_seconds=age,
+            handle=identity,
+        )
+
+    def _of(self, queue: str) -> QueueSettings:
+        return self._settings.get(queue) or QueueSettings(name=queue)
+
+    async def ack(self, message: Message) -> None:
+        """End the message for good."""
+        with self._mapped():
+            async with self.client.pipeline(transaction=True) as pipe:
+                pipe.xack(message.queue, scripts.GROUP, _entry(message))
+                pipe.xdel(message.queue, _entry(message))
+                await pipe.execute()
+
+    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+        """Give it back, or move it where this was its last attempt. A delay beyond the ack wait is the ack wait."""
+        settings = self._of(message.queue)
+        if message.attempt >= settings.max_deliver:
+            await self._bury(message)
+            return
+        idle = max(settings.ack_wait_seconds - delay_seconds, 0.0)
+        await self._claim(message, scripts.NOBODY, idle)
+
+    async def extend(self, message: Message) -> None:
+        """Begin the ack wait anew."""
+        await self._claim(message, self._consumer, 0.0)
+
+    async def _claim(self, message: Message, consumer: str, idle_seconds: float) -> None:
+        args: list[str | int] = [self._consumer, _entry(message), consumer, int(idle_seconds * 1000)]
+        with self._mapped():
+            await self._hold(keys=[message.queue], args=args)
+
+    async def _bury(self, message: Message) -> None:
+        args: list[str | int] = [self._consumer, _entry(message), message.id, message.attempt]
+        with self._mapped():
+            await self._bury_script(keys=[message.queue, DEAD_LETTERS], args=args)
+
+    async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
+        """Return the counters of all queues with the prefix: a chunk of them a round trip."""
+        lags: dict[str, QueueLag] = {}
+        with self._mapped():
+            names = await cast("Awaitable[set[bytes]]", self.client.smembers(scripts.QUEUES))
+            queues = sorted(name for raw in names if (name := raw.decode("utf-8", "replace")).startswith(prefix))
+            self._reads += 1
+            turn = self._reads * _LOOKS % max(len(queues), 1)  # so that each has its look at its oldest
+            queues = queues[turn:] + queues[:turn]
+            for start in range(0, len(queues), _CHUNK):
+                chunk = queues[start : start + _CHUNK]
+                found = await self._lag_script(keys=chunk, args=[_LOOKS])
+                for queue, at in zip(chunk, range(0, len(found), 4), strict=True):
+                    lags[queue] = _lag(*found[at : at + 4])
+        return lags
+
+    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+        """Drop messages that are older, those in flight included."""
+        _check(queue)
+        with self._mapped():
+            if older_than_seconds <= 0:
+                return int(await self.client.xtrim(queue, maxlen=0, approximate=False))
+            now, _ = await self.client.time()
+            oldest = max(int((now - older_than_seconds) * 1000), 0)
+            return int(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
+
+    async def delete(self, queue: str) -> None:
+        """Delete the stream, and forget its name."""
+        _check(queue)
+        self._settings.pop(queue, None)
+        self._pulled.discard(queue)
+        with self._mapped():
+            async with self.client.pipeline(transaction=True) as pipe:
+                pipe.delete(queue)
+                pipe.srem(scripts.QUEUES, queue)
+                await pipe.execute()
+
+    async def report(self, queue: str, body: bytes) -> None:
+        """Send a report, at most once."""
+        _check(queue)
+        with self._mapped():
+            await self.client.publish(scripts.REPORTS + queue, body)
+
+    async def reports(self) -> AsyncIterator[RawReport]:
+        """Iterate over the reports of all containers; a connection that is gone is made anew."""
+        listening = asyncio.create_task(self._listen())
+        try:
+            async for report in self._buffer:
+                yield report
+        finally:
+            listening.cancel()
+
+    async def _listen(self) -> None:
+        while not self._closed:
+            client = self._new_client(None)
+            try:
+                async with client.pubsub(ignore_subscribe_messages=True) as channel:
+                    await channel.psubscribe(f"{scripts.REPORTS}*")
+                    async for told in channel.listen():
+                        queue = told["channel"].decode("utf-8", "replace").removeprefix(scripts.REPORTS)
+                        self._buffer.put(queue, told["data"])
+            except (exceptions.RedisError, OSError):
+                await asyncio.sleep(LATE_LOOK_SECONDS)
+            finally:
+                with contextlib.suppress(exceptions.RedisError, OSError):
+                    await client.aclose()
+
+    async def close(self) -> None:
+        """Give back what was pulled for nobody, and end the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        self._buffer.close()
+        with contextlib.suppress(BrokerError):
+            for waiting in self._held.values():
+                for message in waiting:
+                    await self.nak(message)
+            with self._mapped():
+                for queue in self._pulled:
+                    await self._sweep(keys=[queue], args=[scripts.FORGOTTEN_MILLIS, self._consumer])
+        for client in (self.client, *(waiter.client for waiter in self._waiters)):
+            with contextlib.suppress(exceptions.RedisError, OSError):
+                await client.aclose()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Say in our words what the library raises; what the server quotes of a command is left out."""
+        try:
+            yield
+        except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+            raise BrokerRefused(f"{self.told}: {_short(error)}: see the credentials file") from None
+        except (exceptions.ConnectionError, exceptions.TimeoutError, TimeoutError, OSError) as error:
+            raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+        except exceptions.ReadOnlyError as error:
+            raise BrokerUnreachable(f"{self.told}: is a replica now: {_short(error)}") from None
+        except exceptions.RedisError as error:
+            raise BrokerRefused(f"{self.told}: {_short(error)}") from None
+
+
+class _Waiter:
+    """A connection that blocks for one caller at a time."""
+
+    def __init__(self, client: Redis) -> None:
+        self.client = client
+        self._id: int | None = None
+
+    async def read(self, queue: str, consumer: str, seconds: float) -> Any:
+        block_millis = max(int(seconds * 1000), 1)
+        async with asyncio.timeout(seconds + ANSWER_SECONDS):
+            async with self.client.pipeline(transaction=False) as pipe:
+                pipe.client_id()
+                self._id = int((await pipe.execute())[0])
+            return await self.client.xreadgroup(scripts.GROUP, consumer, {queue: ">"}, count=1, block=block_millis)
+
+    async def unblock(self, other: Redis) -> None:
+        if self._id is not None:
+            await other.client_unblock(self._id)
+
+
+def _check(queue: str) -> None:
+    words = queue.split(".")
+    if words[0] != "act" or len(words) < 3 or len(queue) > _MOST_NAME:
+        raise BrokerRefused(f"queue {queue[:_MOST_NAME]!r}: write act.NAMESPACE.ACTION.MEMORY")
+
+
+def _lag(length: int, pending: int, read: int, oldest_millis: int) -> QueueLag:
+    in_flight = min(pending, length)  # an entry that was dropped is pending still
+    backlog = length - in_flight
+    return QueueLag(
+        backlog=backlog,
+        in_flight=in_flight,
+        delivered_total=read if read >= 0 else None,
+        published_total=read + backlog if read >= 0 else None,
+        oldest_age_seconds=oldest_millis / 1000 if oldest_millis >= 0 else None,
+    )
+
+
+def _entry(message: Message) -> str:
+    if not isinstance(message.handle, str):
+        raise TypeError("the message is of another broker")
+    return message.handle
+
+
+def _short(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).partition(", with args")[0][:200]

@@ -1,0 +1,126 @@
+"""What Redis does in one step: Lua, so that a consumer that is ended half-way leaves nothing half done.
+
+A queue is a stream of the queue's name with the group `pool`; an entry is deleted once it is acked, so that a stream's
+length is what waits and what is in flight. XINFO's own `lag` is nil once entries were deleted: it is not used. Late
+entries are found by XPENDING with IDLE, which looks at all of them; XAUTOCLAIM looks at ten for each that is asked for,
+and would find the late one among a thousand in flight after minutes.
+"""
+
+from typing import Final
+
+GROUP: Final = "pool"
+NOBODY: Final = "given-back"
+"""The consumer that holds entries that were given back until their delay is over."""
+QUEUES: Final = "act:queues"
+"""A set with the names of all queues."""
+DEDUPE: Final = "act:id:"
+"""Before queue and message id: keys that live as long as ids are told apart."""
+REPORTS: Final = "actreport."
+"""Before a queue's name: the channel of its containers' reports."""
+DEAD_LENGTH: Final = 100_000
+DEDUPE_MILLIS: Final = 120_000
+FORGOTTEN_MILLIS: Final = 3_600_000
+"""A consumer that has nothing and was not seen for so long was ended without a word."""
+
+PUBLISH: Final = """
+-- stream, key of the id | milliseconds, body, id
+if redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[1]) then
+  return redis.call('XADD', KEYS[1], '*', 'body', ARGV[2], 'id', ARGV[3])
+end
+return false
+"""
+
+TAKE: Final = f"""
+-- stream | consumer, ack wait in ms, count: late ones first, then new ones; id, fields, attempt
+local out, count = {{}}, tonumber(ARGV[3])
+local late = redis.call('XPENDING', KEYS[1], '{GROUP}', 'IDLE', ARGV[2], '-', '+', count)
+for _, entry in ipairs(late) do
+  local claimed = redis.call('XCLAIM', KEYS[1], '{GROUP}', ARGV[1], ARGV[2], entry[1])
+  if claimed[1] and claimed[1][2] then
+    out[#out + 1] = {{claimed[1][1], claimed[1][2], entry[4] + 1}}
+  else
+    redis.call('XACK', KEYS[1], '{GROUP}', entry[1])
+  end
+end
+if #out < count then
+  local new = redis.call('XREADGROUP', 'GROUP', '{GROUP}', ARGV[1], 'COUNT', count - #out, 'STREAMS', KEYS[1], '>')
+  if new then
+    for _, entry in ipairs(new[1][2]) do out[#out + 1] = {{entry[1], entry[2], 1}} end
+  end
+end
+return out
+"""
+
+MINE: Final = f"""
+local function mine(key, id, consumer)
+  local found = redis.call('XPENDING', key, '{GROUP}', id, id, 1)
+  return found[1] and found[1][2] == consumer
+end
+"""
+
+HOLD: Final = (
+    MINE
+    + f"""
+-- stream | consumer, id, new consumer, idle in ms: give back, or begin the ack wait anew
+if not mine(KEYS[1], ARGV[2], ARGV[1]) then return 0 end
+redis.call('XCLAIM', KEYS[1], '{GROUP}', ARGV[3], 0, ARGV[2], 'IDLE', ARGV[4], 'JUSTID')
+return 1
+"""
+)
+
+BURY: Final = (
+    MINE
+    + f"""
+-- stream, dead letters | consumer, id, message id, attempts
+if not mine(KEYS[1], ARGV[2], ARGV[1]) then return 0 end
+local found = redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2])
+if found[1] then
+  local entry = {{'queue', KEYS[1], 'message', ARGV[3], 'attempts', ARGV[4]}}
+  for _, value in ipairs(found[1][2]) do entry[#entry + 1] = value end
+  redis.call('XADD', KEYS[2], 'MAXLEN', '~', {DEAD_LENGTH}, '*', unpack(entry))
+end
+redis.call('XACK', KEYS[1], '{GROUP}', ARGV[2])
+redis.call('XDEL', KEYS[1], ARGV[2])
+return 1
+"""
+)
+
+LAG: Final = f"""
+-- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1
+local now, looks, out = redis.call('TIME'), tonumber(ARGV[1]), {{}}
+local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+local function age(id) return math.max(0, now_ms - tonumber(string.match(id, '^%d+'))) end
+for _, key in ipairs(KEYS) do
+  local pending, read, last, oldest, length = 0, -1, false, -1, 0
+  local groups = redis.pcall('XINFO', 'GROUPS', key)
+  if not groups.err then
+    length = redis.call('XLEN', key)
+    for _, group in ipairs(groups) do
+      if group[2] == '{GROUP}' then pending, last, read = group[6], group[8], group[10] or -1 end
+    end
+    if length > pending and looks > 0 then
+      looks = looks - 1
+      local first = redis.call('XRANGE', key, last and ('(' .. last) or '-', '+', 'COUNT', 1)
+      if first[1] then oldest = age(first[1][1]) end
+    end
+  end
+  out[#out + 1] = length
+  out[#out + 1] = pending
+  out[#out + 1] = read
+  out[#out + 1] = oldest
+end
+return out
+"""
+
+SWEEP: Final = f"""
+-- stream | milliseconds, a consumer that leaves or '': consumers that have nothing, and are gone
+local found = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], '{GROUP}')
+if found.err then return 0 end
+for _, consumer in ipairs(found) do
+  local name, pending, idle = consumer[2], consumer[4], consumer[6]
+  if pending == 0 and (name == ARGV[2] or idle > tonumber(ARGV[1])) then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], '{GROUP}', name)
+  end
+end
+return 1
+"""

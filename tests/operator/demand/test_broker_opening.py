@@ -1,0 +1,133 @@
+"""From a URL to a broker: what is refused is refused with what would be right, and nothing secret is said."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slack.demand.broker import BrokerError, BrokerRefused, QueueSettings
+from slack_operator.demand.brokers.credentials import NONE, Credentials, read_credentials
+from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
+from slack_operator.demand.brokers.redis import RedisBroker
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("nats://nats.media:4222", ("nats://nats.media:4222",)),
+        ("nats://nats.media", ("nats://nats.media:4222",)),
+        ("tls://a:1,b:2", ("tls://a:1", "tls://b:2")),
+        ("redis://127.0.0.1?db=3", ("redis://127.0.0.1:6379",)),
+        ("rediss://[::1]:7000/", ("rediss://[::1]:7000",)),
+        ("kafka://k:9092?group=workers", ("kafka://k:9092",)),
+    ],
+)
+def test_a_url_names_its_servers_and_the_port_that_is_usual(url: str, servers: tuple[str, ...]) -> None:
+    assert parse_broker_url(url).servers == servers
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("amqp://rabbit:5672", "amqp://: unknown broker: write nats://HOST:4222"),
+        ("nats.media:4222", "no scheme: unknown broker"),
+        ("nats://", "no host"),
+        ("nats://host:port", "no host, or a port that is none"),
+        ("nats://host:70000", "no host, or a port that is none"),
+        ("nats://user:word@host:4222", "no credentials: write them into the credentials file"),
+        ("redis://host/0", "must have no path"),
+        ("redis://a,b", "one server for Redis"),
+        ("nats://host?token=word", "?token: unknown for nats://; known: ca, prefix, replicas"),
+        ("redis://host?db=many", "db=many: must be a number from 0 to 1023"),
+        ("nats://host?replicas=7", "replicas=7: must be a number from 0 to 5"),
+        ("nats://host?prefix=media.", "prefix 'media.': write act. or act.NAMESPACE."),
+        ("rediss://host?ca=/nowhere/ca.crt", "ca=/nowhere/ca.crt: there is no such file"),
+        ("kafka://host:9092", "kafka:// needs ?group=NAME"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated")
+def test_a_url_that_is_no_good_is_refused_with_what_would_be_right(url: str, said: str) -> None:
+    with pytest.raises(BrokerRefused) as refused:
+        asyncio.run(open_broker(url))
+    assert said in str(refused.value)
+    assert "word" not in str(refused.value)
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_what_reads_urls(text: str) -> None:
+    try:
+        parsed = parse_broker_url(text)
+    except BrokerRefused:
+        return
+    assert parsed.hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("worker:a:b\n", Credentials(user="worker", secret="a:b")),
+        (":only-a-password", Credentials(user=None, secret="only-a-password")),
+        ("  token-alone\n", Credentials(secret="token-alone")),
+    ],
+)
+def test_credentials_are_one_line(tmp_path: Path, text: str, found: Credentials) -> None:
+    file = tmp_path / "credentials"
+    file.write_text(text, encoding="utf-8")
+    assert read_credentials(file) == found
+    assert found.secret is not None
+    assert found.secret not in repr(found)
+
+
+def test_without_a_file_there_are_none_and_nats_own_form_is_left_to_its_library(tmp_path: Path) -> None:
+    assert read_credentials(None) is NONE
+    file = tmp_path / "user.creds"
+    file.write_text("-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------\n", encoding="utf-8")
+    assert read_credentials(file) == Credentials(creds_file=file)
+    with pytest.raises(BrokerRefused, match="is of NATS"):
+        RedisBroker("localhost", 6379, credentials=read_credentials(file))
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"two\nlines", b"\xff\xfe", b"x" * 70_000])
+def test_a_file_that_holds_something_else_is_refused_by_name(tmp_path: Path, data: bytes) -> None:
+    file = tmp_path / "credentials"
+    file.write_bytes(data)
+    with pytest.raises(BrokerRefused, match="user:password, a token or password alone") as refused:
+        read_credentials(file)
+    assert str(file) in str(refused.value)
+    assert "lines" not in str(refused.value)
+    with pytest.raises(BrokerRefused, match="cannot be read: No such file"):
+        read_credentials(tmp_path / "none")
+
+
+def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("slack_operator.demand.brokers.nats")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "nats", None)
+    with pytest.raises(BrokerRefused, match=r"pip install 'resource-slack\[nats\]'"):
+        asyncio.run(open_broker("nats://127.0.0.1:1"))
+
+
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated")  # the library's own import, on Python 3.11
+def test_kafka_has_the_sources_names_of_topics_and_nothing_but_lag() -> None:
+    from slack_operator.demand.brokers.kafka import KafkaLag, topic
+
+    assert topic("act.media.thumbnail.256") == "media-thumbnail-256MB"
+
+    async def whole() -> None:
+        kafka = KafkaLag(["127.0.0.1:1"], group="workers")
+        await kafka.ensure(QueueSettings(name="act.media.thumbnail.256"))
+        with pytest.raises(BrokerRefused, match="a source of lag only: use proxy mode none"):
+            await kafka.pull("act.media.thumbnail.256", 1, 0.0)
+        for name in ("act.media.thumbnail", "media.thumbnail.256.1"):
+            with pytest.raises(BrokerRefused, match=r"write act\.NAMESPACE\.ACTION\.MEMORY"):
+                await kafka.ensure(QueueSettings(name=name))
+        await kafka.close()
+
+    asyncio.run(whole())
+
+
+def test_every_error_is_a_brokers_error() -> None:
+    assert issubclass(BrokerRefused, BrokerError)
