@@ -8,11 +8,11 @@ READY   := .venv/.ready
 # A uv on PATH is taken as it is; otherwise one is installed into .uv, away from the project's own environment.
 UV      := $(or $(shell command -v uv 2>/dev/null),.uv/bin/uv)
 CRDS    := charts/resource-slack/crds
-KINDS   := SlackPolicy:slackpolicies SlackScale:slackscales SlackHistory:slackhistories CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports ThrottlePolicy:throttlepolicies
+KINDS   := SlackPolicy:slackpolicies SlackScale:slackscales SlackHistory:slackhistories CpuAuditPolicy:cpuauditpolicies CpuAuditReport:cpuauditreports ThrottlePolicy:throttlepolicies ActivationPool:activationpools ActivationQuota:activationquotas
 VALUES  := charts/resource-slack/values.schema.json
 PLAIN   := deploy/operator.yaml
 SCHEMAS := plan explain status simulate tune load load-watcher score throttler-status throttler-explain throttler-check throttler-simulate throttler-release migrate uninstall record audit audit-explain audit-kernel version
-REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport throttlepolicy throttler flags metrics events load-watcher demand-lines
+REFS    := scenario slackpolicy cpuauditpolicy cpuauditreport throttlepolicy throttler activationpool activationquota flags metrics events load-watcher demand-lines
 RULES   := charts/resource-slack/rules/resource-slack.yaml
 BOARD   := charts/resource-slack/dashboards/resource-slack.json
 BURST   := examples/scenarios/burst.yaml

@@ -17,6 +17,8 @@ class CrdKind(StrEnum):
     CPU_AUDIT_POLICY = "CpuAuditPolicy"
     CPU_AUDIT_REPORT = "CpuAuditReport"
     THROTTLE_POLICY = "ThrottlePolicy"
+    ACTIVATION_POOL = "ActivationPool"
+    ACTIVATION_QUOTA = "ActivationQuota"
 
 
 _FROM = {
@@ -26,6 +28,8 @@ _FROM = {
     CrdKind.CPU_AUDIT_POLICY: ("`resource-slack crd CpuAuditPolicy`", "slack/audit/api/policy.py"),
     CrdKind.CPU_AUDIT_REPORT: ("`resource-slack crd CpuAuditReport`", "slack/audit/api/report_schema.py"),
     CrdKind.THROTTLE_POLICY: ("`resource-slack crd ThrottlePolicy`", "slack/throttler/config.py"),
+    CrdKind.ACTIVATION_POOL: ("`resource-slack crd ActivationPool`", "slack/demand/policy.py"),
+    CrdKind.ACTIVATION_QUOTA: ("`resource-slack crd ActivationQuota`", "slack/demand/policy.py"),
 }
 
 
@@ -33,7 +37,8 @@ def crd(
     kind: Annotated[
         CrdKind,
         typer.Argument(
-            help="SlackPolicy, SlackScale, SlackHistory, CpuAuditPolicy, CpuAuditReport or ThrottlePolicy.",
+            help="SlackPolicy, SlackScale, SlackHistory, CpuAuditPolicy, CpuAuditReport, ThrottlePolicy, "
+            "ActivationPool or ActivationQuota.",
             metavar="[KIND]",
         ),
     ] = CrdKind.SLACK_POLICY,
@@ -70,6 +75,10 @@ def _definition(kind: CrdKind) -> object:
         from slack.throttler.crd import throttle_crd
 
         return throttle_crd()
+    if kind in (CrdKind.ACTIVATION_POOL, CrdKind.ACTIVATION_QUOTA):
+        from slack.demand.crd import pool_crd, quota_crd
+
+        return pool_crd() if kind is CrdKind.ACTIVATION_POOL else quota_crd()
     from slack.audit.api.crd import policy_crd, report_crd
 
     return policy_crd() if kind is CrdKind.CPU_AUDIT_POLICY else report_crd()

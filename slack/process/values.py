@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from slack.cluster.duration import parse_duration
+from slack.cluster.duration import parse_duration, parse_fine_duration
 
 Parse = Callable[[object], object]
 """Turns what was given (text, or a value of the file) into the setting's own type."""
@@ -17,6 +17,7 @@ Parse = Callable[[object], object]
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+BROKER_SCHEMES = ("nats", "tls+nats", "redis", "rediss", "kafka")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 
 
@@ -31,6 +32,16 @@ def duration(least_seconds: float, most_seconds: float) -> Parse:
         if not least_seconds <= seconds <= most_seconds:  # NaN is not between either
             raise ValueError(f"must be at least {least_seconds:g}s and at most {most_seconds / 3600:g}h, not {value!r}")
         return float(seconds)
+
+    return parse
+
+
+def millis_duration(least_seconds: float, most_seconds: float) -> Parse:
+    """Return a parser as `duration`'s, for texts that may have milliseconds: 300ms."""
+    seconds = duration(least_seconds, most_seconds)
+
+    def parse(value: object) -> object:
+        return seconds(parse_fine_duration(value).total_seconds() if isinstance(value, str) else value)
 
     return parse
 
@@ -117,6 +128,30 @@ def dns_label(value: object) -> str:
     if not isinstance(value, str) or not _LABEL.fullmatch(value):
         raise ValueError(f"{value!r} is no Kubernetes name (lower case letters, digits and '-', at most 63)")
     return value
+
+
+def dns_labels(value: object) -> tuple[str, ...]:
+    """Parse names with commas between them, or a list of them."""
+    names = value if isinstance(value, list | tuple) else [part.strip() for part in str(value).split(",")]
+    return tuple(dict.fromkeys(dns_label(name) for name in names if name != ""))
+
+
+def broker_url(value: object) -> str:
+    """Parse the address of a message broker: a scheme, a host, and a port where it is not the usual one."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(value if isinstance(value, str) else "")
+        known = parts.scheme in BROKER_SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or not str(value).isprintable():
+        raise ValueError(
+            f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
+        )
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must have no user and password in it; --broker-credentials-file has them")
+    return str(value).rstrip("/")
 
 
 def dns_name(value: object) -> str:

@@ -31,6 +31,8 @@ class Header:
     """What every document has around its spec."""
 
     name: str
+    namespace: str
+    """Empty for kinds that are in none, and where a file does not say."""
     uid: str
     generation: int
     created_seconds: float
@@ -107,6 +109,7 @@ def header(
         raise bad(source, (f"spec: expected fields such as {such_as}, found {type(given).__name__}",))
     return Header(
         name=name,
+        namespace=str(metadata.get("namespace") or ""),
         uid=str(metadata.get("uid") or ""),
         generation=int(metadata.get("generation") or 0),
         created_seconds=_seconds(metadata.get("creationTimestamp")),

@@ -30,6 +30,8 @@ class PolicyObject(SpecModel):
 
     name: str
     """metadata.name"""
+    namespace: str = ""
+    """metadata.namespace; empty for kinds that are in none"""
     uid: str = ""
     """metadata.uid"""
     generation: int = 0
@@ -45,7 +47,12 @@ class PolicyObject(SpecModel):
             BadDocument: `bad`, with every problem found, each naming the field's path.
         """
         found = header(document, api_version=API_VERSION, kind=kind, source=source, such_as=such_as, bad=bad)
-        identity = {"uid": found.uid, "generation": found.generation, "createdSeconds": found.created_seconds}
+        identity = {
+            "namespace": found.namespace,
+            "uid": found.uid,
+            "generation": found.generation,
+            "createdSeconds": found.created_seconds,
+        }
         try:
             # Python's own names are for code: the API server drops them, for the CRD knows none.
             return cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)

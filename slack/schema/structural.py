@@ -22,6 +22,7 @@ QUANTITY: Schema = {
     "maxLength": 64,
 }
 _DURATION: Schema = {"type": "string", "minLength": 2, "maxLength": 32, "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"}
+_FINE_DURATION: Schema = _DURATION | {"pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"}
 _LABEL_VALUE: Schema = {
     "type": "string",
     "maxLength": 63,
@@ -157,7 +158,7 @@ def _node(node: Schema, definitions: Mapping[str, Schema], rules: Rules, model: 
     return result
 
 
-_FORMATS: Mapping[str, Schema] = {"duration": _DURATION, "quantity": QUANTITY}
+_FORMATS: Mapping[str, Schema] = {"duration": _DURATION, "fine-duration": _FINE_DURATION, "quantity": QUANTITY}
 
 
 def _map(node: Schema) -> Schema:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from slack.cluster.duration import parse_duration
-from slack.cluster.quantity import QuantityError, cpu_millis
+from slack.cluster.duration import parse_duration, parse_fine_duration
+from slack.cluster.quantity import QuantityError, base_units, cpu_millis
 
 _LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
@@ -55,7 +55,25 @@ def _cpu(value: object) -> object:
     return millis
 
 
+def _memory(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is no amount of memory such as 512Mi or 2Gi")
+    try:
+        size_bytes = base_units(str(value))
+    except QuantityError as error:
+        raise ValueError(str(error)) from None
+    if size_bytes <= 0:
+        raise ValueError(f"{value!r} is not above 0; write an amount of memory such as 512Mi or 2Gi")
+    return size_bytes
+
+
 Duration = Annotated[timedelta, BeforeValidator(parse_duration)]
+FineDuration = Annotated[
+    timedelta, BeforeValidator(parse_fine_duration), WithJsonSchema({"type": "string", "format": "fine-duration"})
+]
+"""A duration that may have milliseconds, such as 300ms."""
 Labels = Annotated[dict[str, str], AfterValidator(_labels)]
 CpuAmount = Annotated[int, BeforeValidator(_cpu), Field(json_schema_extra={"format": "quantity"})]
 """Cores as a quantity, such as 500m or 2; in millicores."""
+MemoryAmount = Annotated[int, BeforeValidator(_memory), Field(json_schema_extra={"format": "quantity"})]
+"""Memory as a quantity, such as 512Mi; in bytes."""

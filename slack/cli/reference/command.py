@@ -20,6 +20,8 @@ class Subject(StrEnum):
     THROTTLEPOLICY = "throttlepolicy"
     THROTTLER = "throttler"
     DEMAND_LINES = "demand-lines"
+    ACTIVATIONPOOL = "activationpool"
+    ACTIVATIONQUOTA = "activationquota"
 
 
 def reference(
@@ -84,3 +86,11 @@ def written(subject: Subject, root: Any) -> str:
             from slack.cli.reference.demand import lines_page
 
             return lines_page()
+        case Subject.ACTIVATIONPOOL:
+            from slack.cli.reference.pools import pool_page
+
+            return pool_page()
+        case Subject.ACTIVATIONQUOTA:
+            from slack.cli.reference.pools import quota_page
+
+            return quota_page()

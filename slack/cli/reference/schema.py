@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from slack.cli.reference.markdown import table
+from slack.cluster.duration import fine_text
 from slack.cluster.quantity import format_cpu
 
 Schema = dict[str, Any]
@@ -74,9 +75,11 @@ def _type(path: str, name: str, schema: Schema) -> str:
         value = inner["additionalProperties"]
         if value.get("type") == "integer":
             return many + "whole numbers by name"
+        if value.get("type") == "number":
+            return many + "numbers by name"
         return many + ("quantities" if value.get("x-kubernetes-int-or-string") or path == "status" else "labels")
     if inner.get("x-kubernetes-int-or-string"):
-        return many + "amount of CPU"
+        return many + ("amount of memory" if "memory" in name.lower() else "amount of CPU")
     if "enum" in inner:
         return many + ", ".join(f"`{value}`" if value else "`''`" for value in inner["enum"])
     if "h)?([0-9]+m)?" in inner.get("pattern", ""):
@@ -102,6 +105,8 @@ def _default(info: FieldInfo | None) -> str:
     if value is None or isinstance(value, BaseModel) or value in ((), {}, ""):
         return ""
     if isinstance(value, timedelta):
+        if value.microseconds:
+            return f"`{fine_text(value.total_seconds())}`"
         minutes, seconds = divmod(int(value.total_seconds()), 60)
         return f"`{minutes}m`" if not seconds else f"`{int(value.total_seconds())}s`"
     if isinstance(value, bool):

@@ -1,0 +1,185 @@
+"""What `resource-slack demand controller` can be told."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from slack.process.logs import LogFormat, LogLevel
+from slack.process.settings import (
+    BadSettings,
+    NoValue,
+    Settings,
+    context_setting,
+    flag,
+    kubeconfig_setting,
+    log_format_setting,
+    log_level_setting,
+    setting,
+)
+from slack.process.values import (
+    address,
+    broker_url,
+    dns_label,
+    dns_labels,
+    host_port,
+    is_loopback,
+    millis_duration,
+    path,
+    switch,
+    text,
+)
+
+_GUARDS = re.compile(r"all|none|G[1-5](,G[1-5])*")
+_TLS = NoValue("demand.controller.extraArgs and extraVolumes, where callers show tokens")
+
+
+def guards(value: object) -> str:
+    """Parse which guards hold."""
+    if not isinstance(value, str) or not _GUARDS.fullmatch(value):
+        raise ValueError(f"should be all, none, or some of G1,G2,G3,G4,G5, not {value!r}")
+    return value
+
+
+def account(value: object) -> str:
+    """Parse a service account."""
+    namespace, slash, name = str(value).partition("/")
+    if not slash:
+        raise ValueError(f"should be NAMESPACE/NAME, not {value!r}")
+    return f"{dns_label(namespace)}/{dns_label(name)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemandControllerSettings(Settings):
+    """Everything `resource-slack demand controller` can be told."""
+
+    prefix: ClassVar[str] = "RESOURCE_SLACK_DEMAND_"
+    example: ClassVar[str] = "broker-url"
+    environment: ClassVar[Mapping[str, str]] = {"namespace": "POD_NAMESPACE"}
+
+    broker_url: str | None = setting(
+        None,
+        broker_url,
+        "Where the queues are: nats://, redis:// or kafka://, with tls+nats:// and rediss:// over TLS; needed.",
+        metavar="URL",
+        chart="demand.broker.url",
+    )
+    broker_credentials_file: Path | None = setting(
+        None,
+        path,
+        "Credentials for it: a NATS creds file, or USER:PASSWORD; read anew for each connection.",
+        metavar="FILE",
+        chart=NoValue("demand.broker.existingSecret, where it is mounted"),
+    )
+    namespaces: tuple[str, ...] = setting(
+        (),
+        dns_labels,
+        "Namespaces of the pools, with commas; all where it is empty.",
+        metavar="NAMES",
+        chart="demand.namespaces",
+    )
+    tick: float = setting(
+        0.3,
+        millis_duration(0.1, 10),
+        "How often queues are read and decided about; 100ms to 10s.",
+        metavar="DURATION",
+        chart="demand.controller.tick",
+    )
+    guards: str = setting(
+        "all",
+        guards,
+        "Which guards stand above the table of decisions: all, none, or some of G1,G2,G3,G4,G5.",
+        metavar="GUARDS",
+        chart="demand.controller.guards",
+    )
+    proxy_image: str | None = setting(
+        None,
+        text,
+        "Image of the proxy in every container of a pool; needed.",
+        metavar="IMAGE",
+        chart=NoValue("demand.proxy.image, or the release's image"),
+    )
+    throttle_listen: str | None = setting(
+        None,
+        address,
+        "Where GET /v1/throttle/NAMESPACE/ACTION and POST /v1/activations/NAMESPACE/ACTION are answered; off when "
+        "absent.",
+        metavar="HOST:PORT",
+        chart=NoValue("demand.throttle.enabled; the Service knows the port"),
+    )
+    throttle_account: str | None = setting(
+        None,
+        account,
+        "Service account whose tokens callers of it must show, NAMESPACE/NAME; who reaches it may call when absent.",
+        metavar="ACCOUNT",
+        chart=NoValue("demand.networkPolicy says who reaches it; demand.controller.extraArgs for tokens"),
+    )
+    tls_cert_file: Path | None = setting(
+        None, path, "Certificate of the throttle endpoint; read anew when it changes.", metavar="FILE", chart=_TLS
+    )
+    tls_key_file: Path | None = setting(None, path, "Key of the certificate.", metavar="FILE", chart=_TLS)
+    record: Path | None = setting(
+        None,
+        path,
+        "Record every tick there, as JSON lines, for `demand replay`.",
+        metavar="FILE",
+        chart=NoValue("demand.controller.extraArgs and extraVolumes"),
+    )
+    namespace: str = setting(
+        "resource-slack",
+        dns_label,
+        "Namespace of the lease.",
+        chart=NoValue("the release's namespace, by POD_NAMESPACE"),
+    )
+    lease_name: str = setting(
+        "resource-slack-demand", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+    )
+    leader_elect: bool = setting(
+        True,
+        switch,
+        "Decide only while holding the lease; the throttle endpoint is served in any case.",
+        chart=NoValue("always on: a new controller starts before the old one has ended"),
+    )
+    interval: float = setting(
+        1.0,
+        millis_duration(0.1, 3600),
+        "How often the pools' status is written, at the most.",
+        metavar="DURATION",
+        chart=NoValue("one that suits every cluster"),
+    )
+    log_format: LogFormat = log_format_setting("demand.logFormat")
+    log_level: LogLevel = log_level_setting("demand.logLevel")
+    kubeconfig: Path | None = kubeconfig_setting()
+    context: str | None = context_setting()
+
+    def __post_init__(self) -> None:
+        """Check what settings are only together.
+
+        Raises:
+            BadSettings: naming the flags.
+        """
+        problems = []
+        if self.broker_url is None:
+            problems.append("--broker-url: needed: where the queues are, such as nats://nats.media:4222")
+        if self.proxy_image is None:
+            problems.append("--proxy-image: needed: it goes into every container of a pool")
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
+            problems.append(f"{flag(missing)}: needed: certificate and key go together")
+        listen = self.throttle_listen
+        if self.throttle_account is not None and listen is None:
+            problems.append("--throttle-listen: needed, as --throttle-account says who may call there")
+        in_clear = self.tls_cert_file is None and listen is not None and not is_loopback(host_port(listen)[0])
+        if self.throttle_account is not None and in_clear:
+            problems.append(
+                f"--tls-cert-file: needed, as --throttle-listen {listen} is no loopback address: callers would send "
+                "their tokens in the clear"
+            )
+        if problems:
+            raise BadSettings(tuple(problems))
+
+    @property
+    def throttle_host_port(self) -> tuple[str, int] | None:
+        """The throttle endpoint's address in parts; None where it is off."""
+        return None if self.throttle_listen is None else host_port(self.throttle_listen)
