@@ -27,6 +27,7 @@ SHORT_KINDS = {
     "Job": "job",
     "CronJob": "cronjob",
     "DaemonSet": "ds",
+    "ActivationPool": "actpool",
 }
 
 _SCHEDULED = re.compile(r"(?P<name>.+)-(?P<time>[0-9]{8,10})")

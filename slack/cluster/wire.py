@@ -357,6 +357,73 @@ class OwnMetadata(Metadata):
     finalizers: list[str] | None = None
 
 
+class PoolLimits(_Wire):
+    """spec.limits of an ActivationPool."""
+
+    max_containers: Int32 | None = None
+
+
+class PoolPublishing(_Wire):
+    """spec.demand of an ActivationPool."""
+
+    publish: bool | None = None
+
+
+class PoolSpec(_Wire):
+    """spec of an ActivationPool, as far as slack follows from it."""
+
+    template: PodTemplate | None = None
+    limits: PoolLimits | None = None
+    demand: PoolPublishing | None = None
+
+
+class PoolDemand(_Wire):
+    """status.demand of an ActivationPool: what its controller expects."""
+
+    wanted: Int32 = 0
+    unmet: Int32 = 0
+    growth: Int32 = 0
+    peak_increment: Int32 = 0
+    slack_pods: Int32 = 0
+    observed_at: datetime | None = None
+
+
+class PoolStatus(_Wire):
+    """status of an ActivationPool, as far as slack follows from it."""
+
+    demand: PoolDemand | None = None
+
+
+_pool_spec_decoder = msgspec.json.Decoder(PoolSpec | None)
+_pool_status_decoder = msgspec.json.Decoder(PoolStatus | None)
+
+
+class ActivationPool(_Wire):
+    """An ActivationPool: its parts stay as they came, for whoever may write one pool must not hold up all others."""
+
+    metadata: Metadata
+    spec_json: msgspec.Raw = msgspec.field(default=ABSENT, name="spec")
+    status_json: msgspec.Raw = msgspec.field(default=ABSENT, name="status")
+
+    @property
+    def spec(self) -> PoolSpec:
+        """Its spec, decoded anew each time.
+
+        Raises:
+            msgspec.DecodeError: when it has another form than the API's.
+        """
+        return (None if self.spec_json == ABSENT else _pool_spec_decoder.decode(self.spec_json)) or PoolSpec()
+
+    @property
+    def status(self) -> PoolStatus:
+        """Its status, decoded anew each time.
+
+        Raises:
+            msgspec.DecodeError: when it has another form than the API's.
+        """
+        return (None if self.status_json == ABSENT else _pool_status_decoder.decode(self.status_json)) or PoolStatus()
+
+
 class SlackScaleSpec(_Wire):
     """spec of a SlackScale."""
 
@@ -552,7 +619,7 @@ WORKLOADS: tuple[tuple[str, str, str, type[Workload]], ...] = (
 )
 """Their apiVersion, plural, kind and struct."""
 
-Object = Pod | Node | PriorityClass | Namespace | Workload
+Object = Pod | Node | PriorityClass | Namespace | Workload | ActivationPool
 """What a view of the cluster is made of."""
 
 KINDS: dict[str, type[Object]] = {
@@ -561,5 +628,6 @@ KINDS: dict[str, type[Object]] = {
     "PriorityClass": PriorityClass,
     "Namespace": Namespace,
     **{kind: item_type for _, _, kind, item_type in WORKLOADS},
+    "ActivationPool": ActivationPool,
 }
 """By kind."""

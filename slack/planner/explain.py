@@ -15,6 +15,7 @@ from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.planner.domain.membership import Domain, divide
 from slack.planner.domain.unseen_resources import NOWHERE, named, widened
 from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.pool import SHORT_KIND
 from slack.planner.model.result import ConditionType, Plan, PolicyPlan, ShapePlan
 from slack.planner.model.shape import Role, amounts
 from slack.planner.objects.manifests import PRIORITY
@@ -31,6 +32,7 @@ KINDS: Mapping[str, str] = {
         "job": "job jobs job.batch jobs.batch",
         "cronjob": "cronjob cronjobs cj cronjob.batch cronjobs.batch",
         "pod": "pod pods po",
+        "actpool": "actpool activationpool activationpools activationpools.resource-slack.io",
     }.items()
     for name in names.split()
 }
@@ -108,16 +110,16 @@ def explain(
         NotFoundError: when nothing of that name is there, or nobody knows the kind.
     """
     snapshot = widened(snapshot, named(policies, (shape.shape for item in plan.items for shape in item.shapes)))
-    workload, rows = _find(snapshot, wanted)
+    workload, rows = _find(snapshot, wanted, _pools_of(plan))
     domains = divide(snapshot, policies)
     found: list[tuple[Room, set[int]]] = []
     for item, domain in zip(plan.items, domains, strict=True):
         for shape in item.shapes:
             held = _held(snapshot, item, domain, shape, workload, rows)
-            if held or (shape.shape.reserved_for == str(workload) and not shape.retiring):
+            if held or (_is_for(shape, workload) and not shape.retiring):
                 found.append((_room(snapshot, item, shape), held))
     holders = {room.policy for room, _ in found}
-    mirrored = any(room.role == Role.MIRROR for room, _ in found)
+    mirrored = any(Role(room.role).for_named for room, _ in found)
     hindered = {
         domain.policy.name: _hindrances(snapshot, domain, rows, priorities, mirrored=mirrored)
         for domain in domains
@@ -161,7 +163,15 @@ def _requested(snapshot: Snapshot, vector: IntArray, unoffered: Amounts) -> Amou
     return tuple(sorted((*dense, *unoffered)))
 
 
-def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
+def _pools_of(plan: Plan) -> set[Workload]:
+    """Return the pools that a plan names: they may have no pods now."""
+    names = {name for item in plan.items for shape in item.shapes for name in shape.workloads}
+    names |= {uncovered.pod for item in plan.items for uncovered in item.uncovered}
+    parts = (name.split("/") for name in names)
+    return {Workload(*part) for part in parts if len(part) == 3 and part[1] == SHORT_KIND}
+
+
+def _find(snapshot: Snapshot, wanted: Workload, pools: set[Workload]) -> tuple[Workload, list[int]]:
     """Return the workload as the snapshot has it, with its rows of `kinds`; a pod stands for its workload."""
     kinds = snapshot.kinds
     workload: Workload | None = wanted
@@ -170,7 +180,7 @@ def _find(snapshot: Snapshot, wanted: Workload) -> tuple[Workload, list[int]]:
         workload = next(
             (w for w, example in zip(kinds.workloads, kinds.example, strict=True) if example == pod), wanted
         )
-    known = {*kinds.workloads, *(owner.workload for owner in snapshot.reserved)}
+    known = {*kinds.workloads, *pools, *(owner.workload for owner in snapshot.reserved)}
     if workload not in known:
         # Pods, jobs and ReplicaSets are named after what made them; the longest such name is the owner.
         owners = [
@@ -217,6 +227,8 @@ def _held(
         return set()
     if plan.role is Role.MIRROR:
         return set(rows) if plan.shape.reserved_for == str(workload) else set()
+    if plan.role is Role.DEMAND:  # others may take it as well, but not count on it
+        return {row for row in rows if item.covered_by.get(row) == plan.shape.name}
     covered = {row for row in rows if item.covered_by.get(row) == plan.shape.name}
     vector = plan.shape.vector(snapshot.resources)
     there = domain.classes & np.array(
@@ -234,6 +246,11 @@ def _held(
         and not (there & ~snapshot.reach[int(kinds.constraint_id[row])]).any()
         and all(admits(snapshot.constraints[int(kinds.constraint_id[row])], template) for template in templates)
     }
+
+
+def _is_for(plan: ShapePlan, workload: Workload) -> bool:
+    """Tell whether a shape was asked for by this workload's name, or by the pool's that it is."""
+    return plan.role.for_named and str(workload) in (plan.shape.reserved_for, *plan.workloads)
 
 
 def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:

@@ -13,6 +13,7 @@ import numpy as np
 
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.cluster.wire import ResourceQuota
 from slack.planner.conditions import Findings, conditions, total_of, untouched, why_blocked
 from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
 from slack.planner.domain.ceilings import binding_floors, bindings
@@ -24,6 +25,7 @@ from slack.planner.domain.strangers import Stranger, in_order, strangers_of
 from slack.planner.domain.unseen_resources import NOWHERE, named, widened
 from slack.planner.model.added import additions_of, seen, vector_of
 from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
     Answer,
     AutoscalerEvent,
@@ -43,6 +45,7 @@ from slack.planner.objective.amount import Amount
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, CoverMode, Policy
+from slack.planner.pools import assign_pools
 from slack.planner.rollout.backoff import SCAN_SECONDS, Pods, hold_back
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
 from slack.planner.rollout.victims import overcommitted, pushed_out, victims
@@ -319,6 +322,8 @@ def plan(
     cache: PlanCache | None = None,
     objectives: Mapping[str, Amount] = MappingProxyType({}),
     prices: NodePrices = NO_PRICES,
+    pools: Sequence[Pool] = (),
+    quotas: Iterable[ResourceQuota] = (),
 ) -> Plan:
     """Work out what placeholders should be there.
 
@@ -335,6 +340,8 @@ def plan(
         prices: of nodes, for what the plan costs; of the plan nothing follows from them but spec.objective's
             maxCostPerHour, where the policy has no prices of its own.
         objectives: by policy what `slack.planner.objective` asks for, of those that have an objective.
+        pools: what ActivationPools announce.
+        quotas: ResourceQuotas that bound these, as far as they are known.
 
     Raises:
         ValueError: when two policies have the same name.
@@ -365,6 +372,19 @@ def plan(
         additions.append(additions_of(found, remember, snapshot.resources, now))
         known.append(remember)
     mirrors, mirrored = assign_mirrors(snapshot, domains, cache, additions, existing)
+    mirrored = assign_pools(
+        snapshot,
+        domains,
+        pools,
+        mirrors,
+        mirrored,
+        now=now,
+        cache=cache,
+        priorities=priorities,
+        added=additions,
+        existing=existing,
+        quotas=quotas,
+    )
     lacking = overcommitted(snapshot)
     with_prices = priced(snapshot, prices)
     latest = {

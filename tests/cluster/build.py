@@ -112,6 +112,35 @@ def placeholder(
     return pod(name, NAMESPACE, cpu, memory, labels=own, **rest)
 
 
+def activation_pool(
+    name: str,
+    ns: str = "media",
+    cpu: str = "500m",
+    memory: str = "1Gi",
+    *,
+    slack_pods: int = 0,
+    wanted: int = 0,
+    most: int | None = 20,
+    observed: str | None = "2027-01-15T08:00:00Z",
+    labels: dict[str, str] | None = None,
+    uid: str = "",
+    **spec: Any,
+) -> Json:
+    """Return an ActivationPool that announces `slack_pods`; `spec` are fields of its pod template's spec."""
+    demand = {"wanted": wanted, "slackPods": slack_pods, "observedAt": observed}
+    containers = [{"name": "action", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]
+    return {
+        "apiVersion": "resource-slack.io/v1alpha1",
+        "kind": "ActivationPool",
+        "metadata": {"name": name, "namespace": ns, "uid": uid or f"pool-{ns}-{name}"},
+        "spec": {
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}},
+            "limits": {} if most is None else {"maxContainers": most},
+        },
+        "status": {"demand": demand},
+    }
+
+
 def workload(
     kind: str,
     name: str,

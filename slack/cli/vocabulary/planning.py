@@ -19,7 +19,7 @@ class PlannedShape(Record):
     """Placeholders of one size."""
 
     name: str
-    role: Literal["cover", "fill", "mirror"]
+    role: Literal["cover", "fill", "mirror", "demand"]
     count: int
     requests: Amounts
     for_: list[str] = msgspec.field(name="for")
@@ -38,7 +38,7 @@ class BindingLimit(Record):
 class WantedBy(Record):
     """The field of a policy that sets how much of some resources is wanted; of the others it says nothing."""
 
-    source: Literal["rate", "ladder", "floor", "replicas", "objective"]
+    source: Literal["rate", "ladder", "floor", "replicas", "objective", "demand"]
     resources: list[str]
     window: str | None
     rate: float | None

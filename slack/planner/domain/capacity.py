@@ -50,6 +50,8 @@ class Size:
     """[R] the floor."""
     share: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     """[R] by the rate, or by the objective."""
+    demand: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """[R] what is kept for pools, within the ceiling."""
     by_objective: bool = False
     """The objective asks for the share."""
     set_by: str | None = None

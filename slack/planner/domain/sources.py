@@ -1,4 +1,4 @@
-"""Which field of a policy sets what it wants of each resource: the largest of rate or objective, floor and number."""
+"""Which field of a policy sets what it wants of each resource: the largest of rate or objective, floor, number, demand."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,10 @@ def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> 
         for part in parts:
             if not part.asked[r]:
                 continue
-            if terms.replicas is not None and part.asked[r] > part.floor[r]:
-                key: tuple[Source, str | None] = Source.REPLICAS, terms.replicas_window
+            if _by_demand(part, r):
+                key: tuple[Source, str | None] = Source.DEMAND, None
+            elif terms.replicas is not None and part.asked[r] > part.floor[r]:
+                key = Source.REPLICAS, terms.replicas_window
             elif part.floor[r] > part.share[r]:
                 key = Source.FLOOR, windows.get(name)
             else:
@@ -35,6 +37,13 @@ def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> 
     if not named:
         named[of_rate] = {name: None for name in resources[:RATED] if base[name]}
     return tuple(_named(terms, key, tuple(names), base) for key, names in named.items() if names)
+
+
+def _by_demand(part: Size, r: int) -> bool:
+    """Tell whether what pools announce is more than all else that a domain asks for of a resource."""
+    if len(part.demand) <= r:
+        return False  # it was not planned for
+    return bool(part.demand[r] == part.asked[r] and part.demand[r] > max(part.share[r], part.floor[r]))
 
 
 def _named(terms: Terms, key: tuple[Source, str | None], names: tuple[str, ...], base: dict[str, int]) -> WantedBy:

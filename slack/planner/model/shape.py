@@ -25,6 +25,13 @@ class Role(StrEnum):
     COVER = "cover"
     FILL = "fill"
     MIRROR = "mirror"
+    DEMAND = "demand"
+    """What an ActivationPool has announced."""
+
+    @property
+    def for_named(self) -> bool:
+        """Whether workloads have asked for it by name, and their number is theirs: cover and fill take what is left."""
+        return self in (Role.MIRROR, Role.DEMAND)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What sets the amount that a policy wants: its rate, a step of its ladder, its floor, a fixed number, its objective.
+"""What sets the amount that a policy wants: its rate, a step of its ladder, its floor, a fixed number, its objective;
+or what pools announce.
 
 Each resource has one: the largest of them wins. The same words in `plan` and in its document.
 """
@@ -17,6 +18,8 @@ class Source(StrEnum):
     FLOOR = "floor"
     REPLICAS = "replicas"
     OBJECTIVE = "objective"
+    DEMAND = "demand"
+    """No field: ActivationPools announce more than any asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class WantedBy:
                 text = f"floor {written_text(self.floor)}"
             case Source.REPLICAS:
                 text = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+            case Source.DEMAND:
+                text = "what pools announce"
             case Source.OBJECTIVE:
                 text = f"what {(self.instant_start or 0) * 100:g} % at once takes, as learnt"
             case _:

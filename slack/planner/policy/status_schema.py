@@ -51,7 +51,8 @@ _SHAPE: Final[Schema] = {
     "properties": {
         "name": text("The shape's hash; the end of its ReplicaSet's name.", 63),
         "role": text(
-            "cover: the size of pods that come often. fill: the rest of the rate. mirror: as an annotated workload.",
+            "cover: the size of pods that come often. fill: the rest of the rate. mirror: as an annotated workload. "
+            "demand: as the pods that pools have announced.",
             63,
         ),
         "requests": _amounts("Requests of one placeholder."),

@@ -20,7 +20,7 @@ Counts = tuple[tuple[float, int], ...]
 _STEPS = 4
 """A replacement takes about so many steps, so that it never asks for twice the slack at once."""
 _FEW = 10
-_ORDER = {Role.COVER: 0, Role.MIRROR: 1, Role.FILL: 2}
+_ORDER = {Role.COVER: 0, Role.MIRROR: 1, Role.DEMAND: 2, Role.FILL: 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,9 +95,13 @@ def steady(count: int, counts: Counts, replicas: int) -> int:
     return count if count >= replicas else min(replicas, max(count, *(c for _, c in counts)))
 
 
-def _release(target: int, count: int, name: str, current: CurrentState) -> int:
-    """Let pending placeholders go at once when far fewer are wanted: a mistaken size must not ask for nodes."""
-    if not current.release_pending and current.replicas(name) - count <= max(count, _FEW):
+def _release(target: int, count: int, name: str, current: CurrentState, role: Role) -> int:
+    """Let pending placeholders go at once when far fewer are wanted: a mistaken size must not ask for nodes.
+
+    What a pool does not announce any more goes so, however little it is: its pods have come, and it may have no more.
+    """
+    few = current.replicas(name) - count <= max(count, _FEW)
+    if few and role is not Role.DEMAND and not current.release_pending:
         return target
     return min(target, max(count, current.bound(name)))
 
@@ -106,9 +110,12 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     """Return the wanted shapes that do an unwanted one's work.
 
     A standard placeholder is replaced by the other standard ones of its zone; a covering one by one that goes to the
-    same nodes and is at least as large; a mirror by its workload's.
+    same nodes and is at least as large; a mirror by its workload's. What pools announce is of several pools, and what
+    is not announced any more waits to shrink, whatever else is.
     """
     same = [w for w in wanted if w.role is old.role]
+    if old.role is Role.DEMAND:
+        return []
     if old.role is Role.MIRROR:
         return [w for w in same if w.shape.reserved_for == old.shape.reserved_for]
     if old.role is Role.FILL:
@@ -190,7 +197,7 @@ def first_steps(targets: Sequence[Target], known: Mapping[str, AddedBefore], cur
     steps: dict[str, int] = {}
     untold = [t for t in targets if t.wanted.shape.name not in known]
     shared = [] if any(not entry.own for entry in known.values()) else [t for t in untold if not _has_overhead(t)]
-    plain = [t for t in shared if t.wanted.role is not Role.MIRROR]
+    plain = [t for t in shared if not t.wanted.role.for_named]
     tried = sum(current.used(t.wanted.shape.name) for t in plain)
     first = [t for t in plain if t.replicas > current.used(t.wanted.shape.name)][: 0 if tried else 1]
     alone = [t for t in untold if _has_overhead(t)] + (first if plain else shared)
@@ -230,13 +237,13 @@ def roll_out(
                 exchanged.update(w.shape.name for w in new)
         else:
             replicas = steady(0, counts[name], there.replicas)
-        replicas = _release(replicas, 0, name, current)
+        replicas = _release(replicas, 0, name, current, there.role)
         targets.append(Target(Wanted(there.shape, there.role, 0, vector), replicas, retiring=True))
     for w in wanted:
         name = w.shape.name
         replicas = current.replicas(name)
         counts[name] = remember(earlier.get(name, ()), w.count, replicas, current)
-        target = _release(steady(w.count, counts[name], replicas), w.count, name, current)
+        target = _release(steady(w.count, counts[name], replicas), w.count, name, current, w.role)
         if name in exchanged:
             step = max(1, -(-w.count // _STEPS))
             target = min(target, max(replicas, current.bound(name) + step))

@@ -106,7 +106,7 @@ class _There:
         for existing in sorted(part.existing, key=lambda there: not _covering(there)):
             shape = existing.shape
             if (
-                existing.role is Role.MIRROR
+                existing.role.for_named
                 or not existing.replicas
                 or shape.priority_class_name != spec.priority_class_name
                 or shape.scheduler_name != spec.scheduler_name
@@ -225,7 +225,7 @@ def _asked(part: PartInputs) -> IntArray:
 
 def _lacks(part: PartInputs) -> bool:
     """Whether what is there, in any shape, is less than an objective asks for: only then a new shape is made."""
-    own = [e for e in part.existing if e.role is not Role.MIRROR]
+    own = [e for e in part.existing if not e.role.for_named]
     rooms = (part.added.of(e.shape.name).room(e.replicas, e.shape.vector(part.resources)) for e in own)
     missing = part.size.desired - part.mirrored - sum(rooms, np.zeros_like(part.size.desired))
     return bool((missing[:RATED] > 0).any())

@@ -14,7 +14,7 @@ from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.snapshot import IntArray, PodKinds, Snapshot
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.shape import Role, Wanted
+from slack.planner.model.shape import Wanted
 from slack.planner.wanted.demand import reach_of, standing
 from slack.planner.wanted.hindrances import hindrances
 
@@ -47,7 +47,7 @@ def _gangs(kinds: PodKinds, rows: IntArray) -> list[_Gang]:
 def _slack_for(gang: _Gang, kinds: PodKinds, wanted: Sequence[Wanted], width: int) -> IntArray:
     """[R] what all placeholders hold that its pods may use: not what is kept for other workloads."""
     names = {str(kinds.workloads[k]) for k in gang.rows.tolist()}
-    usable = [w for w in wanted if w.role is not Role.MIRROR or w.shape.reserved_for in names]
+    usable = [w for w in wanted if not w.role.for_named or w.shape.reserved_for in names]
     return sum((w.count * w.vector for w in usable), np.zeros(width, dtype=np.int64))
 
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from slack.cluster.classes import admits
 from slack.cluster.labels import HOSTNAME
-from slack.cluster.snapshot import BoolArray, IntArray, Snapshot, Workload
-from slack.planner.domain.capacity import ceiling_of
-from slack.planner.domain.feasibility import Room, allowed, astray, fits, node_rows, room_of, why_not
+from slack.cluster.snapshot import BoolArray, Snapshot, Workload
+from slack.planner.domain.feasibility import allowed, astray, fits, why_not
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
 from slack.planner.model.shape import Role, Wanted
+from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_standing import MirrorsThere, StandingMirrors
 from slack.planner.wanted.mirror_template import (
     Reservation,
@@ -43,7 +43,7 @@ from slack.planner.wanted.reserve_limits import (
 
 @dataclass(slots=True, eq=False)
 class PolicyMirrors:
-    """The mirrors of one policy."""
+    """What one policy keeps for those who have asked by name: mirrors, and what pools announce."""
 
     wanted: list[Wanted] = field(default_factory=list)
     uncovered: list[Uncovered] = field(default_factory=list)
@@ -79,42 +79,6 @@ class _Candidate:
     """Why it is less already than what is reserved."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Home:
-    """A policy that may take mirrors in."""
-
-    domain: Domain
-    room: Room
-    """Of the nodes that it selects and that are ready, tainted ones too, and of its templates."""
-    present: Room
-    """Of all nodes that it selects: one that is not ready for a minute moves no mirrors to another policy."""
-    ceiling: IntArray
-    """[R]"""
-    added: Additions
-    mirrors: frozenset[str]
-    """Workloads that it has mirrors of."""
-
-
-def _home_of(
-    snapshot: Snapshot, domain: Domain, cache: PlanCache, added: Additions, existing: Iterable[ExistingShape]
-) -> _Home:
-    nodes, name = snapshot.nodes, domain.policy.name
-    owned = domain.owned[nodes.class_id]
-    ready = owned & nodes.ready & nodes.schedulable
-    return _Home(
-        domain=domain,
-        room=cache.of(room_of, node_rows(snapshot, ready, domain.templates)),
-        present=cache.part("present").of(room_of, node_rows(snapshot, owned, ())),
-        ceiling=ceiling_of(snapshot, domain.policy),
-        added=added,
-        mirrors=frozenset(
-            there.shape.reserved_for
-            for there in existing
-            if there.policy == name and there.role is Role.MIRROR and there.replicas and not there.retiring
-        ),
-    )
-
-
 def _places(snapshot: Snapshot, domain: Domain, reservation: Reservation, rows: Sequence[int], key: str) -> int:
     """Return how many more topology domains of `key` the workload's pods could take."""
     reach = snapshot.reach[reservation.constraint_id] & domain.owned
@@ -126,7 +90,7 @@ def _places(snapshot: Snapshot, domain: Domain, reservation: Reservation, rows: 
 
 
 def _mirror(
-    snapshot: Snapshot, home: _Home, reservation: Reservation, rows: Sequence[int]
+    snapshot: Snapshot, home: Home, reservation: Reservation, rows: Sequence[int]
 ) -> tuple[Wanted | None, str | None]:
     """Return the mirror of one workload, and why there is none, or less of it than asked for."""
     domain = home.domain
@@ -150,43 +114,6 @@ def _mirror(
     return Wanted(
         shape, Role.MIRROR, count, vector, (str(reservation.workload),), np.array(rows, dtype=np.int64)
     ), reason
-
-
-def _choose_home(
-    homes: Sequence[_Home], reservation: Reservation, resources: tuple[str, ...], labels: Mapping[str, str] | None
-) -> int | None:
-    """Return which policy mirrors a workload: None where its pods may go to no policy's nodes.
-
-    One that lets the workload's namespace reserve goes before all others.
-
-    It is one on whose nodes a placeholder fits, rather on nodes that are there than on those of a template, and whose
-    ceiling has room for it. Of these the one that has its mirrors already, then the most specific one, then the
-    largest: a policy on whose nodes it cannot run must not take it from one that has room.
-    """
-    best: tuple[int, ...] | None = None
-    for i, home in enumerate(homes):
-        constraints = mirror_constraints(reservation, home.domain)
-        rows = None if constraints is None else allowed(home.room, constraints)
-        if constraints is None or rows is None or home.domain.conflict is not None or not rows.any():
-            continue
-        policy = home.domain.policy
-        shape = mirror_shape(reservation, constraints, resources, policy.spec.priority_class_name)
-        vector = shape.vector(resources)
-        more = home.added.of(shape.name)
-        payable = more.within(home.ceiling, vector) if vector.any() else reservation.count
-        rank = (
-            admits_namespace(policy.spec.reserve, reservation.workload.namespace, labels),
-            fits(home.room, vector, rows),
-            payable > 0,
-            fits(home.present, vector, allowed(home.present, constraints)),
-            payable >= reservation.count,
-            str(reservation.workload) in home.mirrors,
-            len(policy.spec.node_selector),
-            int(home.domain.members.sum()),
-            -i,
-        )
-        best = rank if best is None else max(best, rank)
-    return None if best is None else -best[-1]
 
 
 def assign_mirrors(
@@ -214,7 +141,7 @@ def assign_mirrors(
     if not reserved or not domains:
         return mirrors, mirrored
     homes = [
-        _home_of(snapshot, domain, cache.part(domain.policy.name), added[i] if added else NO_ADDITIONS, existing)
+        home_of(snapshot, domain, cache.part(domain.policy.name), added[i] if added else NO_ADDITIONS, existing)
         for i, domain in enumerate(domains)
     ]
     kinds_of: dict[Workload, list[int]] = {reservation.workload: [] for reservation in reserved}
@@ -224,7 +151,7 @@ def assign_mirrors(
     candidates: list[list[_Candidate]] = [[] for _ in homes]
     for reservation in reserved:
         labels = snapshot.namespaces.get(reservation.workload.namespace)
-        chosen = _choose_home(homes, reservation, snapshot.resources, labels)
+        chosen = choose_home(homes, reservation, snapshot.resources, labels)
         at = 0 if chosen is None else chosen  # somebody must say that no policy's nodes will do
         candidate = _candidate(snapshot, homes[at], reservation, kinds_of[reservation.workload], labels, mirrors[at])
         if candidate is not None:
@@ -259,7 +186,7 @@ def _share_out(
 
 def _candidate(
     snapshot: Snapshot,
-    home: _Home,
+    home: Home,
     reservation: Reservation,
     rows: list[int],
     labels: Mapping[str, str] | None,
@@ -292,7 +219,7 @@ def _candidate(
 
 
 def _granted(
-    snapshot: Snapshot, home: _Home, candidates: Sequence[_Candidate], mirrors: PolicyMirrors
+    snapshot: Snapshot, home: Home, candidates: Sequence[_Candidate], mirrors: PolicyMirrors
 ) -> Iterator[tuple[_Candidate, int]]:
     """Yield the mirrors that a policy pays for, and how many placeholders of each; what is cut is noted."""
     if not candidates:

@@ -48,6 +48,8 @@ class Reservation:
     """What is wrong with its annotation."""
     uid: str = ""
     """Of the annotated object; of pods, several may be annotated."""
+    group: str = ""
+    """Who shares its placeholders; nobody does where it is ''."""
 
 
 def parse_reserve(text: str, replicas: int) -> int:
@@ -234,7 +236,8 @@ def mirror_shape(
 ) -> Shape:
     """Return the placeholder that mirrors one pod of the workload."""
     workload = reservation.workload
-    value = label_value(str(workload))
+    reserved_for = reservation.group or str(workload)
+    value = label_value(reserved_for)
     terms = json.loads(constraints.pod_affinity) if constraints.pod_affinity else []
     affinity = [_in_namespace(term, workload.namespace) for term in terms]
     return Shape(
@@ -248,5 +251,5 @@ def mirror_shape(
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,
         priority_class_name=priority_class_name,
-        reserved_for=str(workload),
+        reserved_for=reserved_for,
     )

@@ -187,7 +187,7 @@ def _step(policy: PolicyInputs) -> tuple[float | None, Held]:
         return None, frozenset()
     size = cluster_size(snapshot, domain, pending_requests(snapshot, policy.pending))
     there = sum(
-        (e.replicas * e.shape.vector(snapshot.resources) for e in policy.existing if e.role is not Role.MIRROR),
+        (e.replicas * e.shape.vector(snapshot.resources) for e in policy.existing if not e.role.for_named),
         np.zeros(len(snapshot.resources), dtype=np.int64),
     )
     return ladder_rate(domain, size, snapshot.resources, policy.state.ladder, there)
@@ -270,7 +270,7 @@ def _guests(
     guests = [guest for guest in policy.guests if owned[guest.pod.node]]
     if not guests:
         return frozenset(), np.zeros(len(resources), dtype=np.int64)
-    own = [e for e in existing if e.role is not Role.MIRROR]
+    own = [e for e in existing if not e.role.for_named]
     room = sum((e.replicas * e.shape.vector(resources) for e in own), policy.added.room_in(mirrors, len(resources)))
     number = None if size.replicas is None else size.replicas - sum(e.replicas for e in own)
     return counted_on(guests, size.desired - room, number)
@@ -280,7 +280,8 @@ def plan_part(part: PartInputs) -> PartPlan:
     """Plan one domain that has at least one eligible node or template."""
     covering = stable_cover(part)
     # S6 knows pods that can run somewhere: a chunk like one that fits nowhere would fit nowhere.
-    pods, _ = distinct(part.items.vectors[part.chances.feasible])
+    announced = [w.vector[None, :] for w in part.mirrors if w.role is Role.DEMAND]
+    pods, _ = distinct(np.concatenate([part.items.vectors[part.chances.feasible], *announced]))
     bounds = make_bounds(part.empty.allocatable, part.empty.average, pods, part.domain.policy.spec.granularity)
     if part.size.has_objective:
         # In the sizes that come: of what is smaller than a pod that comes often, no number lets it in.
@@ -297,8 +298,11 @@ def plan_part(part: PartInputs) -> PartPlan:
         if share > PIN_PERCENT / 100 + 1e-9:
             pins.append(f"{w.shape.name} takes {share:.0%} of the smallest eligible node that it fits")
     total = float(part.items.weight.sum())
+    # What pools announce counts towards the extra capacity: of each resource the larger, never the sum.
+    demand = part.added.room_in((w for w in part.mirrors if w.role is Role.DEMAND), len(part.resources))
+    desired, asked = np.maximum(filling.desired, demand), np.maximum(filling.asked, demand)
     return PartPlan(
-        size=replace(part.size, desired=filling.desired, asked=filling.asked),
+        size=replace(part.size, desired=desired, asked=asked, demand=demand),
         wanted=wanted,
         uncovered=(*part.demand.uncovered, *uncovered),
         infeasible=(*([] if covering.infeasible is None else [covering.infeasible]), *too_large, *filling.infeasible),
@@ -395,7 +399,7 @@ def _as_it_is(snapshot: Snapshot, domain: Domain, zone: str, size: Size, existin
     wanted = tuple(
         Wanted(there.shape, there.role, there.replicas, there.shape.vector(snapshot.resources))
         for there in existing
-        if there.role is not Role.MIRROR and (ZONE, zone) in there.shape.node_selector
+        if not there.role.for_named and (ZONE, zone) in there.shape.node_selector
     )
     return PartPlan(
         size=size,

@@ -14,7 +14,7 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.model.added import Additions
-from slack.planner.model.shape import Role, Shape, Wanted
+from slack.planner.model.shape import Shape, Wanted
 from slack.planner.policy.spec import CoverMode
 from slack.planner.wanted.fill_bursts import Burst, outgrown
 from slack.planner.wanted.fill_choice import Bounds, useful
@@ -46,7 +46,7 @@ def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
     for there in part.existing:
         shape = there.shape
         count = there.replicas - covering.get(shape.name, 0)
-        if there.role is Role.MIRROR or count <= 0:
+        if there.role.for_named or count <= 0:
             continue
         if shape.priority_class_name != spec.priority_class_name or shape.scheduler_name != spec.scheduler_name:
             continue  # another order of who gives way first: all of them are exchanged
