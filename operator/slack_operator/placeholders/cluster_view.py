@@ -14,6 +14,7 @@ from types import MappingProxyType
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.snapshot import Snapshot
+from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
@@ -23,6 +24,7 @@ from slack_operator.placeholders.failures import Corpse, Failures
 from slack_operator.placeholders.hangs import Hang
 from slack_operator.placeholders.instant_starts import InstantStarts, Start
 from slack_operator.placeholders.owners import Owners
+from slack_operator.placeholders.pools import Pools
 from slack_operator.placeholders.preemptions import Preemptions
 from slack_operator.placeholders.unplaced import UnplacedPods
 
@@ -48,6 +50,10 @@ class Observation:
     """Placeholders that have failed or completed and are still there."""
     failed: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
     """How many of them so far, by (policy, cause)."""
+    pools: tuple[Pool, ...] = ()
+    """What ActivationPools announce."""
+    quotas: tuple[wire.ResourceQuota, ...] = ()
+    """Of their namespaces, where these may be watched."""
 
 
 class ClusterView:
@@ -77,6 +83,7 @@ class ClusterView:
         """What owners are about to make; None while nobody asks."""
         self.quotas: Admission[wire.ResourceQuota] = Admission(self.lock)
         self.limit_ranges: Admission[wire.LimitRange] = Admission(self.lock)
+        self.pools = Pools(self.lock, on_change)
         self.lent: dict[str, wire.OwnReplicaSet] = {}
         """ReplicaSets that have fewer placeholders for a moment, by our doing: as they were before."""
         self._node_starts: tuple[int, Mapping[str, tuple[float, float]]] = (-1, {})
@@ -111,6 +118,8 @@ class ClusterView:
                 displacements=self.displaced.recent,
                 corpses=self.failures.corpses,
                 failed=self.failures.counts,
+                pools=self.pools.all(),
+                quotas=tuple(self.quotas.of(sorted(self.pools.namespaces()))),
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))
 

@@ -96,6 +96,8 @@ def plan_for(
         cache=cache,
         objectives=objectives,
         prices=prices,
+        pools=seen.pools,
+        quotas=seen.quotas,
     )
 
 

@@ -2,6 +2,8 @@
 
 Namespaces are not where the operator has no right to them: then who may reserve is judged by their names alone. Nor are
 ResourceQuotas and LimitRanges, which only making way asks for: then pods are waited for that admission refuses.
+ActivationPools are required where there are any, for a plan without them would take back what was kept for them; there
+are none where the kind is not known or may not be watched.
 """
 
 import time
@@ -9,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slack.cluster import wire
-from slack.cluster.labels import LABEL_PLACEHOLDER
+from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, LABEL_PLACEHOLDER
 from slack.kube.connection import Connection
 from slack.kube.paths import FINISHED_PODS, UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
@@ -57,8 +59,15 @@ class Watches(watches.Watches):
         for api_version, plural, kind, item_type in wire.WORKLOADS:
             path = resource_path(api_version, plural)
             required.append(Reflector(connection, path, item_type, WorkloadSink(view, kind)))
+        pools = Reflector(
+            connection,
+            resource_path(API_VERSION, ACTIVATION_POOLS),
+            wire.ActivationPool,
+            view.pools,
+            may_be_absent=True,
+        )
         namespaces = Reflector(connection, resource_path("v1", "namespaces"), wire.Namespace, NamespaceSink(view))
-        unless_forbidden: list[Reflector[Any]] = [namespaces]
+        unless_forbidden: list[Reflector[Any]] = [namespaces, pools]
         if make_way:
             quotas, ranges = resource_path("v1", "resourcequotas"), resource_path("v1", "limitranges")
             unless_forbidden.append(Reflector(connection, quotas, wire.ResourceQuota, view.quotas))

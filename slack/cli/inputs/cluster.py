@@ -7,9 +7,9 @@ what the operator would.
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -19,15 +19,21 @@ from slack.cli.inputs.objects import items
 from slack.cluster import wire
 from slack.cluster.columns import BadObject, ClusterColumns
 from slack.cluster.identity import PLACEHOLDER, role_of
-from slack.cluster.labels import API_VERSION, PRIORITY_CLASS
+from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, PRIORITY_CLASS
 from slack.cluster.load import BadSnapshot, Seen, read_cluster
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import Snapshot
 from slack.planner.domain.membership import node_labels
+from slack.planner.model.pool import Pool, read_pool
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.adoption import BUILT_IN, existing_shapes
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import KIND, Policy
+
+if TYPE_CHECKING:
+    from slack.kube.connection import Connection
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,10 @@ class Cluster:
     """Nothing is left out, as it may be in a file: what is not here does not exist."""
     histories: Histories | None = None
     """Of policies with an objective; None where it is a file."""
+    pools: tuple[Pool, ...] = ()
+    """What ActivationPools announce."""
+    quotas: tuple[wire.ResourceQuota, ...] = ()
+    """Which bound that; of a file, those that it has."""
 
     @property
     def uids(self) -> dict[str, str]:
@@ -83,18 +93,36 @@ def from_file(data: bytes, *, source: str, now: float, placeholder_namespace: st
     policies: list[tuple[str, Any]] = []
     sets: list[wire.ReplicaSet] = []
     classes: list[wire.PriorityClass] = []
+    pools: list[wire.ActivationPool] = []
+    quotas: list[wire.ResourceQuota] = []
 
     def take(path: str, kind: str, seen: Seen) -> None:
         if isinstance(seen, wire.ReplicaSet):
             sets.append(seen)
         elif isinstance(seen, wire.PriorityClass):
             classes.append(seen)
+        elif isinstance(seen, wire.ActivationPool):
+            pools.append(seen)
+        elif kind == "ResourceQuota" and isinstance(seen, bytes | msgspec.Raw):
+            quotas.append(_quota(seen, source, path))
         elif kind == KIND and isinstance(seen, bytes | msgspec.Raw):
             policies.append((f"{source}: {path}", _document(seen, source, path)))
 
     with _no_garbage():
         columns = read_cluster(data, source=source, now=now, placeholder_namespace=placeholder_namespace, also=take)
-    return _cluster(columns, policies, sets, classes, placeholder_namespace, whole=False)
+    found = _cluster(columns, policies, sets, classes, placeholder_namespace, whole=False)
+    return replace(found, pools=_pools(pools), quotas=tuple(quotas))
+
+
+def _quota(raw: bytes | msgspec.Raw, source: str, path: str) -> wire.ResourceQuota:
+    try:
+        return msgspec.json.decode(raw, type=wire.ResourceQuota)
+    except msgspec.DecodeError as error:
+        raise BadSnapshot(source, f"{path}: {error} (a ResourceQuota)") from None
+
+
+def _pools(items: Iterable[wire.ActivationPool]) -> tuple[Pool, ...]:
+    return tuple(pool for item in items if (pool := read_pool(item)) is not None)
 
 
 @contextmanager
@@ -172,6 +200,9 @@ def from_api(
             if not error.not_found:
                 raise
             policies = []  # the CRD is not installed: then there is no policy
+        pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPool)
+        # who may not list quotas plans without them, and without pools nobody asks
+        quotas = _listed_if_any(connection, resource_path("v1", "resourcequotas"), wire.ResourceQuota) if pools else []
         aimed = {str(policy["metadata"]["name"]) for policy in policies if (policy.get("spec") or {}).get("objective")}
         histories = read_histories(connection, placeholder_namespace, sorted(aimed.union(objectives_of)))
     columns.arrivals.forget_before(now)
@@ -180,7 +211,21 @@ def from_api(
         (f"slackpolicy/{policy['metadata']['name']}", {"apiVersion": API_VERSION, "kind": KIND} | policy)
         for policy in policies
     ]
-    return _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
+    found_all = _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
+    return replace(found_all, pools=_pools(pools), quotas=tuple(quotas))
+
+
+def _listed_if_any(connection: "Connection", path: str, item_type: type[T]) -> list[T]:
+    """Return what is there of a kind that may not be known, or that one may not list."""
+    from slack.kube.errors import ApiError
+    from slack.kube.paging import listed
+
+    try:
+        return list(listed(connection, path, item_type))
+    except ApiError as error:
+        if not error.not_found and error.status != 403:
+            raise
+        return []
 
 
 @contextmanager

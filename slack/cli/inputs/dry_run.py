@@ -20,6 +20,8 @@ from slack.cluster.node_prices import NO_PRICES
 if TYPE_CHECKING:
     from slack.cluster.node_prices import NodePrices
     from slack.cluster.snapshot import Snapshot
+    from slack.cluster.wire import ResourceQuota
+    from slack.planner.model.pool import Pool
     from slack.planner.model.result import ExistingShape, Plan
     from slack.planner.objective.amount import Amount
     from slack.planner.objects.priority_classes import PriorityClasses
@@ -46,6 +48,9 @@ class Inputs:
     objectives: "Mapping[str, Amount]" = field(default_factory=dict)
     """By policy with an objective, what its operator would keep now, as far as that is known here."""
     prices: "NodePrices" = NO_PRICES
+    pools: "tuple[Pool, ...]" = ()
+    """What ActivationPools announce."""
+    quotas: "tuple[ResourceQuota, ...]" = ()
 
     def plan(self, default_rate: float) -> "Plan":
         """Return the plan for these inputs."""
@@ -60,6 +65,8 @@ class Inputs:
             priority_classes=self.priority_classes,
             prices=self.prices,
             objectives=self.objectives,
+            pools=self.pools,
+            quotas=self.quotas,
         )
 
 
@@ -118,6 +125,8 @@ def gather(
         live=snapshot is None,
         objectives=amounts(policies, seen.uids, seen.histories, known, now),
         prices=known_prices,
+        pools=seen.pools,
+        quotas=seen.quotas,
     )
 
 

@@ -1,4 +1,4 @@
-"""Which field of a policy sets what it wants of each resource: the largest of rate or objective, floor, number, demand."""
+"""What sets what a policy wants of each resource: the largest of rate or objective, floor, number, and demand."""
 
 from collections.abc import Sequence
 
