@@ -369,9 +369,16 @@ class PoolPublishing(_Wire):
     publish: bool | None = None
 
 
+class PoolProxy(_Wire):
+    """spec.proxy of an ActivationPool."""
+
+    mode: str | None = None
+
+
 class PoolSpec(_Wire):
     """spec of an ActivationPool, as far as slack follows from it."""
 
+    proxy: PoolProxy | None = None
     template: PodTemplate | None = None
     limits: PoolLimits | None = None
     demand: PoolPublishing | None = None

@@ -26,7 +26,7 @@ from slack.planner.domain.membership import Domain, by_zone, node_view
 from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
-from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
+from slack.planner.model.result import CutReservation, ExistingShape
 from slack.planner.model.shape import Role, Shape, Wanted
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.wanted.homes import Home, choose_home, home_of
@@ -129,14 +129,14 @@ def _asking(
             rows.setdefault(workload, []).append(row)
     found = []
     for pool in pools:
-        name, mine = str(pool.workload), rows.get(pool.workload, [])
+        mine = rows.get(pool.workload, [])
         if pool.problem is not None:
-            telling.uncovered.append(Uncovered(name, pool.problem))
+            telling.leave_out(pool.workload, pool.problem)
             continue
         there = int(kinds.running[mine].sum() + kinds.pending[mine].sum())
         count = pool.announced(there, now)
         if pool.slack_pods > 0 and pool.freshness(now) < 1:
-            telling.uncovered.append(Uncovered(name, _stale(pool, now)))
+            telling.leave_out(pool.workload, _stale(pool, now))
         if count > 0 and (let_in := _let_in(quotas, pool, count)) < count:
             reason = f"ResourceQuotas of namespace {pool.workload.namespace} let in {let_in} more of its pods"
             _cut(telling, pool, count, let_in, reason)
@@ -164,7 +164,7 @@ def _stale(pool: Pool, now: float) -> str:
 
 def _cut(mirrors: PolicyMirrors, pool: Pool, asked: int, granted: int, reason: str) -> None:
     own = pool.workload
-    mirrors.uncovered.append(Uncovered(str(own), reason))
+    mirrors.leave_out(own, reason)
     mirrors.cuts.append(CutReservation(own.namespace, own.kind, own.name, asked, granted, reason, pool.uid))
     mirrors.cuts.sort(key=str)
 
@@ -192,7 +192,8 @@ def _placed(
         useless = _useless(same[0].pool, homes[at].domain, priorities)
         shape, reason = _shape(snapshot, homes[at], reservation, labels) if useless is None else (None, useless)
         if shape is None:
-            mirrors[at].uncovered += [Uncovered(str(one.pool.workload), reason) for one in same]
+            for one in same:
+                mirrors[at].leave_out(one.pool.workload, reason)
         else:
             found[at].append(_Group(shape, shape.vector(snapshot.resources), tuple(same)))
     return found

@@ -11,6 +11,7 @@ import yaml
 
 from tests.cli.build import listed, slack_policy, small_cluster
 from tests.cli.conftest import COMMAND, ROOT, Policy, Run
+from tests.cluster.build import activation_pool
 
 
 def test_without_a_policy_the_built_in_one_is_planned_for(run: Run, cluster: Path) -> None:
@@ -82,6 +83,29 @@ def test_policies_of_the_snapshot_hold_unless_files_are_given(run: Run, policy: 
     assert [item["policy"] for item in json.loads(inside.stdout)["items"]] == ["inside"]
     given = run("plan", "-f", policy({}, "outside"), "--snapshot", "-", "-o", "json", stdin=snapshot)
     assert [item["policy"] for item in json.loads(given.stdout)["items"]] == ["outside"]
+
+
+def test_pools_of_the_snapshot_are_planned_for_and_named(run: Run, tmp_path: Path) -> None:
+    """As `kubectl get nodes,pods,activationpools,resourcequotas -A -o json` prints them."""
+    pool = activation_pool("thumbnail", cpu="1", slack_pods=5, observed="2026-01-15T10:00:00Z")
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "media"},
+        "spec": {"hard": {"pods": "3"}},
+    }
+    path = tmp_path / "cluster.json"
+    path.write_text(listed(*small_cluster(), pool, quota))
+    found = run("plan", "--snapshot", path, "-o", "json", "--at", "2026-01-15T10:00:10Z")
+    (item,) = json.loads(found.stdout)["items"]
+    shapes = [(s["role"], s["count"], s["for"]) for s in item["shapes"] if s["role"] == "demand"]
+    assert shapes == [("demand", 3, ["media/actpool/thumbnail"])]
+    told = run("explain", "-n", "media", "actpool/thumbnail", "--snapshot", path, "--at", "2026-01-15T10:00:10Z")
+    assert told.code == 0
+    assert "media/actpool/thumbnail" in told.stdout
+    table = run("plan", "--snapshot", path, "--at", "2026-01-15T10:00:10Z").stdout
+    assert "demand" in table
+    assert "ResourceQuotas of namespace media let in 3 more of its pods" in table
 
 
 def test_the_table_is_plain_text_in_a_pipe(run: Run, cluster: Path) -> None:

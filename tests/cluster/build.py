@@ -129,12 +129,14 @@ def activation_pool(
     """Return an ActivationPool that announces `slack_pods`; `spec` are fields of its pod template's spec."""
     demand = {"wanted": wanted, "slackPods": slack_pods, "observedAt": observed}
     containers = [{"name": "action", "resources": {"requests": {"cpu": cpu, "memory": memory}}}]
+    workers = {"mode": "none"}  # without a proxy that requests something, too
     return {
         "apiVersion": "resource-slack.io/v1alpha1",
         "kind": "ActivationPool",
         "metadata": {"name": name, "namespace": ns, "uid": uid or f"pool-{ns}-{name}"},
         "spec": {
             "template": {"metadata": {"labels": labels}, "spec": {"containers": containers, **spec}},
+            "proxy": workers,
             "limits": {} if most is None else {"maxContainers": most},
         },
         "status": {"demand": demand},

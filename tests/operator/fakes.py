@@ -339,6 +339,8 @@ class World:
             (PriorityClassSink(self.view), "priorityclasses", wire.PriorityClass),
             (NamespaceSink(self.view), "namespaces", wire.Namespace),
             (OwnSetSink(self.view), "replicasets", wire.OwnReplicaSet),
+            (self.view.pools, "activationpools", wire.ActivationPool),
+            (self.view.quotas, "resourcequotas", wire.ResourceQuota),
         ]
         for sink, part, kind in sinks:
             sink.begin()

@@ -19,7 +19,7 @@ from slack.planner.output import document
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy
 from tests.cluster.build import NOW, Json, activation_pool, node, placeholder, pod
-from tests.planner.scenes import GI, ZONE, as_existing, policy_of, replicas, sizes, snapshot_of
+from tests.planner.scenes import GI, MI, ZONE, as_existing, policy_of, replicas, sizes, snapshot_of
 
 NODES = [node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"})]
 NONE: Json = {"mode": "None"}
@@ -89,6 +89,14 @@ def test_a_pool_gets_placeholders_like_its_own_pods_with_their_constraints() -> 
     assert shape.shape.node_selector == ((ZONE, "b"),)
     assert shape.shape.runtime_class == "kata"
     assert item.condition(ConditionType.FEASIBLE).status
+
+
+def test_the_proxy_beside_the_template_s_containers_is_part_of_a_pod() -> None:
+    """Or two placeholders would have to leave for one pod."""
+    pool = activation_pool("thumbnail", slack_pods=3)
+    del pool["spec"]["proxy"]
+    (shape,) = plan_of(NODES, [pool], extraCapacity={"minRate": 0}).shapes
+    assert shape.shape.requests == (("cpu", 510), ("memory", GI + 48 * MI))
 
 
 def test_of_each_resource_there_is_the_larger_of_rate_and_demand_and_never_the_sum() -> None:

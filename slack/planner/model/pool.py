@@ -8,6 +8,7 @@ nothing of a time that is not now, and what nobody renews fades.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import msgspec
 
@@ -27,6 +28,8 @@ FADING_SECONDS = 600.0
 """From then on it counts less and less, and after so long for nothing."""
 DEFAULT_MOST = 20
 """Of `spec.limits.maxContainers`: the CRD has it, a file may not."""
+PROXY_REQUESTS: Mapping[str, str] = MappingProxyType({"cpu": "10m", "memory": "48Mi"})
+"""What the proxy requests that a pool's pods have beside the containers of its template."""
 MOST_PODS = 5000
 """Of one pool: more than a node of the largest cluster each is a mistake, or worse."""
 
@@ -51,6 +54,7 @@ class _AmongPods(msgspec.Struct, rename="camel"):
     namespace_selector: _Selector | None = None
 
 
+_PROXY = wire.Container(resources=msgspec.Raw(msgspec.json.encode({"requests": dict(PROXY_REQUESTS)})))
 _among_pods_decoder = msgspec.json.Decoder(list[_AmongPods])
 
 
@@ -134,6 +138,8 @@ def _read(workload: Workload, uid: str, spec: wire.PoolSpec, demand: wire.PoolDe
     most = spec.limits.max_containers if spec.limits is not None else None
     template = spec.template or wire.PodTemplate()
     pod = (template.spec or wire.PodSpec()).detach()
+    if spec.proxy is None or spec.proxy.mode in (None, "sidecar"):
+        pod.containers = [*(pod.containers or ()), _PROXY]
     constraints = parse_constraints(
         bytes(pod.node_selector),
         bytes(pod.affinity),

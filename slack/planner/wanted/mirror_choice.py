@@ -54,6 +54,10 @@ class PolicyMirrors:
     strays: dict[str, bool] = field(default_factory=dict)
     """Mirrors that today's policies would not make so: False for those that keep room for nobody and go first."""
 
+    def leave_out(self, workload: Workload, reason: str) -> None:
+        """Note why nothing is kept for a workload or pool; the policy is none the less what it should be."""
+        self.uncovered.append(Uncovered(str(workload), reason))
+
     def lacks(self, workload: Workload, reason: str) -> None:
         """Note why a workload does not get what it asks for."""
         self.uncovered.append(Uncovered(str(workload), reason))

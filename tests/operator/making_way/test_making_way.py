@@ -17,6 +17,7 @@ from slack_operator.making_way.lender import Lender
 from slack_operator.making_way.telling import Telling
 from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.sinks import PodSink, WorkloadSink
+from tests.cluster.build import activation_pool
 from tests.operator.fakes import NAMESPACE, TIME, Crash, FakeApi, Json, World, pod, policy
 
 SLACK = {"extraCapacity": {"minRate": 0, "floor": {"cpu": "7", "memory": "7Gi"}}}
@@ -50,8 +51,10 @@ class Sender:
 class Way:
     """A world with placeholders on full nodes, and the thread that makes way, turned by hand."""
 
-    def __init__(self, **spec: Any) -> None:
+    def __init__(self, pool: Json | None = None, **spec: Any) -> None:
         self.world = World(nodes=3, pods=9)
+        if pool is not None:
+            self.world.api.put("/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/thumbnail", pool)
         self.world.apply_policy(policy("web", **(SLACK | spec)))
         self.start()
         self.world.settle()
@@ -153,6 +156,25 @@ def test_a_burst_gets_the_room_of_as_many_placeholders_and_nothing_is_made_meanw
     way.bind()
     way.turn(0.2)
     assert (way.classes, way.replicas) == ({"resource-slack"}, 3)
+
+
+def test_way_is_made_for_a_burst_of_a_pool_whose_pods_nobody_else_owns() -> None:
+    """Bare pods of an ActivationPool are one burst, and what was announced for them leaves."""
+    announced = activation_pool("thumbnail", cpu="1", memory="1Gi", slack_pods=7)
+    way = Way(announced, extraCapacity={"minRate": 0}, cover={"mode": "None"})
+    before = set(way.world.placeholders())
+    assert len(before) == 7
+    for number in range(4):
+        item = pod(f"burst-{number}")
+        item["metadata"] |= {"namespace": "media", "creationTimestamp": TIME}
+        item["metadata"]["ownerReferences"] = [
+            {"kind": "ActivationPool", "name": "thumbnail", "uid": "pool", "controller": True}
+        ]
+        way.world.api.put(f"/api/v1/namespaces/media/pods/burst-{number}", item)
+    way.world.observe()
+    way.turn()
+    assert len(way.world.placeholders()) == 3
+    assert set(way.world.placeholders()) < before
 
 
 def test_a_count_is_lowered_when_its_controller_has_seen_who_left_or_after_seconds() -> None:
