@@ -1,7 +1,8 @@
 """Prints values.schema.json with the policies' own schemas in it, so that a typo deep in `policies` is refused too.
 
 The API server would drop an unknown field of a custom resource without a word to Helm's users. All but `$defs.policy`,
-`$defs.auditPolicy`, `$defs.throttlePolicy` and `$defs.amount` is written by hand; `make crds` runs this.
+`$defs.auditPolicy`, `$defs.throttlePolicy`, `$defs.activationPool`, `$defs.activationQuota` and `$defs.amount` is
+written by hand; `make crds` runs this. A pod's template stays open: what it may have is the API server's to say.
 
 JSON Schema has no messages. Helm prints a constant that a value does not equal as "value must be '...'", so what is to
 be said is a constant.
@@ -25,6 +26,7 @@ from slack.cluster.amounts import (
     TOO_FEW_BYTES,
 )
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
+from slack.demand.crd import pool_crd, quota_crd
 from slack.planner.policy.crd import crd
 from slack.schema.structural import QUANTITY
 from slack.throttler.crd import throttle_crd
@@ -93,7 +95,7 @@ def closed(node: Any) -> Any:
     if kept.get("type") == "number":  # Helm's --set gives fractions as text; the chart writes them as numbers again
         kept["type"] = ["number", "string"]
         kept |= _NO_NUMBER
-    if "properties" in kept:
+    if "properties" in kept and not node.get("x-kubernetes-preserve-unknown-fields"):
         kept["additionalProperties"] = False
         kept["patternProperties"] = slips(kept["properties"])
     return kept
@@ -124,7 +126,14 @@ def main() -> None:
     """Print the whole file."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     schema["$defs"]["amount"] = _AMOUNT
-    for name, definition in (("policy", crd()), ("auditPolicy", policy_crd()), ("throttlePolicy", throttle_crd())):
+    kinds = {
+        "policy": crd(),
+        "auditPolicy": policy_crd(),
+        "throttlePolicy": throttle_crd(),
+        "activationPool": pool_crd(),
+        "activationQuota": quota_crd(),
+    }
+    for name, definition in kinds.items():
         (version,) = definition["spec"]["versions"]
         schema["$defs"][name] = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
     policy = schema["$defs"]["policy"]["properties"]

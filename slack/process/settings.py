@@ -65,7 +65,11 @@ class Declared(NamedTuple):
             return None
         if isinstance(self.default, bool):
             return str(self.default).lower()
-        return f"{self.default:g}s" if self.metavar == "DURATION" else f"{self.default}"
+        if isinstance(self.default, tuple) and all(isinstance(one, str) for one in self.default):
+            return ",".join(self.default)
+        if self.metavar == "DURATION":
+            return f"{self.default * 1000:g}ms" if 0 < self.default < 1 else f"{self.default:g}s"
+        return f"{self.default}"
 
 
 def setting(default: Any, parse: Parse, meaning: str, *, metavar: str = "NAME", chart: str | NoValue) -> Any:

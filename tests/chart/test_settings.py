@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from slack.process.audit_settings import AgentSettings, ControllerSettings
+from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.scorer_settings import ScorerSettings
@@ -25,6 +26,7 @@ PROCESSES: dict[type[Settings], str] = {
     LoadWatcherSettings: "loadwatcher/deployment.yaml",
     ThrottlerAgentSettings: "throttler/agent.yaml",
     ThrottlerControllerSettings: "throttler/controller.yaml",
+    DemandControllerSettings: "demand/controller.yaml",
 }
 SETTINGS = [(kind, found) for kind in PROCESSES for found in declared(kind)]
 _VARIABLE = re.compile(r"\{\{-? \$(\w+) := \.Values\.([\w.]+)")

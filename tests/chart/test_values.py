@@ -26,6 +26,7 @@ PODS = (
     "throttler.controller",
     "scorer",
     "loadWatcher",
+    "demand.controller",
 )
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 

@@ -19,6 +19,7 @@ from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND as AUDIT_KIND
 from slack.audit.api.policy import Mode, parse_audit_policy
 from slack.cli.commands import app
+from slack.demand.policy import POOL_KIND, QUOTA_KIND
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import alerts
 from slack.planner.model.result import ConditionType
@@ -42,7 +43,7 @@ LARGEST_PICTURE_BYTES = 150_000
 
 _CAMEL = re.compile(r"(?:[A-Z][a-z]+){2,}")
 _USAGE = re.compile(r"\.\.\.|\[[A-Z]+\]|\bCOMMAND\b")
-_VALUE = re.compile(r"(operator|audit)\.[a-zA-Z]+\b(?!-)")
+_VALUE = re.compile(r"(operator|audit|demand)\.[a-zA-Z]+\b(?!-)")
 """A value of the chart, and no annotation such as audit.resource-slack.io/latency."""
 _OPERATORS = {"|", "||", "&&", ";", ">", "<", "&"}
 
@@ -55,6 +56,7 @@ OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for a
 OURS |= CAUSES
 OURS |= {
     "ThrottlePolicy",
+    *(POOL_KIND, QUOTA_KIND, "BrokerReachable", "CapacityShort"),
     DELETED,
     OVERCOMMITTED,
     PREEMPTED,
@@ -271,6 +273,7 @@ AUDIT = ROOT / "charts" / "resource-slack" / "templates" / "audit" / "rbac.yaml"
 SCORER = ROOT / "charts" / "resource-slack" / "templates" / "scorer" / "rbac.yaml"
 LOAD = ROOT / "charts" / "resource-slack" / "templates" / "loadwatcher" / "rbac.yaml"
 THROTTLER = ROOT / "charts" / "resource-slack" / "templates" / "throttler" / "rbac.yaml"
+DEMAND = ROOT / "charts" / "resource-slack" / "templates" / "demand" / "rbac.yaml"
 TABLES = [
     (PLAIN, "ClusterRole", "In the whole cluster:"),
     (PLAIN, "Role", "In its own namespace:"),
@@ -284,6 +287,12 @@ TABLES = [
     (THROTTLER, "Role", "The throttler's controller, in its own namespace:"),
     (THROTTLER.with_name("_permitrights.tpl"), "x", "controller, only with `throttler.backend=configmap`"),
     (THROTTLER.with_name("events-rbac.yaml"), "Role", "The throttler's controller, in the namespace `default`:"),
+    (
+        DEMAND.with_name("pool-rights.yaml"),
+        "x",
+        "The controller of container pools, in the whole cluster, or in each of",
+    ),
+    (DEMAND, "Role", "The controller of container pools, in its own namespace:"),
     (THROTTLER.with_name("viewer.yaml"), "Role", "Who may see who starts and who waits, in the release's namespace:"),
 ]
 

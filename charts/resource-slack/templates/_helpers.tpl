@@ -282,3 +282,34 @@ agent.{{ include "resource-slack.throttler" . }}.{{ .Release.Namespace }}
 {{- $seconds := regexFind "[0-9]+s" $text | trimSuffix "s" | int -}}
 {{- add (mul $hours 3600) (mul $minutes 60) $seconds -}}
 {{- end -}}
+
+{{/* Name of all that is demand's. */}}
+{{- define "resource-slack.demand" -}}
+{{ include "resource-slack.fullname" . }}-demand
+{{- end -}}
+
+{{- define "resource-slack.demandAccount" -}}
+{{- $own := include "resource-slack.demand" . -}}
+{{- include "resource-slack.serviceAccount" (dict "account" .Values.demand.controller.serviceAccount "path" "demand.controller" "own" $own) -}}
+{{- end -}}
+
+{{/* What runs beside the users' containers in pods of pools: the release's image, where no other is named. */}}
+{{- define "resource-slack.demandProxyImage" -}}
+{{- default (include "resource-slack.image" .) .Values.demand.proxy.image -}}
+{{- end -}}
+
+{{/* Ports of the broker, by its address; several servers stand with commas between. */}}
+{{- define "resource-slack.demandBrokerPorts" -}}
+{{- $usual := 4222 -}}
+{{- if regexMatch "^rediss?:" .Values.demand.broker.url -}}
+{{- $usual = 6379 -}}
+{{- else if hasPrefix "kafka:" .Values.demand.broker.url -}}
+{{- $usual = 9092 -}}
+{{- end -}}
+{{- $ports := list -}}
+{{- range splitList "," .Values.demand.broker.url -}}
+{{- $host := regexReplaceAll "^[a-z+]+://" . "" | regexFind "^[^/]+" -}}
+{{- $ports = append $ports (regexFind ":[0-9]+$" $host | trimPrefix ":" | default $usual | int) -}}
+{{- end -}}
+{{- toYaml (uniq $ports) -}}
+{{- end -}}

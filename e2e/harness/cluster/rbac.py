@@ -45,6 +45,7 @@ UNUSED_IN_SUITES: Mapping[tuple[str, str], str] = {
             ("batch/cronjobs", "list"),
             ("scheduling.k8s.io/priorityclasses", "list"),
             ("resource-slack.io/slackscales", "list"),
+            ("resource-slack.io/activationpools", "list"),
         ),
         _WITHOUT_WATCH_LIST,
     ),
