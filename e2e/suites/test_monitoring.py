@@ -28,7 +28,7 @@ from e2e.harness.processes import Program
 from e2e.harness.product import audit_controller
 from e2e.harness.product.full_machines import create_three_busy_nodes
 from e2e.harness.product.operator import Operator, binding_seconds, policy, wait_until_placed
-from slack.monitoring import audit, load_watcher, scoring, throttler
+from slack.monitoring import audit, demand, load_watcher, scoring, throttler
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.dashboard import dashboard
 from slack.monitoring.rules import alerts, recordings, rule_file
@@ -47,7 +47,7 @@ WITHOUT_DATA = {"Other resources", "Objectives", "Cost a month"}
 month one of two queries answers, by whether there are prices."""
 PRICES = '--prices={"currency": "EUR", "cpu": 0.03, "memory": 0.004}'
 AUDIT_TITLES = {panel.title for panel in audit.row().panels}
-COMPANION_TITLES = {panel.title for row in (scoring.row(), throttler.row()) for panel in row.panels}
+COMPANION_TITLES = {panel.title for row in (scoring.row(), throttler.row(), demand.row()) for panel in row.panels}
 """Their own suites read what they export."""
 WITHOUT_KUBELET = {"Failed probes"}
 
@@ -207,7 +207,7 @@ def test_rules_and_dashboard_read_what_the_running_operator_exports(cluster: Bac
         _names_are_good(page)
     exported = {sample.name for page in pages for family in _families(page) for sample in family.samples}
     families = {family.name for page in pages for family in _families(page)}
-    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS, *throttler.ALERTS)
+    others = (*audit.ALERTS, *load_watcher.ALERTS, *scoring.ALERTS, *throttler.ALERTS, *demand.ALERTS)
     expressions = [alert.expression for alert in alerts(GROUPS) if alert not in others]
     expressions += [recording.expression for recording in recordings(GROUPS)] + [
         expression for _, expression in _queries()

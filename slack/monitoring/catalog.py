@@ -4,7 +4,7 @@ Alerts leave out what another alert says already. Thresholds are far from what a
 pushed out once in a burst, or a node that takes five minutes, wakes nobody.
 """
 
-from slack.monitoring import audit, load_watcher, scoring, throttler
+from slack.monitoring import audit, demand, load_watcher, scoring, throttler
 from slack.monitoring.expressions import (
     BY_POLICY,
     SOURCE,
@@ -227,4 +227,5 @@ GROUPS = (
     Group("resource-slack.load-watcher", load_watcher.ALERTS),
     Group("resource-slack.scoring", scoring.ALERTS),
     Group("resource-slack.throttler", throttler.ALERTS),
+    Group("resource-slack.demand", demand.ALERTS),
 )

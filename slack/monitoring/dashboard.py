@@ -1,7 +1,7 @@
 """The Grafana dashboard: is my slack there, do pods start at once, what pushes it out, is the operator well.
 
-The last rows are the auditor's (`slack.monitoring.audit`), the scorer's (`slack.monitoring.scoring`) and the
-throttler's (`slack.monitoring.throttler`).
+The last rows are the auditor's (`slack.monitoring.audit`), the scorer's (`slack.monitoring.scoring`), the throttler's
+(`slack.monitoring.throttler`) and that of container pools (`slack.monitoring.demand`).
 
 Queries read the operator's metrics themselves, so that the dashboard works where the recording rules are not loaded.
 """
@@ -9,7 +9,7 @@ Queries read the operator's metrics themselves, so that the dashboard works wher
 from collections.abc import Sequence
 from typing import Any
 
-from slack.monitoring import audit, scoring, throttler
+from slack.monitoring import audit, demand, scoring, throttler
 from slack.monitoring.expressions import BY_POLICY, INSTANT_SECONDS, SOURCE, STARTS, instant_ratio, quantile
 from slack.monitoring.panels import DATASOURCE, Kind, Panel, Query, Row, laid_out
 
@@ -444,6 +444,7 @@ def dashboard() -> dict[str, Any]:
                 audit.row(),
                 scoring.row(),
                 throttler.row(),
+                demand.row(),
             ]
         ),
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.families import FAMILIES
 from slack_operator.scorer.families import SCORER_FAMILIES
@@ -33,6 +34,7 @@ EXPORTED = {
         *SCORER_FAMILIES,
         *THROTTLER_AGENT_FAMILIES,
         *THROTTLER_CONTROLLER_FAMILIES,
+        *DEMAND_CONTROLLER_FAMILIES,
     )
 }
 FORMER = {"CHANGELOG.md": "slack_cfs_"}

@@ -9,6 +9,7 @@ import pytest
 from slack.monitoring.dashboard import dashboard
 from slack.monitoring.panels import COLUMNS, Kind, Panel, Query, Row, laid_out
 from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.metrics import described
 from slack_operator.scorer.families import SCORER_FAMILIES
@@ -26,6 +27,7 @@ OURS = {
         *SCORER_FAMILIES,
         *THROTTLER_AGENT_FAMILIES,
         *THROTTLER_CONTROLLER_FAMILIES,
+        *DEMAND_CONTROLLER_FAMILIES,
     )
 }
 EXPORTED = OURS.keys() | {"process_cpu_seconds_total", "process_resident_memory_bytes"}
@@ -40,6 +42,7 @@ COMPANIONS = {
         *SCORER_FAMILIES,
         *THROTTLER_AGENT_FAMILIES,
         *THROTTLER_CONTROLLER_FAMILIES,
+        *DEMAND_CONTROLLER_FAMILIES,
     )
 } - {family.name for family in described()}
 """Of the audit's agents and their controller, and of the scorer and the load watcher, which are others."""

@@ -11,12 +11,14 @@ import yaml
 from typer.testing import CliRunner
 
 from slack.cli.commands import app
+from slack.demand.crd import pool_crd
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import Alert, Recording, Severity, alerts, recordings, rule_file
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.crd import crd
 from slack.process.reasons import REASONS
 from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
 from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.metrics import KNOWN_CAUSES, described
 from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
@@ -38,6 +40,7 @@ EXPORTED = {
         *SCORER_FAMILIES,
         *THROTTLER_AGENT_FAMILIES,
         *THROTTLER_CONTROLLER_FAMILIES,
+        *DEMAND_CONTROLLER_FAMILIES,
     )
 }
 ALERTS = alerts(GROUPS)
@@ -156,7 +159,7 @@ def test_flags_that_runbooks_name_are_the_operators() -> None:
     from slack.process.settings import declared
 
     known = {found.flag for found in declared(OperatorSettings)}
-    foreign = {"--expendable-pods-priority-cutoff", "--max-nodes-total", "--previous"}
+    foreign = {"--expendable-pods-priority-cutoff", "--max-nodes-total", "--previous", "--jetstream"}
     for alert in ALERTS:
         in_text = _BLOCK.sub("", page(alert))
         named = {word.partition("=")[0] for code in _CODE.findall(in_text) for word in code.split() if word[:2] == "--"}
@@ -173,14 +176,14 @@ def test_log_lines_that_runbooks_quote_are_written() -> None:
 
 
 def test_fields_and_reasons_that_runbooks_name_exist() -> None:
-    (version,) = crd()["spec"]["versions"]
-    root = version["schema"]["openAPIV3Schema"]["properties"]
+    schemas = [kind["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] for kind in (crd(), pool_crd())]
     reasons = {reason.name for reason in REASONS}
     for alert in ALERTS:
         for path in re.findall(r"`((?:spec|status)(?:\.\w+)+)", page(alert)):
             if path == "status.nominatedNodeName":
                 continue  # a pod's
-            field: dict[str, Any] = {"properties": root}
+            of_pools = alert.name.startswith("ResourceSlackDemand")
+            field: dict[str, Any] = {"properties": schemas[of_pools]}
             for name in path.split("."):
                 field = field.get("items", field)["properties"][name]
         named = re.findall(r"^\| ([A-Z]\w+) \|", page(alert), re.MULTILINE)
