@@ -1,12 +1,17 @@
 """What must hold (docs/requirements.md), whatever the cluster: random small worlds in which plans are carried out."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
+from slack.cluster.classes import Constraints
+from slack.cluster.snapshot import Workload
+from slack.cluster.wire import PodSpec
 from slack.planner.model.plan_cache import PlanCache
+from slack.planner.model.pool import Pool
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.model.shape import Role
 from slack.planner.policy.spec import CoverMode, Policy, PolicySpec
@@ -251,6 +256,63 @@ def test_without_real_pods_slack_shrinks_to_the_floor(world: World) -> None:
     if not any(policy.spec.extra_capacity.floor for policy in world.policies):
         assert not world.holders
         assert len(world.nodes) == len(world.groups)
+
+
+announcements = st.lists(
+    st.tuples(st.integers(0, 6), sizes, st.integers(0, 8), st.sampled_from([(), (), (("pool", "web"),)])),
+    min_size=1,
+    max_size=3,
+)
+
+
+def announced(drawn: list[tuple[int, tuple[int, int], int, tuple[tuple[str, str], ...]]]) -> list[Pool]:
+    """Return pools of (slackPods, size, maxContainers, node selector)."""
+    return [
+        Pool(
+            workload=Workload("media", "actpool", f"p{number}"),
+            requests=(("cpu", cpu), ("memory", memory * MI)),
+            constraints=Constraints(node_selector=selector),
+            labels={},
+            spec=PodSpec(),
+            most=most,
+            slack_pods=count,
+            wanted=0,
+            observed_at_seconds=None,
+        )
+        for number, (count, (cpu, memory), most, selector) in enumerate(drawn)
+    ]
+
+
+@few
+@given(worlds(ceilings=True), announcements)
+def test_what_pools_announce_is_bounded_settles_and_outlasts_a_restart(world: World, drawn: Any) -> None:
+    world.pools = announced(drawn)
+    world.settle()
+    ceilings = [p.spec.extra_capacity.ceiling for p in world.policies]
+    most = sum(c["cpu"] for c in ceilings), sum(c["memory"] for c in ceilings)
+    assert all(cpu <= most[0] and memory <= most[1] for cpu, memory in world.history)
+    demand = [s for s in world.sets.values() if s.role is Role.DEMAND]
+    assert sum(s.replicas for s in demand) <= sum(min(count, limit) for count, _, limit, _ in drawn)
+    wanted = {(cpu, memory * MI) for _, (cpu, memory), *_ in drawn}
+    assert {amounts_of(s.shape) for s in demand} <= wanted, "never larger than a pod of its pool"
+    before, writes, born = world.state(), world.writes, world.born
+    first = fingerprint(world.plan())
+    world.shuffle = 7
+    assert fingerprint(world.plan()) == first
+    world.round()
+    world.round(restart=True)
+    assert (world.state(), world.writes, world.born) == (before, writes, born)
+
+
+@few
+@given(worlds(), announcements)
+def test_what_is_desired_is_no_less_than_what_is_kept_for_pools(world: World, drawn: Any) -> None:
+    world.pools = announced(drawn)
+    for item in world.plan().items:
+        assert not (item.planned < item.desired).any() or says_so(item)
+        for r in range(2):
+            demand = sum(s.count * amounts_of(s.shape)[r] for s in item.shapes if s.role is Role.DEMAND)
+            assert item.desired[r] >= demand
 
 
 def rooms(world: World, *, asked: bool) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from slack.cluster.classes import NodeClass, Taint, admits
 from slack.cluster.snapshot import Snapshot
+from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent, ExistingShape, Plan, PlannerState, PolicyPlan
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.manifests import replica_set_name
@@ -111,6 +112,8 @@ class World:
     pods: dict[str, Real] = field(default_factory=dict)
     holders: dict[str, Holder] = field(default_factory=dict)
     sets: dict[tuple[str, str], Set] = field(default_factory=dict)
+    pools: Sequence[Pool] = ()
+    """What is announced, at every moment as it was observed just now."""
     planner_state: PlannerState = field(default_factory=dict)
     events: list[AutoscalerEvent] = field(default_factory=list)
     autoscaler: bool = True
@@ -190,6 +193,7 @@ class World:
             existing=self.existing(),
             events=self.events,
             state=self.planner_state,
+            pools=[replace(pool, observed_at_seconds=self.now) for pool in self.pools],
         )
 
     # -- what the operator does ----------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ class World:
 
         A bound placeholder that leaves must be one too many, or above a ceiling.
         """
-        sets = [s for s in self.sets.values() if s.policy == item.policy and s.role is not Role.MIRROR]
+        sets = [s for s in self.sets.values() if s.policy == item.policy and not s.role.for_named]
         there = self.sets.get((item.policy, shape.name))
         before = there.replicas if there else 0
         room = np.array([sum(s.replicas * amounts_of(s.shape)[r] for s in sets) for r in (0, 1)])
@@ -222,7 +226,7 @@ class World:
             covers = any((np.array(amounts_of(s.shape)) >= size).all() for s in alike)
             if ((room < desired) & (size > 0)).any() or (role is Role.COVER and not (covers or number > before)):
                 self.churn["grown"] += 1
-            elif role is not Role.MIRROR:
+            elif not role.for_named:
                 self.needless.append(f"made {shape.requests} {role}: {room} of {desired}")
             room = room + size
         ceiling = next(p.spec.extra_capacity.ceiling for p in self.policies if p.name == item.policy)
@@ -230,7 +234,7 @@ class World:
         # Pending ones go first: what was displaced is not made again in a size that nothing should ask a node for.
         bound = sum(h.node is not None for h in self._of((item.policy, shape.name)))
         room = room - max(before - max(bound, replicas), 0) * size
-        for _ in range(replicas, min(bound, before) if role is not Role.MIRROR else replicas):
+        for _ in range(replicas, min(bound, before) if not role.for_named else replicas):
             # S6: what is larger than every pod is not made again when it is displaced.
             asked_for = any(p.cpu >= size[0] and p.memory >= size[1] for p in self.pods.values())
             if asked_for and ((room - size < desired) & (size > 0)).any() and (room <= most).all():
