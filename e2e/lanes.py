@@ -46,6 +46,7 @@ WAITING = (
     "test_load_chain.py",
     "test_load_faults.py",
     "test_companion_rights.py",
+    "test_chart_demand.py",
     "test_demand_brokers.py",
 )
 """They look at what does not happen in minutes, at rates of a Prometheus, or at counts; none needs a CPU to itself."""
