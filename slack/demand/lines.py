@@ -68,6 +68,8 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Since when the oldest container in creation was asked for; null: none is."""
     median_creation_seconds: Seconds | None = None
     """How long the pool's creations take; null where none is known."""
+    oldest_ready_age_seconds: Seconds | None = None
+    """Since when its oldest container is ready; null: none is, or it is not known."""
     node_room: Containers | None = None
     """Containers that nodes have room for now; null: not known."""
     unschedulable: Containers = 0

@@ -128,6 +128,8 @@ class QueueFigures:
     """Since when the oldest container in creation was asked for; None: none is in creation."""
     median_creation_seconds: float | None = None
     """How long the pool's creations take; None where none is known."""
+    oldest_ready_age_seconds: float | None = None
+    """Since when its oldest container is ready; None: none is."""
     node_room: int | None = None
     """Containers that nodes have room for now; None: not known, or nothing that the rules decide by."""
     unschedulable: int = 0
@@ -161,7 +163,7 @@ class Decision:
     """What is done for a queue at one tick."""
 
     row: int
-    """Of the table (1 to 13); 0 where a guard decided before the table was asked."""
+    """Of the table (1 to 13); 0 where it is not asked: a pool of mode perMessage."""
     add: int = 0
     """Containers to create now."""
     throttle: bool | None = None

@@ -14,16 +14,18 @@ Usage:
     scheduler.verdict(QueueKey("media", "thumbnail"))       # what the throttle endpoint answers
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slack.demand.broker import QueueLag
+from slack.demand.ledger import Failing, Ledger, PoolCount
 from slack.demand.model import (
     OPEN,
     Container,
     Creation,
     Decision,
     Ending,
+    EndReason,
     Guards,
     PoolSettings,
     QueueFigures,
@@ -32,20 +34,14 @@ from slack.demand.model import (
     Target,
     Verdict,
 )
+from slack.demand.queue import NO_LAG, Queue
+from slack.demand.room import limits, rooms
+from slack.demand.round import Round
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueReading:
-    """A queue as the broker tells it."""
-
-    backlog: int = 0
-    """Messages that nobody has taken."""
-    in_flight: int = 0
-    """Messages that are taken and not acknowledged."""
-    delivered_total: int | None = None
-    """Messages taken since the queue is there."""
-    published_total: int | None = None
-    oldest_age_seconds: float | None = None
+_CHECK_SECONDS = 1.0
+"""Queues that are asleep and have containers are looked at so often: one of these may be idle for long enough."""
+_EMPTY_CHECK_SECONDS = 10.0
+"""And so often those without containers, for what they once wanted: slack holds for it until the window is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +58,7 @@ class Observation:
     """All that a tick is told. `containers` are those of all pools, in any order."""
 
     now_seconds: float
-    lags: Mapping[str, QueueReading] | None
+    lags: Mapping[str, QueueLag] | None
     """By subject; a queue that is not named is empty. None: the broker could not be read, and nothing is decided."""
     containers: Sequence[Container]
     durations_ms: Mapping[QueueKey, Sequence[float]] = field(default_factory=dict)
@@ -84,6 +80,7 @@ class TickResult:
     figures: Mapping[QueueKey, QueueFigures] = field(default_factory=dict)
     decisions: Mapping[QueueKey, Decision] = field(default_factory=dict)
     verdicts: Mapping[QueueKey, Verdict] = field(default_factory=dict)
+    """A queue that is not named takes messages."""
     targets: Mapping[QueueKey, Target] = field(default_factory=dict)
     """Those that were computed at this tick; others are as they were."""
     drop: tuple[QueueKey, ...] = ()
@@ -99,45 +96,71 @@ class Scheduler:
         self._guards = guards or Guards()
         self._pools: dict[QueueKey, PoolSettings] = {}
         self._quotas: dict[str, QuotaSettings] = {}
+        self._limits: dict[str, int] = {}
+        self._queues: dict[QueueKey, Queue] = {}
         self._verdicts: dict[QueueKey, Verdict] = {}
         self._targets: dict[QueueKey, Target] = {}
-        self._asked: dict[str, QueueKey] = {}
+        self._ledger = Ledger()
         self._sequence = 0
 
     def configure(self, pools: Iterable[PoolSettings], quotas: Iterable[QuotaSettings] = ()) -> None:
         """Take the pools and quotas as they are now, all of them."""
         self._pools = {pool.key: pool for pool in pools}
         self._quotas = {quota.namespace: quota for quota in quotas}
+        self._limits = limits(self._pools.values(), self._quotas)
+        self._queues = {key: queue for key, queue in self._queues.items() if key in self._pools}
+        self._targets = {key: target for key, target in self._targets.items() if key in self._pools}
+        self._verdicts = {key: verdict for key, verdict in self._verdicts.items() if key in self._pools}
+        for key, queue in self._queues.items():
+            queue.configured(self._pools[key])
+        self._ledger.forget(set(self._pools))
 
     def tick(self, observation: Observation) -> TickResult:
         """Return what is to be done now; containers that are asked for count until they are seen, fail or time out."""
-        seen = {container.id for container in observation.containers}
-        self._asked = {name: key for name, key in self._asked.items() if name not in seen}
+        counts = self._ledger.observe(observation.containers)
         if observation.lags is None:
+            # Nothing is known of the queues: containers stay, and whoever publishes is not refused for our trouble.
+            self._verdicts = {}
             return TickResult()
-        total = Counter([container.key for container in observation.containers] + list(self._asked.values()))
-        in_namespace: Counter[str] = Counter()
-        for key, count in total.items():
-            in_namespace[key.namespace] += count
-        creations = []
-        for key, pool in self._pools.items():
-            lag = observation.lags.get(pool.subject)
-            quota = self._quotas.get(key.namespace)
-            full = quota is not None and in_namespace[key.namespace] >= quota.max_containers
-            if lag is None or not lag.backlog or total[key] or full or pool.max_containers < 1:
-                continue
-            creations.append(Creation(id=self._name(key), key=key, revision=pool.revision, subject=pool.subject))
-            in_namespace[key.namespace] += 1
-        self._asked.update((creation.id, creation.key) for creation in creations)
-        return TickResult(creations=tuple(creations))
+        work = Round(
+            now_seconds=observation.now_seconds,
+            guards=self._guards,
+            ledger=self._ledger,
+            counts=counts,
+            rooms=rooms(counts, self._pools, self._quotas, self._limits),
+            queues=self._queues,
+            nodes=[(node.name, node.slots) for node in observation.nodes] if observation.nodes else None,
+            containers=observation.containers,
+            node_start_seconds=observation.node_start_seconds,
+            name=self._name,
+        )
+        self._orphans(counts, work)
+        for key in self._busy(observation, counts):
+            work.read(self._queues[key], observation.incoming.get(key, 0))
+        work.run()
+        self._verdicts = work.verdicts
+        self._targets.update(work.targets)
+        for creation in work.creations:
+            self._ledger.ask(creation, observation.now_seconds)
+        for ending in work.endings:
+            self._ledger.end(ending, observation.now_seconds)
+        return TickResult(
+            creations=tuple(work.creations),
+            endings=tuple(work.endings),
+            figures=work.figures,
+            decisions=work.decisions,
+            verdicts=work.verdicts,
+            targets=work.targets,
+            drop=tuple(work.drop),
+        )
 
     def failed(self, creation_id: str, now_seconds: float, reason: str) -> None:
-        """Take note that a container could not be created."""
-        self._asked.pop(creation_id, None)
+        """Take note that a container could not be created: it is tried again later."""
+        self._ledger.refused(creation_id, now_seconds, reason)
 
-    def _name(self, key: QueueKey) -> str:
-        self._sequence += 1
-        return f"{key.action[:40]}-{self._epoch}-{self._sequence:x}"
+    def failing(self, key: QueueKey) -> Failing | None:
+        """Return how the pool's creations fail; None where the last one succeeded."""
+        return self._ledger.failing(key)
 
     def verdict(self, key: QueueKey) -> Verdict:
         """Return whether new messages of the action are taken; open where nothing is known."""
@@ -147,3 +170,41 @@ class Scheduler:
     def targets(self) -> Mapping[QueueKey, Target]:
         """What each pool needs, as it was computed last."""
         return self._targets
+
+    def _busy(self, observation: Observation, counts: Mapping[QueueKey, PoolCount]) -> list[QueueKey]:
+        """Return the queues that are looked at, each having read its counters; those asleep cost next to nothing."""
+        now, lags, durations = observation.now_seconds, observation.lags or {}, observation.durations_ms
+        found = []
+        queues = self._queues
+        for key, pool in self._pools.items():
+            lag = lags.get(pool.subject, NO_LAG)
+            queue = queues.get(key)
+            if not lag.backlog and not lag.in_flight and (queue is None or not queue.awake):
+                count = counts.get(key)
+                if count is None and not pool.min_containers and not pool.retired_subjects and key not in durations:
+                    if queue is None or now - queue.checked_seconds < _EMPTY_CHECK_SECONDS or queue.demand.quiet:
+                        continue
+                elif (
+                    queue is not None
+                    and lag.delivered_total == queue.last_delivered
+                    and now - queue.checked_seconds < _CHECK_SECONDS
+                    and now >= queue.checked_seconds
+                ):
+                    continue
+            if queue is None:
+                queue = queues[key] = Queue(pool)
+            queue.checked_seconds = now
+            retired = sum(lags.get(subject, NO_LAG).backlog for subject in pool.retired_subjects)
+            queue.read(now, lag, retired, durations.get(key, ()))
+            found.append(key)
+        return found
+
+    def _orphans(self, counts: Mapping[QueueKey, PoolCount], work: Round) -> None:
+        for key, count in counts.items():
+            if key not in self._pools:
+                ids = [item.id for item in (*count.ready, *count.creating)] + [i.creation.id for i in count.asked]
+                work.endings += [Ending(container_id=name, key=key, reason=EndReason.POOL_DELETED) for name in ids]
+
+    def _name(self, key: QueueKey) -> str:
+        self._sequence += 1
+        return f"{key.action[:40].rstrip('-')}-{self._epoch}-{self._sequence:x}"

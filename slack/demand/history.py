@@ -1,0 +1,125 @@
+"""What one queue's counters were lately: which messages are stale, how fast they come and are run, without reading any.
+
+A queue is first in, first out. What waited one stale window ago and was not taken since is what waits at least so long.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from slack.demand.broker import QueueLag
+
+RATE_SECONDS = 1.0
+"""Rates are taken over the last second."""
+_JITTER = 0.15
+"""Ticks come not quite on time: a reading that is this share of the window too new counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A queue's counters at one instant."""
+
+    at_seconds: float
+    lag: QueueLag
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Messages a second."""
+
+    arrivals: float = 0.0
+    completions: float = 0.0
+
+
+class History:
+    """The last readings of one queue, the oldest first."""
+
+    __slots__ = ("_readings", "growing_ticks")
+
+    def __init__(self) -> None:
+        """Nothing was read."""
+        self._readings: deque[Reading] = deque()
+        self.growing_ticks = 0
+
+    def add(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> tuple[float, float, int, int] | None:
+        """Take a reading; return what came since the one before: seconds, held on average, finished, arrived.
+
+        None where there is none before, or the clock went back, or the queue is another under the same name.
+        """
+        readings = self._readings
+        last = readings[-1] if readings else None
+        if last is not None and (at_seconds <= last.at_seconds or _restarted(last.lag, lag)):
+            readings.clear()
+            last = None
+        self.growing_ticks = self.growing_ticks + 1 if last is not None and lag.backlog > last.lag.backlog else 0
+        readings.append(Reading(at_seconds, lag))
+        oldest = at_seconds - max(keep_seconds, RATE_SECONDS)
+        # One reading that is older than that stays: it is what a window that ends there begins with.
+        while len(readings) > 2 and readings[1].at_seconds <= oldest:
+            readings.popleft()
+        if last is None:
+            return None
+        seconds = at_seconds - last.at_seconds
+        held = (last.lag.in_flight + lag.in_flight) / 2
+        return seconds, held, max(_completed(last.lag, lag) or 0, 0), max(_arrived(last.lag, lag) or 0, 0)
+
+    def stale(self, window_seconds: float) -> int:
+        """Return how many messages wait for at least the window."""
+        now = self._readings[-1] if self._readings else None
+        if now is None:
+            return 0
+        then = self._before(now.at_seconds - window_seconds * (1 - _JITTER))
+        if then is None:
+            return 0
+        taken = _difference(then.lag.delivered_total, now.lag.delivered_total)
+        if taken is None:
+            # Nobody counts what is taken. What waited all the time is the least that it can be.
+            inside = (item.lag.backlog for item in self._readings if item.at_seconds >= then.at_seconds)
+            return min(inside)
+        return min(max(then.lag.backlog - taken, 0), now.lag.backlog)
+
+    def rates(self) -> Rates:
+        """Return arrivals and completions over the last second; those that cannot be known are 0."""
+        if len(self._readings) < 2:
+            return Rates()
+        now = self._readings[-1]
+        then = self._before(now.at_seconds - RATE_SECONDS) or self._readings[0]
+        seconds = now.at_seconds - then.at_seconds
+        if seconds <= 0:
+            return Rates()
+        arrived, completed = _arrived(then.lag, now.lag) or 0, _completed(then.lag, now.lag) or 0
+        return Rates(max(arrived, 0) / seconds, max(completed, 0) / seconds)
+
+    def clear(self) -> None:
+        """Forget all: the queue went to sleep, and what it was then says nothing of when it wakes."""
+        self._readings.clear()
+        self.growing_ticks = 0
+
+    def _before(self, at_seconds: float) -> Reading | None:
+        found = None
+        for reading in self._readings:
+            if reading.at_seconds > at_seconds + 1e-9:
+                break
+            found = reading
+        return found
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else after - before
+
+
+def _completed(before: QueueLag, after: QueueLag) -> int | None:
+    taken = _difference(before.delivered_total, after.delivered_total)
+    return None if taken is None else taken - (after.in_flight - before.in_flight)
+
+
+def _arrived(before: QueueLag, after: QueueLag) -> int | None:
+    arrived = _difference(before.published_total, after.published_total)
+    if arrived is not None:
+        return arrived
+    taken = _difference(before.delivered_total, after.delivered_total)
+    return None if taken is None else taken + after.backlog - before.backlog
+
+
+def _restarted(before: QueueLag, after: QueueLag) -> bool:
+    pairs = ((before.delivered_total, after.delivered_total), (before.published_total, after.published_total))
+    return any((change := _difference(*pair)) is not None and change < 0 for pair in pairs)

@@ -1,0 +1,176 @@
+"""Containers and creations in progress: what is there, what was asked for, what is late, what is tried again.
+
+A container that is asked for counts from that moment until it is seen, fails or is late; one that is told to end counts
+until it is gone. So the sum never exceeds a limit, however slow the cluster is. After a change of leader the ledger is
+made of the containers that are seen.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from slack.demand.model import Container, ContainerState, Creation, Ending, EndReason, PoolSettings, QueueKey
+
+RETRIES = 5
+FIRST_RETRY_SECONDS = 0.1
+GIVEN_UP_SECONDS = 30.0
+"""Between two tries after as many failures in a row as there are retries."""
+LAST_CREATIONS = 10
+
+
+def retry_seconds(failures: int) -> float:
+    """Return how long to wait after so many failures in a row: 100 ms times 2^n, five times, then half a minute."""
+    return FIRST_RETRY_SECONDS * 2 ** (failures - 1) if failures <= RETRIES else GIVEN_UP_SECONDS
+
+
+@dataclass(slots=True)
+class Asked:
+    """A container that was asked for and is not seen yet."""
+
+    creation: Creation
+    at_seconds: float
+
+
+@dataclass(slots=True)
+class Failing:
+    """A pool whose creations fail."""
+
+    failures: int = 0
+    next_at_seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class PoolCount:
+    """The containers of one pool at a tick."""
+
+    ready: list[Container] = field(default_factory=list)
+    creating: list[Container] = field(default_factory=list)
+    """Seen, not ready, not draining."""
+    asked: list[Asked] = field(default_factory=list)
+    draining: int = 0
+    unschedulable: int = 0
+    subjects: Counter[str] = field(default_factory=Counter)
+    """Containers by what they take from, all that are counted."""
+
+    @property
+    def in_creation(self) -> int:
+        """Containers that come."""
+        return len(self.creating) + len(self.asked)
+
+    @property
+    def occupied(self) -> int:
+        """All that a limit counts."""
+        return len(self.ready) + self.in_creation + self.draining
+
+    def oldest_creation_age_seconds(self, now_seconds: float) -> float | None:
+        """Return for how long the oldest creation has been under way; None without any."""
+        since = [item.at_seconds for item in self.asked] + [item.created_at_seconds for item in self.creating]
+        return max(now_seconds - min(since), 0.0) if since else None
+
+
+class Ledger:
+    """What is there and what was asked for, of all pools."""
+
+    def __init__(self) -> None:
+        """Nothing is known; the first `observe` says what is there."""
+        self._asked: dict[str, Asked] = {}
+        self._ending: dict[str, float] = {}
+        self._failing: dict[QueueKey, Failing] = {}
+        self._ready: set[str] = set()
+        self._took: dict[QueueKey, deque[float]] = {}
+        self._all_took: deque[float] = deque(maxlen=3 * LAST_CREATIONS)
+
+    def observe(self, containers: Sequence[Container]) -> dict[QueueKey, PoolCount]:
+        """Take what is seen now; return it by pool, with what was asked for. Those told to end count as draining."""
+        counts: dict[QueueKey, PoolCount] = {}
+        ending, present = {}, set()
+        for container in containers:
+            key = container.key
+            count = counts.get(key)
+            if count is None:
+                count = counts[key] = PoolCount()
+            name = container.id
+            count.subjects[container.subject] += 1
+            self._asked.pop(name, None)
+            if name in self._ending:
+                ending[name] = self._ending[name]
+            if container.state is ContainerState.READY:
+                present.add(name)
+                if name not in self._ready:
+                    self._became_ready(container)
+            if name in ending or container.state is ContainerState.DRAINING:
+                count.draining += 1
+            elif container.state is ContainerState.READY:
+                count.ready.append(container)
+            else:
+                count.creating.append(container)
+                count.unschedulable += container.unschedulable_since_seconds is not None
+        self._ending, self._ready = ending, present
+        for asked in self._asked.values():
+            count = counts.setdefault(asked.creation.key, PoolCount())
+            count.asked.append(asked)
+            count.subjects[asked.creation.subject] += 1
+        return counts
+
+    def ask(self, creation: Creation, now_seconds: float) -> None:
+        """Count a container that is asked for."""
+        self._asked[creation.id] = Asked(creation, now_seconds)
+
+    def end(self, ending: Ending, now_seconds: float) -> None:
+        """Count a container as one that ends, until it is seen no more."""
+        self._ending[ending.container_id] = now_seconds
+
+    def late(self, count: PoolCount, pool: PoolSettings, now_seconds: float) -> list[Ending]:
+        """Return the creations of a pool that are past their time-out; those that no node has room for are not late.
+
+        One that was never seen is told to end too: it may come yet.
+        """
+        before = now_seconds - pool.creation_timeout_seconds
+        names = [item.creation.id for item in count.asked if item.at_seconds < before]
+        names += [
+            item.id
+            for item in count.creating
+            if item.created_at_seconds < before and item.unschedulable_since_seconds is None
+        ]
+        for name in names:
+            self._asked.pop(name, None)
+        if names:
+            self.failed(pool.key, now_seconds, "it was not ready within its creation's time-out")
+        return [Ending(container_id=name, key=pool.key, reason=EndReason.TIMED_OUT) for name in names]
+
+    def refused(self, creation_id: str, now_seconds: float, reason: str) -> None:
+        """Take note that a container that was asked for could not be created."""
+        asked = self._asked.pop(creation_id, None)
+        if asked is not None:
+            self.failed(asked.creation.key, now_seconds, reason)
+
+    def failed(self, key: QueueKey, now_seconds: float, reason: str) -> None:
+        """Take note of a failure: the next try is due later."""
+        failing = self._failing.setdefault(key, Failing())
+        failing.failures += 1
+        failing.next_at_seconds = now_seconds + retry_seconds(failing.failures)
+        failing.reason = reason
+
+    def failing(self, key: QueueKey) -> Failing | None:
+        """Return how a pool's creations fail; None where the last one succeeded."""
+        return self._failing.get(key)
+
+    def median_creation_seconds(self, key: QueueKey) -> float | None:
+        """Return how long creations of the pool take, of all pools where it had none; None: there was none at all."""
+        took = self._took.get(key) or self._all_took
+        return median(took) if took else None
+
+    def forget(self, keep: set[QueueKey]) -> None:
+        """Forget pools that are gone."""
+        self._failing = {key: value for key, value in self._failing.items() if key in keep}
+        self._took = {key: value for key, value in self._took.items() if key in keep}
+
+    def _became_ready(self, container: Container) -> None:
+        self._failing.pop(container.key, None)
+        if container.ready_at_seconds is None:
+            return
+        took = max(container.ready_at_seconds - container.created_at_seconds, 0.0)
+        self._took.setdefault(container.key, deque(maxlen=LAST_CREATIONS)).append(took)
+        self._all_took.append(took)

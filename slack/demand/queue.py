@@ -1,0 +1,193 @@
+"""One queue from tick to tick: its counters, run times, state and demand, and what of them the rules are given."""
+
+from collections.abc import Sequence
+
+from slack.demand.broker import QueueLag
+from slack.demand.durations import Durations
+from slack.demand.history import History, Rates
+from slack.demand.ledger import RETRIES, Failing, PoolCount
+from slack.demand.lifecycle import Standing, awake
+from slack.demand.model import Container, Decision, PoolSettings, QueueFigures, QueueState
+from slack.demand.room import NamespaceRoom
+from slack.demand.targets import DemandHistory
+from slack.demand.verdict import Held
+
+NO_LAG = QueueLag(backlog=0, in_flight=0)
+
+
+class Queue:
+    """What is remembered of a queue. Owned by one scheduler."""
+
+    __slots__ = (
+        "awake",
+        "backlog",
+        "checked_seconds",
+        "demand",
+        "durations",
+        "held",
+        "history",
+        "initialized",
+        "lag",
+        "last_delivered",
+        "last_traffic_seconds",
+        "pool",
+        "quiet_since_seconds",
+        "rates",
+        "replacing",
+        "retired_backlog",
+        "state",
+    )
+
+    def __init__(self, pool: PoolSettings) -> None:
+        """It is new: no message came yet."""
+        self.pool = pool
+        self.history = History()
+        self.durations = Durations()
+        self.demand = DemandHistory()
+        self.state = QueueState.RUNNING
+        self.held = Held()
+        self.rates = Rates()
+        self.lag = NO_LAG
+        self.backlog = 0
+        """Messages that wait for a container with the pool's memory."""
+        self.retired_backlog = 0
+        """Messages that are left of retired subjects."""
+        self.initialized = False
+        self.awake = False
+        self.last_traffic_seconds: float | None = None
+        self.last_delivered: int | None = None
+        self.quiet_since_seconds: float | None = None
+        self.checked_seconds = float("-inf")
+        self.replacing = False
+        """A container of the new revision was asked for beside the old ones, and none of these has ended for it."""
+
+    def read(self, now_seconds: float, lag: QueueLag, retired_backlog: int, durations_ms: Sequence[float]) -> None:
+        """Take the broker's counters and what containers told since the last tick."""
+        pool = self.pool
+        self.lag, self.retired_backlog = lag, retired_backlog
+        self.durations.reported(durations_ms)
+        change = self.history.add(now_seconds, lag, pool.stale_seconds * 2)
+        moved = lag.backlog > 0 or lag.in_flight > 0 or retired_backlog > 0
+        if change is not None:
+            seconds, held, completed, arrived = change
+            self.durations.counted(seconds, held, completed)
+            moved = moved or completed > 0 or arrived > 0
+        elif lag.delivered_total is not None and self.last_delivered is not None:
+            moved = moved or lag.delivered_total != self.last_delivered
+        self.last_delivered = lag.delivered_total
+        if moved:
+            self.last_traffic_seconds, self.quiet_since_seconds = now_seconds, None
+        elif self.quiet_since_seconds is None:
+            self.quiet_since_seconds = now_seconds
+        self.awake = awake(self.last_traffic_seconds, now_seconds)
+        if not self.awake:
+            self.history.clear()
+        self.rates = self.history.rates()
+
+    def waiting(self, count: PoolCount) -> int:
+        """Return the messages that wait for this pool's containers; also takes note of it.
+
+        What is left of a retired subject is its own containers' while one of them is there.
+        """
+        served = any(item.subject != self.pool.subject for item in count.ready)
+        self.backlog = self.lag.backlog + (0 if served else self.retired_backlog)
+        return self.backlog
+
+    def serving(self, count: PoolCount) -> list[Container]:
+        """Return the ready containers that take from the pool's own subject."""
+        return [item for item in count.ready if item.subject == self.pool.subject]
+
+    def standing(self, count: PoolCount) -> Standing:
+        """Return what the ends of the pool's containers depend on."""
+        return Standing(
+            pool=self.pool,
+            ready=count.ready,
+            last_traffic_seconds=self.last_traffic_seconds,
+            quiet_since_seconds=self.quiet_since_seconds,
+            waits=self.backlog > 0,
+            replaced_one=self.replacing,
+        )
+
+    def settle(self, failing: Failing | None, count: PoolCount) -> None:
+        """Bring the state up to what is there: deleted, full, or without a way to get containers."""
+        pool, state = self.pool, self.state
+        if count.ready or count.draining:
+            self.initialized = True
+        if pool.deleted:
+            self.state = QueueState.REMOVING
+        elif failing is not None and failing.failures > RETRIES and not count.ready:
+            self.state = QueueState.FLUSHING
+        elif self.backlog >= pool.max_messages:
+            self.state = QueueState.ACTION_THROTTLED
+        elif state is QueueState.ACTION_THROTTLED:
+            if self.backlog <= pool.max_messages * pool.throttle_fraction:
+                self.state = QueueState.RUNNING
+        elif state in (QueueState.REMOVING, QueueState.FLUSHING):
+            self.state = QueueState.RUNNING
+
+    def follow(self, decision: Decision) -> None:
+        """Take over what a decision says of the state."""
+        if decision.initial and decision.add:
+            self.initialized = True
+        if decision.throttle and self.state is QueueState.RUNNING:
+            self.state = QueueState.NAMESPACE_THROTTLED
+        elif decision.throttle is False and self.state is QueueState.NAMESPACE_THROTTLED:
+            self.state = QueueState.RUNNING
+
+    def figures(
+        self,
+        now_seconds: float,
+        count: PoolCount,
+        room: NamespaceRoom,
+        *,
+        incoming: int,
+        median_creation_seconds: float | None,
+        node_room: int | None,
+    ) -> QueueFigures:
+        """Return what the rules are given."""
+        pool = self.pool
+        serving = self.serving(count)
+        mean = self.durations.mean_ms
+        ratio = None if room.quota is None else room.quota.over_provision_ratio
+        since = [item.ready_at_seconds for item in serving if item.ready_at_seconds is not None]
+        return QueueFigures(
+            incoming=incoming,
+            queued=self.backlog,
+            stale=min(self.history.stale(pool.stale_seconds), self.backlog + incoming),
+            containers=len(serving),
+            creating=count.in_creation,
+            namespace_containers=room.containers,
+            namespace_creating=room.creating,
+            namespace_limit=room.limit,
+            action_limit=pool.max_containers,
+            concurrency=pool.concurrency,
+            mean_duration_ms=pool.expected_duration_ms if mean is None else mean,
+            initialized=self.initialized,
+            state=self.state,
+            over_provision_ratio=ratio if ratio is not None and ratio > 1 else None,
+            stale_window_ms=pool.stale_seconds * 1000,
+            in_flight=self.lag.in_flight,
+            oldest_creation_age_seconds=count.oldest_creation_age_seconds(now_seconds),
+            median_creation_seconds=median_creation_seconds,
+            oldest_ready_age_seconds=max(now_seconds - min(since), 0.0) if since else None,
+            node_room=node_room,
+            unschedulable=count.unschedulable,
+        )
+
+    def configured(self, pool: PoolSettings) -> None:
+        """Take new settings; what was measured stays, but for another memory's run times."""
+        if pool.subject != self.pool.subject:
+            self.history.clear()
+            self.lag = NO_LAG
+        self.pool = pool
+
+
+def per_message(figures: QueueFigures, idle: int) -> Decision:
+    """Return the decision of mode perMessage: a container for each message that no idle or coming one will take."""
+    room = min(
+        figures.namespace_limit - figures.namespace_containers - figures.namespace_creating,
+        figures.action_limit - figures.total,
+    )
+    needed = figures.available - figures.creating - idle
+    add = max(min(needed, room), 0)
+    return Decision(row=0, add=add, reason="a container for each message")

@@ -1,0 +1,43 @@
+"""One run: a load, a world, a scheduler, a generator; and what became of the messages.
+
+Usage:
+    outcome = run_pools(world, load, Rules(guards=Guards()), random.Random(1))
+    outcome.per_second, outcome.percentile(99)
+"""
+
+from slack.demand.simulation.events import Events, Generator
+from slack.demand.simulation.load import Load, Outcome, Traffic
+from slack.demand.simulation.old_scheduler import OldScheduler
+from slack.demand.simulation.polled import Polled, Polling
+from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.world import World
+
+
+def run_old(world: World, load: Load, random: Generator) -> Outcome:
+    """Play a load on the old scheduler."""
+    events = Events()
+    traffic = Traffic(load, events, random)
+    traffic.taker = OldScheduler(world, events, random, traffic)
+    return _play(traffic, events, load)
+
+
+def run_pools(world: World, load: Load, rules: Rules, random: Generator) -> Outcome:
+    """Play a load on pools."""
+    events = Events()
+    traffic = Traffic(load, events, random)
+    traffic.taker = Pools(world, rules, events, random, traffic)
+    return _play(traffic, events, load)
+
+
+def run_polled(world: World, load: Load, polling: Polling, random: Generator) -> Outcome:
+    """Play a load on containers by polling."""
+    events = Events()
+    traffic = Traffic(load, events, random)
+    traffic.taker = Polled(world, polling, events, random, traffic)
+    return _play(traffic, events, load)
+
+
+def _play(traffic: Traffic, events: Events, load: Load) -> Outcome:
+    traffic.begin()
+    events.run(load.seconds)
+    return traffic.outcome

@@ -1,0 +1,104 @@
+"""Whether new messages are taken: refused only where the namespace is full of containers and they are too slow.
+
+Both of the proposal's two questions must be answered with yes: are there as many containers as there may be, and are
+messages run more slowly than they come? The second is asked of the queue, at each tick; requests are answered from the
+last answer. A late one lets a few too many pass, or refuses a few, and no more.
+"""
+
+from dataclasses import dataclass, replace
+
+from slack.demand.model import OPEN, Refusal, Verdict
+
+CLEARED_AT = 0.9
+"""A refusal ends when the lag is down to this share of what it was when it began."""
+STALE_TICKS = 3
+"""A verdict that is older than so many ticks is not gone by: messages are taken."""
+SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 100, 60_000, 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """What the verdict about one action is given."""
+
+    containers: int
+    """Of the namespace, those in creation included."""
+    limit: int
+    lag: int
+    """Messages that wait."""
+    rate_per_second: float
+    """Messages that came, over the last second."""
+    speed_per_second: float
+    """Messages that were finished, over the last second."""
+    growing_ticks: int = 0
+    """Ticks running at which the lag was larger than at the tick before."""
+    max_messages: int = 10_000
+    throttle_fraction: float = CLEARED_AT
+    action_limit: int = 1
+    node_wait_seconds: float | None = None
+    """Containers of the action wait for a node, which should be there after so long."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the namespace has its limit of containers."""
+        return self.containers >= self.limit
+
+    @property
+    def slower(self) -> bool:
+        """Whether messages come faster than they are run. Where none waits, none is too slow."""
+        return self.lag > 0 and (self.rate_per_second > self.speed_per_second or self.growing_ticks >= 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A verdict with the lag at which its refusal began."""
+
+    verdict: Verdict = OPEN
+    lag_at_set: int = 0
+
+
+def judge(pressure: Pressure, before: Held) -> Held:
+    """Return the verdict, given the one before."""
+    reason, level = _reason(pressure, before)
+    verdict = Verdict(
+        reject=reason is not None,
+        reason=reason,
+        containers=pressure.containers,
+        limit=pressure.limit,
+        lag=pressure.lag,
+        rate_per_second=pressure.rate_per_second,
+        speed_per_second=pressure.speed_per_second,
+    )
+    if reason is None:
+        return Held(verdict)
+    if reason is Refusal.NAMESPACE_FULL and pressure.node_wait_seconds is not None:
+        reason = Refusal.CAPACITY_SHORT
+    return Held(replace(verdict, reason=reason, retry_after_ms=_retry_after_ms(pressure, level)), level)
+
+
+def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
+    if min(pressure.limit, pressure.action_limit) <= 0:
+        return Refusal.NO_CONTAINERS, 0
+    was = before.verdict.reason
+    longest = pressure.max_messages * (pressure.throttle_fraction if was is Refusal.QUEUE_FULL else 1.0)
+    if pressure.lag >= longest and pressure.lag > 0:
+        return Refusal.QUEUE_FULL, pressure.max_messages
+    if not pressure.full:
+        return None, 0
+    if was in (Refusal.NAMESPACE_FULL, Refusal.CAPACITY_SHORT) and pressure.lag > CLEARED_AT * before.lag_at_set:
+        return Refusal.NAMESPACE_FULL, before.lag_at_set
+    return (Refusal.NAMESPACE_FULL, pressure.lag) if pressure.slower else (None, 0)
+
+
+def _retry_after_ms(pressure: Pressure, level: int) -> int:
+    """When to ask again: when nodes should be there, else when the lag should be low enough."""
+    if pressure.node_wait_seconds is not None:
+        return max(round(pressure.node_wait_seconds * 1000), SHORTEST_RETRY_MS)
+    if pressure.speed_per_second <= 0:
+        return UNKNOWN_RETRY_MS
+    above = max(pressure.lag - CLEARED_AT * level, 1.0)
+    return round(min(max(above / pressure.speed_per_second * 1000, SHORTEST_RETRY_MS), LONGEST_RETRY_MS))
+
+
+def told(verdict: Verdict, age_seconds: float, tick_seconds: float) -> Verdict:
+    """Return what is answered by a verdict of that age: open once it is stale, for its leader is gone then."""
+    return verdict if age_seconds <= STALE_TICKS * tick_seconds else OPEN
