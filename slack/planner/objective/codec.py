@@ -25,6 +25,8 @@ _MOST_UNPACKED = 4 * 1024 * 1024
 _WIDTH = 2
 _LARGEST_NUMBER = 1e17
 """No cluster requests as much, in bytes or millicores; many of it still fit into 64 bits."""
+_WINDOWS_AN_HOUR = 30.0
+"""Windows in an hour, where they were not counted: of two minutes, as most nodes take."""
 _LONGEST_DAY = 25
 """Hours that a day has with the one that has just begun."""
 
@@ -60,6 +62,8 @@ class _State(msgspec.Struct):
     mix_day: int
     mix: Mapping[str, bytes]
     """By `cpu,memory`: float16 [24]."""
+    windows: float | None = None
+    """All that are behind `faded`; older versions have not counted them."""
 
 
 def encode(learner: Learner) -> bytes:
@@ -107,6 +111,7 @@ def _state(learner: Learner, table: np.ndarray[tuple[int], np.dtype[np.float32]]
             f"{cpu},{memory}": np.minimum(row, 60000).astype(np.float16).tobytes()
             for (cpu, memory), row in learner.mix.pods.items()
         },
+        windows=_bounded(tally.faded_windows),
     )
 
 
@@ -152,11 +157,12 @@ def _learner(state: _State) -> Learner:
     learner.needs.pods.ravel()[places] = _sound(values)
     learner.needs.hours[:] = _sound(_floats(state.row_hours, ROWS))
     learner.needs.largest[:] = _sound(_floats(state.largest, _WIDTH * BINS)).reshape(_WIDTH, BINS)
-    numbers = _sound(np.array([state.hours, state.started, state.late, *state.faded, *state.most_seen]))
+    all_windows = _WINDOWS_AN_HOUR * state.faded[0] if state.windows is None else state.windows
+    numbers = _sound(np.array([state.hours, state.started, state.late, *state.faded, *state.most_seen, all_windows]))
     learner.tally.hours, learner.tally.started, learner.tally.late = numbers[:3].tolist()
     learner.tally.faded_hours, learner.tally.faded_started, windows = numbers[3:6].tolist()
     learner.tally.faded_crowd = learner.tally.faded_started**2 / max(windows, 1.0)
-    learner.most_seen = numbers[6:8]
+    learner.most_seen, learner.tally.faded_windows = numbers[6:8], float(numbers[8])
     if len(state.debts) != len(PATTERNS):
         raise BadState("has debts of other patterns")
     for owed, value in zip([learner.correction, *learner.modelled], [state.correction, *state.debts], strict=True):

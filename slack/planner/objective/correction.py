@@ -3,8 +3,13 @@
 Gibbs and Candes, "Adaptive conformal inference under distribution shift" (2021); the tracker of Angelopoulos, Candes
 and Tibshirani, "Conformal PID control" (2023), whose forecast here is what was learnt. What is tracked is the debt:
 late pods beyond those that the objective allows, in steps. Each late pod raises it by (1 - a) / M, each that started at
-once lowers it by a / M, where a = 1 - objective, and M = max(a x pods of six hours, LEAST_WINDOWS x pods of a usual
+once lowers it by a / M, where a = 1 - objective, and M = max(a x pods of H hours, LEAST_WINDOWS x pods of a usual
 window). The usual window is that of a usual pod: of windows of one pod and waves of ten, ten late pods are one wave.
+
+H is 6 where pods come together and 72 where they come one by one, by chance. That is told by the index of dispersion,
+the variance of the number of pods in a window over its mean: 1 for chance (Poisson), n for waves of n. Late pods of chance
+are chance themselves: what is late today says nothing about tomorrow. As fewer are late the more room there is, but each
+time by less, room that follows them up and down costs more than the same room on average, for the same share.
 
 The forecast may leave ((D - debt) / (D + debt)) ** 2 times as many late as the objective allows, with D = FARTHEST: as
 many at a debt of 0, a quarter as many after a wave that was missed, four times as many with as much put by, none from D
@@ -32,8 +37,27 @@ MOST_WINDOWS = 2.0
 LEAST_WINDOWS = 1.0
 """A step is no smaller than the pods of so many usual windows."""
 HIGHEST = FARTHEST + MOST_WINDOWS / LEAST_WINDOWS
-_HOURS = 6.0
+_HOURS, _HOURS_OF_CHANCE = 6.0, 72.0
+"""H, where the index of dispersion is TOGETHER or more, and where it is ALONE or less."""
+ALONE, TOGETHER = 1.0, 2.0
 _STEEPNESS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """How pods have come of late."""
+
+    pods: float
+    """In the window of a usual pod, itself included."""
+    pods_an_hour: float
+    dispersion: float
+    """The variance of the number of pods in a window over its mean: 1 by chance, n for waves of n."""
+
+    def step(self, may: float) -> float:
+        """Return M, in pods, where a share of them may be late."""
+        chance = min(max((TOGETHER - self.dispersion) / (TOGETHER - ALONE), 0.0), 1.0)
+        hours: float = _HOURS * (_HOURS_OF_CHANCE / _HOURS) ** chance
+        return max(may * hours * self.pods_an_hour, LEAST_WINDOWS * max(self.pods, 1.0))
 
 
 @dataclass(slots=True)
@@ -52,19 +76,17 @@ class Correction:
         """How many times as many pods may be late now as the objective allows."""
         return (max(FARTHEST - self.value, 0.0) / (FARTHEST + self.value)) ** _STEEPNESS
 
-    def happened(self, started: int, late: float, objective: float, usual_pods: float, pods_an_hour: float) -> None:
+    def happened(self, started: int, late: float, objective: float, usual: Usual) -> None:
         """Take what became of pods.
 
         Args:
             started: pods that have got a node since the last call.
             late: those of them that did not start at once.
             objective: the wanted share.
-            usual_pods: how many pods the window of a usual pod has.
-            pods_an_hour: how many come on average.
+            usual: how they have come of late.
         """
         may = 1 - objective
-        step = 1 / max(may * _HOURS * pods_an_hour, LEAST_WINDOWS * max(usual_pods, 1.0))
-        self.value = min(max(self.value + (late - may * started) * step, -CREDIT), HIGHEST)
+        self.value = min(max(self.value + (late - may * started) / usual.step(may), -CREDIT), HIGHEST)
 
     def add(self, debt: float) -> None:
         """Take over what was owed before."""

@@ -108,7 +108,7 @@ class Learner:
         self.tally.count(turn, seconds)
         self.mix.came(turn.arrived, turn.at_seconds)
         if turn.started and self.tally.knows(objective):
-            self.correction.happened(turn.started, turn.late, objective.instant_start, *self.tally.usual())
+            self.correction.happened(turn.started, turn.late, objective.instant_start, self.tally.usual())
         rows = rows_at(turn.at_seconds)
         self._enter(rows)
         self.needs.watched(rows, seconds)
@@ -124,7 +124,7 @@ class Learner:
                 pods = max(turn.pods - last.pods, 1)
                 for modelled, missed, knew in zip(self.modelled, late[:-1].tolist(), self._knew, strict=True):
                     if knew:
-                        modelled.happened(pods, missed, objective.instant_start, *self.tally.usual())
+                        modelled.happened(pods, missed, objective.instant_start, self.tally.usual())
         self._past.add(turn.at_seconds, after, chosen.rooms, turn.window_seconds + HOLD_SECONDS)
         self.prices.solve(turn.at_seconds, self.needs, chosen.pod)
 
@@ -143,7 +143,7 @@ class Learner:
             patterns = np.append(np.arange(len(PATTERNS)), best)
             if self.tally.knows(objective):
                 self.prices.solve_all(self.needs, pod)  # of what was loaded nothing has been worked out as yet
-            allowed = (1 - objective.instant_start) * self.tally.usual()[1]
+            allowed = (1 - objective.instant_start) * self.tally.usual().pods_an_hour
             may = allowed * np.array([each.allowed for each in owed])
             may[-1] /= self.tally.agreement(allowed)
             places = self.prices.places(patterns, may, np.array([each.applied for each in owed]))

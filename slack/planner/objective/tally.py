@@ -6,6 +6,7 @@ learnt follows from them, too.
 
 from collections import deque
 
+from slack.planner.objective.correction import Usual
 from slack.planner.objective.patterns import HOUR
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Objective
@@ -32,6 +33,7 @@ class Tally:
         self.faded_started = 0.0
         self.faded_crowd = 0.0
         """Of each pod that has started, how many came in its window, itself included."""
+        self.faded_windows = 0.0
         self.really_late = 0.0
         """Late pods, faded, and those that would have been by the model: free room, shapes and a scheduler's time are
         no part of it."""
@@ -55,11 +57,13 @@ class Tally:
         self.faded_hours = self.faded_hours * fade + hours
         self.faded_started = self.faded_started * fade + turn.started
         self.faded_crowd *= fade
+        self.faded_windows *= fade
         fade = 0.5 ** (hours / _AGREE_HOURS)
         self.really_late, self.expected_late = self.really_late * fade + turn.late, self.expected_late * fade
         self._window_started += turn.started
         if turn.at_seconds - self._window_from >= turn.window_seconds:
             self.faded_crowd += self._window_started**2
+            self.faded_windows += 1
             self.begin_window(turn.at_seconds)
         self._count_day(turn)
 
@@ -83,6 +87,7 @@ class Tally:
         self.faded_hours += earlier.faded_hours
         self.faded_started += earlier.faded_started
         self.faded_crowd += earlier.faded_crowd
+        self.faded_windows += earlier.faded_windows
         self.really_late += earlier.really_late
         self.expected_late += earlier.expected_late
         newest = max((hour for hour, _, _ in self.days), default=None)
@@ -91,14 +96,15 @@ class Tally:
             if newest is None or first is None or newest - 24 < day[0] < first:
                 self.days.appendleft(day)
 
-    def usual(self) -> tuple[float, float]:
-        """Return how many pods the window of a usual pod has, and how many come in an hour.
+    def usual(self) -> Usual:
+        """Return how pods come.
 
         The windows' mean would be that of a window: where most have one pod and most pods come in waves, it says that
-        one is usual.
+        one is usual. A pod's window less the mean of all is the variance over the mean.
         """
-        crowd = max(self.faded_crowd / max(self.faded_started, 1.0), 1.0)
-        return crowd, self.faded_started / max(self.faded_hours, 1e-9)
+        crowd = self.faded_crowd / max(self.faded_started, 1.0)
+        mean = self.faded_started / max(self.faded_windows, 1.0)
+        return Usual(max(crowd, 1.0), self.faded_started / max(self.faded_hours, 1e-9), max(crowd - mean, 0.0))
 
     def knows(self, objective: Objective) -> bool:
         """Whether enough has been seen for an objective; until then the rate holds."""
@@ -117,6 +123,6 @@ class Tally:
 
         At first one for one: as if so many had been seen as two windows have pods, or a day may have late.
         """
-        before = min(24 * allowed_an_hour, _AGREED_WINDOWS * self.usual()[0])
+        before = min(24 * allowed_an_hour, _AGREED_WINDOWS * self.usual().pods)
         real, expected = self.really_late + before, self.expected_late + before
         return real / expected if real > 0 else 1.0

@@ -1,10 +1,12 @@
 """An objective learns what comes within the lead time, and keeps it through bytes."""
 
+import zlib
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -288,7 +290,28 @@ def test_a_usual_pods_window_is_the_wave_where_most_pods_come_in_waves_and_most_
     for turn in range(200):  # single pods, and after every nineteen of them a wave of twenty
         came = 20 if turn % 20 == 19 else 1
         learner.observe(Turn(START + 100 * turn, (0, 0), 0, 100.0, {}, came, 0), AIM)
-    usual, _ = learner.tally.usual()
-    assert usual == pytest.approx((20 * 20 + 19) / 39, rel=0.05)
-    again, _ = decode(encode(learner)).tally.usual()
-    assert again == pytest.approx(usual)
+    usual = learner.tally.usual()
+    assert usual.pods == pytest.approx((20 * 20 + 19) / 39, rel=0.05)
+    assert usual.dispersion == pytest.approx(usual.pods - 39 / 20, rel=0.05)
+    again = decode(encode(learner)).tally.usual()
+    assert (again.pods, again.dispersion) == pytest.approx((usual.pods, usual.dispersion))
+
+
+def test_pods_that_come_by_chance_have_an_index_of_dispersion_of_one_whatever_the_turns_and_windows() -> None:
+    for window_seconds, an_hour, turn_seconds in ((120.0, 57.0, 60.0), (95.0, 600.0, 10.0), (300.0, 6.0, 60.0)):
+        chance, learner = np.random.default_rng(1), Learner()
+        came = chance.poisson(an_hour * turn_seconds / 3600, size=round(86400 / turn_seconds)).tolist()
+        for turn, pods in enumerate(came):
+            at = START + turn_seconds * turn
+            learner.tally.count(Turn(at, (0, 0), 0, window_seconds, {}, pods, 0), turn_seconds)
+        assert learner.tally.usual().dispersion == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_past_that_has_not_counted_windows_is_read_as_of_windows_of_two_minutes() -> None:
+    learner = Learner()
+    for turn in range(1440):
+        learner.observe(Turn(START + 60 * turn, (0, 0), 0, 120.0, {}, 12 * (turn % 30 == 0), 0), AIM)
+    state = msgspec.msgpack.decode(zlib.decompress(encode(learner)[len(MAGIC) :]))
+    del state["windows"]
+    older = decode(MAGIC + zlib.compress(msgspec.msgpack.encode(state)))
+    assert older.tally.usual().dispersion == pytest.approx(learner.tally.usual().dispersion, rel=0.05)
