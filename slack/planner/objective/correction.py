@@ -7,9 +7,9 @@ once lowers it by a / M, where a = 1 - objective, and M = max(a x pods of H hour
 window). The usual window is that of a usual pod: of windows of one pod and waves of ten, ten late pods are one wave.
 
 H is 6 where pods come together and 72 where they come one by one, by chance. That is told by the index of dispersion,
-the variance of the number of pods in a window over its mean: 1 for chance (Poisson), n for waves of n. Late pods of chance
-are chance themselves: what is late today says nothing about tomorrow. As fewer are late the more room there is, but each
-time by less, room that follows them up and down costs more than the same room on average, for the same share.
+the variance of the number of pods in a window over its mean: 1 for chance (Poisson), n for waves of n. Late pods of
+chance are chance themselves: what is late today says nothing about tomorrow. As each core more saves fewer late pods
+than the one before, room that follows them up and down costs more than the same room on average, for the same share.
 
 The forecast may leave ((D - debt) / (D + debt)) ** 2 times as many late as the objective allows, with D = FARTHEST: as
 many at a debt of 0, a quarter as many after a wave that was missed, four times as many with as much put by, none from D
