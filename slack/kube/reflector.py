@@ -25,6 +25,7 @@ from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
 from slack.kube.retry import Backoff, is_transient
 from slack.kube.sink import ReflectorCounters, Sink
 from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, Undecodable, WatchDecoder
+from slack.kube.watch_stream import WatchStream
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Reflector(Generic[T]):
         self._silent_in_a_row = 0
         self._stopping = threading.Event()
         self._stream_lock = threading.Lock()
-        self._stream: Stream | None = None
+        self._stream: Stream | WatchStream | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -231,10 +232,14 @@ class Reflector(Generic[T]):
         self.last_error = None
         self._synced.set()
 
-    def _open(self, query: Query, verb: str) -> Stream:
-        stream = self._connection.stream(
-            self.path, query=self._selectors | query, timeout=self._timeout, verb=verb, gzip=verb == "list"
-        )
+    def _open(self, query: Query, verb: str) -> Stream | WatchStream:
+        stream: Stream | WatchStream
+        if verb == "watch":
+            stream = self._connection.watch(self.path, query=self._selectors | query, timeout=self._timeout)
+        else:
+            stream = self._connection.stream(
+                self.path, query=self._selectors | query, timeout=self._timeout, verb=verb, gzip=True
+            )
         with self._stream_lock:
             self._stream = stream
         if self._stopping.is_set():  # `stop` came before there was a stream to abort

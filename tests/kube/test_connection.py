@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes.client import Configuration
 
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, ConnectionFailed, Unreachable
@@ -141,6 +142,25 @@ def test_a_proxy_that_answers_in_html_is_readable_too(api: FakeApi, connection: 
     api.script("get", Reply(502, b"<html>bad gateway</html>"))
     with pytest.raises(ApiError, match=r"502 Bad Gateway: <html>bad gateway"):
         connection.request("GET", "/api/v1/nodes/a")
+
+
+def test_what_authenticates_us_is_made_sure_of_once_a_second_and_not_for_each_request(api: FakeApi) -> None:
+    made: list[str] = []
+
+    def refresh(configuration: Configuration) -> None:
+        made.append(f"token-{len(made)}")
+        configuration.api_key["BearerToken"] = made[-1]
+
+    now = [0.0]
+    configuration = Configuration(host=f"http://127.0.0.1:{api.port}", api_key={"BearerToken": "old"})
+    setattr(configuration, "refresh_api_key_hook", refresh)  # noqa: B010 - declared as None, and meant to be set
+    connection = Connection(configuration, clock=lambda: now[0])
+    for now[0] in (0.0, 0.5, 0.9, 1.0, 1.5):
+        connection.request("GET", "/api/v1/nodes")
+        assert made[-1].encode() in connection.message("GET", "/api/v1/nodes", b"", "", "*/*")
+    connection.close()
+    assert [seen.headers["authorization"] for seen in api.seen] == ["token-0"] * 3 + ["token-1"] * 2
+    assert made == ["token-0", "token-1"]
 
 
 def test_a_redirect_is_not_followed_with_our_token(api: FakeApi, connection: Connection) -> None:
