@@ -182,6 +182,7 @@ def _making_way(
     settings: OperatorSettings, base: Foundation, view: ClusterView, watches: Watches, metrics: Metrics
 ) -> MakingWay:
     may_write = base.leadership.may_write
+    base.wake.calm = lambda: bool(view.lent)
     hands = Hands(Lanes(base.connection), namespace=settings.namespace, may_write=may_write)
     return MakingWay(
         view,
@@ -189,7 +190,7 @@ def _making_way(
         Telling(metrics, base.recorder),
         may_write=may_write,
         stale=watches.stale,
-        wake=base.wake.touch,
+        wake=base.wake.hasten,
     )
 
 

@@ -12,9 +12,11 @@ owned by whoever decoded them. gc=False is safe: none of them can be part of a r
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypedDict, get_args
 
 import msgspec
+from msgspec import structs
 
 from slack.cluster.labels import (
     ANNOTATION_DELETION_COST,
@@ -43,15 +45,30 @@ class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
 
     def detach(self) -> Self:
         """Copy what points into the message that it came from, in place; for objects that are kept as they are."""
-        for name in self.__struct_fields__:
+        raws, members = _parts_of(type(self))
+        for name in raws:
             value = getattr(self, name)
-            if isinstance(value, msgspec.Raw):
+            if value is not ABSENT:
                 setattr(self, name, value.copy())
-            else:
-                for member in value if isinstance(value, list) else (value,):
-                    if isinstance(member, _Wire):
-                        member.detach()
+        for name in members:
+            value = getattr(self, name)
+            for member in value if isinstance(value, list) else (value,):
+                if member is not None:
+                    member.detach()
         return self
+
+
+@cache
+def _parts_of(kind: type[_Wire]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the fields of a struct that point into a message, and those that hold structs with such fields."""
+    raws, members = [], []
+    for field in structs.fields(kind):
+        inside = {field.type, *get_args(field.type), *(own for part in get_args(field.type) for own in get_args(part))}
+        if msgspec.Raw in inside:
+            raws.append(field.name)
+        elif any(isinstance(own, type) and issubclass(own, _Wire) and any(_parts_of(own)) for own in inside):
+            members.append(field.name)
+    return tuple(raws), tuple(members)
 
 
 class OwnerReference(_Wire):

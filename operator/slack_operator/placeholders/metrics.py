@@ -128,6 +128,7 @@ class Metrics(ProcessMetrics):
         )
         self._extended_shown: dict[str, set[str]] = {}
         self._shown: set[str] = set()
+        self._begun: set[str] = set()
         self._displaced_shown: dict[tuple[str, str], int] = {}
         self._failed_shown: dict[tuple[str, str], int] = {}
 
@@ -215,10 +216,14 @@ class Metrics(ProcessMetrics):
                 for key in [key for key in shown if key[0] == policy]:
                     del shown[key]
             self._shown.discard(policy)
+            self._begun.discard(policy)
 
     def _begin(self, policy: str) -> None:
         """Counters begin at 0: a series whose first sample is 1 has a rate of nothing."""
         self._shown.add(policy)
+        if policy in self._begun:
+            return
+        self._begun.add(policy)
         self._displaced.labels(policy, PREEMPTED)
         self._displaced.labels(policy, MADE_WAY)
         for cause in _WAY_CAUSES:

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 
 DEBOUNCE_SECONDS = 0.2
+CALM_SECONDS = 1.0
+"""The same while a burst is under way: what changes then, many times a second, is hardly for a plan to act upon."""
 REST = 4.0
 """Between two plans that changes ask for, so many times what the last one computed: at most a fifth of a core."""
 
@@ -15,6 +17,8 @@ class Debouncer:
         self.interval_seconds = interval_seconds
         self.lag_seconds = 0.0
         """How long the plan that began last was due by then."""
+        self.calm: Callable[[], bool] = lambda: False
+        """Whether changes can wait for `CALM_SECONDS`."""
         self._clock = clock
         self._event = threading.Event()
         self._touched: float | None = None
@@ -27,11 +31,17 @@ class Debouncer:
             self._touched = self._clock()
             self._event.set()
 
+    def hasten(self) -> None:
+        """Something relevant changed, and those that were to wait have waited long enough."""
+        self.touch()
+        self._event.set()
+
     def due_in(self) -> float:
         """Seconds until the next plan."""
         due = self._next
         if self._touched is not None:
-            due = min(due, max(self._touched + DEBOUNCE_SECONDS, self._not_before))
+            pause = CALM_SECONDS if self.calm() else DEBOUNCE_SECONDS
+            due = min(due, max(self._touched + pause, self._not_before))
         return max(0.0, due - self._clock())
 
     def begun(self) -> None:

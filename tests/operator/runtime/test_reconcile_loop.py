@@ -45,6 +45,22 @@ def test_a_plan_that_waited_for_the_api_server_puts_the_next_one_off_by_as_long(
     assert wake.due_in() == pytest.approx(2.0)
 
 
+def test_in_a_burst_changes_wait_longer_and_its_end_wakes_whoever_waits() -> None:
+    clock = Clock(0.0)
+    wake = Debouncer(10.0, clock)
+    wake.calm = lambda: clock.now < 3.5
+    wake.begun()
+    wake.ended(0.01, 0.01)
+    clock.now = 3.0
+    wake.touch()
+    assert wake.due_in() == pytest.approx(1.0)
+    wake.wait(0.0)  # the touch is known
+    clock.now = 3.6
+    threading.Timer(0.01, wake.hasten).start()
+    wake.wait(60.0)
+    assert wake.due_in() == 0.0
+
+
 def test_a_touch_ends_the_wait() -> None:
     wake = Debouncer(10.0, Clock())
     wake.begun()
