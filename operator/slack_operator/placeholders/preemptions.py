@@ -112,6 +112,15 @@ class Preemptions:
             self._victims[uid] = (pod.spec.node_name, pod.spec.priority or 0)  # the condition came with the deletion
         self.vanished(uid, now)
 
+    def made_way(self, pod: Pod, now: float) -> None:
+        """A placeholder went while way was made: the scheduler may have been about to preempt it, and found it gone.
+
+        It marks no such victim, and can forget whom it was to go for. One that was not seen on a node may have been
+        assumed on any.
+        """
+        spec = pod.spec or _NO_SPEC
+        self._victim_left(spec.node_name or "", spec.priority or 0, now)
+
     def vanished(self, uid: str, now: float) -> None:
         """A pod went, seen or unseen."""
         self._unbound.pop(uid, None)
@@ -200,7 +209,7 @@ class Preemptions:
             since=now,
         )
         created = self._unbound[uid]
-        for left, priority in self._left.get(node, ()):
+        for left, priority in (*self._left.get(node, ()), *self._left.get("", ())):
             if left >= max(created, now - AROUND_SECONDS):
                 _left_for(preemptor, priority, left)
         self._preemptors[uid] = self._at.setdefault(node, {})[uid] = preemptor
@@ -212,7 +221,7 @@ class Preemptions:
         return preemptor
 
     def _victim_left(self, node: str, priority: int, now: float) -> None:
-        for preemptor in self._at.get(node, {}).values():
+        for preemptor in (self._at.get(node, {}) if node else self._preemptors).values():
             _left_for(preemptor, priority, now)
         left = self._left.pop(node, None) or deque(maxlen=MAX_LEFT)
         left.append((now, priority))

@@ -177,6 +177,27 @@ def test_a_pod_that_left_for_another_reason_is_no_victim() -> None:
     assert cluster.hangs() == []
 
 
+@pytest.mark.parametrize("node", ["n1", ""])
+@pytest.mark.parametrize("nominated_first", [True, False])
+def test_a_pod_whose_victim_made_way_before_it_was_marked_hangs_too(node: str, nominated_first: bool) -> None:
+    """Seen on 1.36.3: the scheduler chose a placeholder that was only assumed, and that the operator had just deleted;
+    it answered the victim's mark with 404, and the pod stayed pending for good."""
+    cluster = Cluster()
+    owner = {"kind": "ReplicaSet", "name": "slack-web-1", "uid": "rs", "controller": True}
+    kept = {"namespace": NAMESPACE, "labels": PLACEHOLDER, "ownerReferences": [owner]}
+    placeholder = pod("slack-web-1-x", node, spec={"priority": -10}, metadata=kept)
+    cluster.see(pod("a"), placeholder)
+    cluster.view.lent["slack-web-1"] = wire.OwnReplicaSet(metadata=wire.OwnMetadata(name="slack-web-1"))
+    if nominated_first:
+        cluster.see(preemptor("a"))
+    cluster.lose(placeholder)
+    cluster.see(preemptor("a"))
+    cluster.clock.now += PATIENCE_SECONDS - 0.1
+    assert cluster.hangs() == []
+    cluster.clock.now += 0.1
+    assert cluster.hangs() == ["a"]
+
+
 @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}])
 def test_a_victim_that_is_still_on_the_node_is_waited_for(metadata: Any) -> None:
     cluster = hung()
