@@ -5,7 +5,8 @@
 API server, scheduler and controllers are stock and come as they are (the controllers with more requests a second, so
 that pods come quicker), machines are kwok's. All kinds are played in the same run, one after the other for each size,
 for only their ratios say something about a machine that others use too. Seconds are from the request that made a pod to
-the answer to its binding, by the API server's audit log. At once is within two seconds, as in `simulate`.
+the answer to its binding, by the API server's audit log. At once is within two seconds, as in `simulate`. The floor
+is a client that knows what comes, and only deletes.
 """
 
 import argparse
@@ -23,7 +24,7 @@ SIZES = (1, 10, 50, 100, 200, 400, 500)
 CHUNKS = (1, 4)
 LONE_RUNS = 10
 """A lone pod is one sample a burst."""
-KINDS = {"free": Kind.FREE, "alone": Kind.ALONE, "way": Kind.WAY}
+KINDS = {"free": Kind.FREE, "alone": Kind.ALONE, "way": Kind.WAY, "floor": Kind.FLOOR}
 STEADY_PODS = 100
 
 
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument(
         "--chunks", type=_numbers, default=CHUNKS, help="pods as large as one placeholder, with commas"
     )
-    options.add_argument("--kinds", type=_kinds, default=list(Kind), help="free, alone, way (default all)")
+    options.add_argument("--kinds", type=_kinds, default=list(Kind), help="free, alone, way, floor (default all)")
     options.add_argument("--runs", type=int, default=1, help="of each case; medians are printed (default 1)")
     options.add_argument("--steady", type=float, default=30.0, metavar="SECONDS", help="to look at an idle operator")
     options.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     FREE = "free room"
     ALONE = "placeholders"
     WAY = "making way"
+    FLOOR = "floor"
+    """Bare pods that a client deletes when the Deployment is told to grow: the least that deleting can take."""
 
 
 class Owner(StrEnum):
@@ -44,7 +46,7 @@ class Case:
         return math.ceil(self.pods * SPARE)
 
     def __str__(self) -> str:
-        room = "" if self.kind is Kind.FREE else f", each as large as {self.chunk}"
+        room = "" if self.kind in (Kind.FREE, Kind.FLOOR) else f", each as large as {self.chunk}"
         return f"{self.pods} pods, owner: {self.owner}, into {self.kind}{room}"
 
 
@@ -108,6 +110,8 @@ def cases(sizes: Sequence[int], chunks: Sequence[int], kinds: Sequence[Kind]) ->
         for owner in Owner:
             if Kind.FREE in kinds:
                 yield Case(pods, owner, Kind.FREE)
+            if Kind.FLOOR in kinds and owner is Owner.DEPLOYMENT and pods > 1:
+                yield Case(pods, owner, Kind.FLOOR)
             for chunk in chunks:
                 for kind in (Kind.ALONE, Kind.WAY):
                     if kind in kinds and (owner is Owner.DEPLOYMENT or kind is Kind.WAY):

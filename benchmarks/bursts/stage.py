@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.bursts import floor
 from benchmarks.bursts.case import Burst, Case, Kind, Owner, in_vain
 from benchmarks.usage import usage
 from e2e.harness.api import Json
@@ -43,6 +44,7 @@ class Stage:
         # As they come: the scheduler with asynchronous preemption.
         self.cluster = ControlPlane(folder, Options(scheduler_gates={}, audit_rules=[burst_log.RULE]))
         self._bursts = 0
+        self._floor: floor.Floor | None = None
 
     def __enter__(self) -> "Stage":
         self.cluster.start()
@@ -63,6 +65,12 @@ class Stage:
                 time.sleep(2)
                 yield None
                 return
+            if case.kind is Kind.FLOOR:
+                self._floor = floor.hold(self.cluster, machines)
+                time.sleep(2)
+                yield None
+                self._floor.close()
+                return
             with Operator(self.cluster, "--log-level=info", "--interval=10s", *FLAGS[case.kind]) as operator:
                 operator.wait_until_ready()
                 api.create(policy("default", **machines.spec()))
@@ -81,7 +89,11 @@ class Stage:
         time.sleep(SETTLE_SECONDS)
         cpu_seconds = _cpu_seconds(operator) - before
         seen = burst_log.read(self.cluster.audit_entries(since=mark))
-        preempted, made_way, lowered = burst_log.by_whom(seen.deleted)
+        if case.kind is Kind.FLOOR:
+            preempted = sum(user == burst_log.SCHEDULER for user in seen.deleted.values())
+            made_way, lowered = len(seen.deleted) - preempted, 0
+        else:
+            preempted, made_way, lowered = burst_log.by_whom(seen.deleted)
         return Burst(
             waits=tuple(seen.waits),
             unbound=case.pods - len(seen.waits),
@@ -114,6 +126,8 @@ class Stage:
         self._bursts += 1
         if case.owner is Owner.DEPLOYMENT:
             scale(self.cluster.api, "burst", case.pods)
+            if case.kind is Kind.FLOOR and self._floor is not None and (refused := self._floor.let_go(case.pods)):
+                raise HarnessError(f"{case}: {len(refused)} deletions were refused: {refused[0]}")
             return
         names = [f"burst-{self._bursts}-{number}" for number in range(case.pods)]
         create_all(self.cluster.api, [pod(name, **REQUESTS, labels={"app": "burst"}) for name in names])

@@ -86,8 +86,10 @@ def _ratios(found: Found, ways: Iterable[Case], owner: Owner, limit: float) -> I
     for pods in RATIO_SIZES:
         ratios = [times for case in ways if case.pods == pods and (times := ratio(found, case)) is not None]
         if ratios:
-            times = max(ratios)
-            yield Figure(f"p99 of {pods} {_who(owner)}, of free room", f"{limit:g}x", f"{times:.1f}x", times <= limit)
+            times, least = max(ratios), Case(pods, owner, Kind.FLOOR)
+            floor = ratio(found, least) if least in found else None
+            told = f"{times:.1f}x" if floor is None else f"{times:.1f}x (floor {floor:.1f}x)"
+            yield Figure(f"p99 of {pods} {_who(owner)}, of free room", f"{limit:g}x", told, times <= limit)
 
 
 def _lone(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
@@ -134,7 +136,7 @@ def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
     return {
         "pods": case.pods,
         "owner": str(case.owner),
-        "room": str(case.kind) if free else f"{case.kind}, of {case.chunk}",
+        "room": str(case.kind) if case.kind in (Kind.FREE, Kind.FLOOR) else f"{case.kind}, of {case.chunk}",
         "p50 s": round(middle(bursts, lambda burst: burst.seconds(50)), 4),
         "p99 s": round(p99, 4) if math.isfinite(p99) else "never",
         "x": None if free else ratio(found, case),
@@ -145,5 +147,5 @@ def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
         "in vain": total(lambda burst: burst.in_vain),
         "made anew": total(lambda burst: burst.made_anew),
         "short": total(lambda burst: burst.short),
-        "CPU s": None if free else middle(bursts, lambda burst: burst.cpu_seconds),
+        "CPU s": None if case.kind in (Kind.FREE, Kind.FLOOR) else middle(bursts, lambda burst: burst.cpu_seconds),
     }

@@ -67,6 +67,14 @@ def test_a_percentile_that_unbound_pods_decide_is_never_reached() -> None:
     assert seen([1.0, 3.0], unbound=2).at_once == 0.25
 
 
+def test_a_ratio_is_told_beside_the_least_that_deleting_takes() -> None:
+    floor = Case(100, Owner.DEPLOYMENT, Kind.FLOOR)
+    found = {FREE: [seen([0.1] * 100)], floor: [seen([0.18] * 100)], WAY: [seen([0.2] * 100, made_way=100)]}
+    told = {figure.what: figure.found for figure in judge(found, {})}
+    assert told["p99 of 100 pods, of free room"] == "2.0x (floor 1.8x)"
+    assert [row["room"] for row in table(found)] == ["free room", "floor", "making way, of 1"]
+
+
 def test_placeholders_of_several_sizes_are_judged_by_the_worst() -> None:
     found = {
         FREE: [seen([0.1] * 100)],
@@ -102,7 +110,8 @@ def test_a_lone_pod_may_not_be_slower_and_steady_cpu_not_more() -> None:
 
 def test_free_room_is_played_with_each_owner_and_placeholders_alone_with_an_owner_only() -> None:
     played = list(cases([10], [1, 4], list(Kind)))
-    assert len(played) == 8
+    assert len(played) == 9
+    assert [case.owner for case in played if case.kind is Kind.FLOOR] == [Owner.DEPLOYMENT]
     assert {case.owner for case in played if case.kind is Kind.FREE} == set(Owner)
     assert {case.owner for case in played if case.kind is Kind.ALONE} == {Owner.DEPLOYMENT}
 
