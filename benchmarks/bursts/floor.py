@@ -10,7 +10,7 @@ from e2e.harness.product.full_machines import REQUESTS, FullMachines
 from e2e.harness.product.operator import NAMESPACE, install
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.kube.apply import DELETE_OPTIONS
-from slack.kube.errors import KubeError
+from slack.kube.errors import ApiError, KubeError
 from slack.kube.kubeconfig import connect
 from slack.kube.lanes import Ask, Lanes
 from slack.kube.paths import resource_path
@@ -66,7 +66,7 @@ class Floor:
         refused: list[KubeError] = []
 
         def on_answer(_: int, error: KubeError | None) -> None:
-            if error is not None:
+            if error is not None and not (isinstance(error, ApiError) and error.not_found):  # preempted meanwhile
                 refused.append(error)
 
         self._lanes.send([Ask("DELETE", path, DELETE_OPTIONS) for path in paths], lambda _: True, on_answer)
