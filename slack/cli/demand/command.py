@@ -6,6 +6,7 @@ Only what gathers the subcommands is here; each loads what it needs when it runs
 import typer
 
 from slack.cli.demand.decide import decide
+from slack.cli.demand.proxy import proxy
 from slack.cli.terminal.problems import Command, Group
 
 app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
@@ -17,3 +18,4 @@ def demand() -> None:
 
 
 app.command(cls=Command)(decide)
+app.command(cls=Command)(proxy)

@@ -23,13 +23,14 @@ def page() -> str:
     """Return the whole page."""
     from slack.process.metric_family import BUILD_INFO
     from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+    from slack_operator.demand.proxy.families import DEMAND_PROXY_FAMILIES
     from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
     from slack_operator.placeholders.metrics import described
     from slack_operator.scorer.families import SCORER_FAMILIES
     from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
     from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 
-    origin = "operator/slack_operator/{placeholders,auditor,loadwatcher,scorer,throttler/*}/families.py"
+    origin = "operator/slack_operator/{placeholders,auditor,demand/proxy,loadwatcher,scorer,throttler/*}/families.py"
     parts = [head("Metrics", origin, _TEXT)]
     for title, text, families in (
         ("Operator", "", described()),
@@ -39,6 +40,7 @@ def page() -> str:
         ("Scorer", "", SCORER_FAMILIES),
         ("Throttler's agent", "", THROTTLER_AGENT_FAMILIES),
         ("Throttler's controller", "", THROTTLER_CONTROLLER_FAMILIES),
+        ("Demand proxy", "", DEMAND_PROXY_FAMILIES),
     ):
         parts.append(f"\n## {title}\n\n" + (f"{text.strip()}\n\n" if text else "") + _rows(families))
     return "".join(parts)

@@ -20,6 +20,7 @@ from slack_operator.demand.brokers.redis import RedisBroker
         ("nats://nats.media:4222", ("nats://nats.media:4222",)),
         ("nats://nats.media", ("nats://nats.media:4222",)),
         ("tls://a:1,b:2", ("tls://a:1", "tls://b:2")),
+        ("tls+nats://a:1", ("tls://a:1",)),
         ("redis://127.0.0.1?db=3", ("redis://127.0.0.1:6379",)),
         ("rediss://[::1]:7000/", ("rediss://[::1]:7000",)),
         ("kafka://k:9092?group=workers", ("kafka://k:9092",)),

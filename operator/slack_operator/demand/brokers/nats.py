@@ -142,7 +142,7 @@ class NatsBroker:
         deadline = time.monotonic() + wait_seconds
         while True:
             raw = self._pulls.held(queue, count)
-            if not raw and count > 1:
+            if not raw and (count > 1 or wait_seconds <= 0):
                 raw = await self._ask(queue, count, None)
             left = deadline - time.monotonic()
             if not raw and left > 0:

@@ -1,4 +1,4 @@
-"""From a URL to a broker: `nats://`, `tls://` (NATS), `redis://`, `rediss://`, `kafka://`.
+"""From a URL to a broker: `nats://`, `tls+nats://` (or `tls://`), `redis://`, `rediss://`, `kafka://`.
 
 Usage:
     broker = await open_broker("nats://nats.media:4222", Path("/var/run/secrets/broker/credentials"))
@@ -27,7 +27,7 @@ _QUERIES: Final = {
     "rediss": ("ca", "db"),
     "kafka": ("group",),
 }
-_RIGHT: Final = "nats://HOST:4222, tls://HOST:4222 (NATS), redis://HOST:6379, rediss://HOST:6379 or kafka://HOST:9092"
+_RIGHT: Final = "nats://HOST:4222, tls+nats://HOST:4222, redis://HOST:6379, rediss://HOST:6379 or kafka://HOST:9092"
 _LIBRARIES: Final = {"nats": "nats", "tls": "nats", "redis": "redis", "rediss": "redis", "kafka": "kafka"}
 _MOST_URL: Final = 4096
 
@@ -70,7 +70,7 @@ def parse_broker_url(url: str) -> BrokerUrl:
     if len(url) > _MOST_URL:
         raise BrokerRefused(f"broker URL: is longer than {_MOST_URL} characters")
     scheme, separator, rest = url.strip().partition("://")
-    scheme = scheme.lower()
+    scheme = scheme.lower().removesuffix("+nats")
     if not separator or scheme not in _PORTS:
         named = f"{scheme[:20]}://" if separator else "no scheme"
         raise BrokerRefused(f"broker URL: {named}: unknown broker: write {_RIGHT}")

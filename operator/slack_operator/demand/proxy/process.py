@@ -1,0 +1,184 @@
+"""`resource-slack demand proxy`: its settings and its parts, and when it ends.
+
+One thread has the event loop with broker, slots and reports; another serves /healthz, /readyz and /metrics. It ends
+with 0 when it was told to, was idle for its time or had its number of messages, and with 1 when what runs messages
+ended.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+from slack.demand.broker import Broker, BrokerError, BrokerRefused
+from slack.demand.reports import REPORT_GAP_SECONDS, REPORT_INTERVAL_SECONDS, encode_report
+from slack.process import arguments, running
+from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
+from slack.process.health import HealthServer
+from slack.process.logs import fields
+from slack.process.running import listen
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.proxy.counts import Counts
+from slack_operator.demand.proxy.metrics import ProxyMetrics
+from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
+from slack_operator.demand.proxy.slots import Slots, SlotSettings
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS: Final = 0.1
+HEALTHY_SECONDS: Final = 30.0
+"""Without a turn of the event loop, which has one each tenth of a second."""
+
+
+class Proxy:
+    """All parts of one process."""
+
+    def __init__(self, settings: DemandProxySettings, stopping: Stopping) -> None:
+        self._settings = settings
+        self._stopping = stopping
+        self._turned_at = time.monotonic()
+        self._slots: Slots | None = None
+        self.metrics = ProxyMetrics(settings.slots)
+        self.counts = Counts(
+            settings.container_id, settings.slots, on_wait=self.metrics.on_wait, on_run=self.metrics.on_run
+        )
+        self.metrics.follow(self.counts)
+        self.health = HealthServer(
+            *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
+        )
+
+    def unhealthy(self) -> str | None:
+        """Say that the event loop is stuck."""
+        silent = time.monotonic() - self._turned_at
+        return f"nothing has moved for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+
+    def unready(self) -> str | None:
+        """Say why no messages are pulled."""
+        return self._slots.trouble if self._slots is not None else "no broker yet"
+
+    def start(self) -> None:
+        """Serve probes.
+
+        Raises:
+            CannotStart: the address cannot be bound.
+        """
+        listen(self.health, flag("listen"), self._settings.listen)
+
+    def run(self) -> None:
+        """Pull and run messages until the end."""
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        settings = self._settings
+        assert settings.broker_url is not None, "the settings ask for it"
+        try:
+            broker = await open_broker(
+                settings.broker_url, settings.broker_credentials_file, name=f"proxy {settings.container_id}"
+            )
+        except BrokerRefused as refused:
+            log.error("%s", refused)
+            self._stopping.request(str(refused), exit_code=2)
+            return
+        runner = _runner(settings)
+        slots = self._slots = Slots(broker, runner, _slot_settings(settings), self.counts)
+        watching = asyncio.create_task(self._watch(slots))
+        reporting = asyncio.create_task(self._report(broker, slots))
+        try:
+            await slots.run()
+            self._stopping.request("it has had its messages")
+        except RunnerGone as gone:
+            log.error("%s", gone)
+            self._stopping.request(str(gone), exit_code=1)
+        finally:
+            watching.cancel()
+            reporting.cancel()
+            await self._say(broker, slots)
+            await runner.close()
+            await broker.close()
+
+    async def _watch(self, slots: Slots) -> None:
+        """Drain when the end is asked for, or nothing has come for the time that it waits."""
+        idle_timeout = self._settings.idle_timeout
+        while not slots.draining:
+            self._turned_at = time.monotonic()
+            if 0 < idle_timeout <= self.counts.idle_seconds and slots.ready:
+                self._stopping.request(f"no message for {idle_timeout:g} s")
+            if self._stopping.requested:
+                slots.drain()
+            await asyncio.sleep(WATCH_SECONDS)
+        while True:
+            self._turned_at = time.monotonic()
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _report(self, broker: Broker, slots: Slots) -> None:
+        """Report what changed, at most each half second, and each five seconds that all is as it was."""
+        told: tuple[int, int, bool] | None = None
+        told_at = 0.0
+        while True:
+            state = (self.counts.busy, self.counts.total, slots.draining)
+            if slots.ready and (state != told or time.monotonic() - told_at >= REPORT_INTERVAL_SECONDS):
+                await self._say(broker, slots)
+                told, told_at = state, time.monotonic()
+            await asyncio.sleep(REPORT_GAP_SECONDS)
+
+    async def _say(self, broker: Broker, slots: Slots) -> None:
+        report = encode_report(self.counts.report(draining=slots.draining))
+        with contextlib.suppress(BrokerError):  # one may be lost, and the next says more
+            await broker.report(self._settings.queues[0], report)
+
+    def stop(self) -> None:
+        """Close the probes' socket."""
+        self.health.stop()
+        log.info("ended", extra=fields(messages=self.counts.total))
+
+
+def _slot_settings(settings: DemandProxySettings) -> SlotSettings:
+    return SlotSettings(
+        queues=settings.queues,
+        slots=settings.slots,
+        ack_wait_seconds=settings.ack_wait,
+        max_deliver=settings.max_deliver,
+        longest_run_seconds=settings.longest_run,
+        messages=settings.messages,
+    )
+
+
+def _runner(settings: DemandProxySettings) -> Runner:
+    if settings.mode is RunMode.WAIT:
+        return WaitRunner(settings.wait)
+    if settings.mode is RunMode.SIDECAR:
+        from slack_operator.demand.proxy.loopback import LoopbackRunner
+
+        return LoopbackRunner(settings.target)
+    from slack_operator.demand.proxy.command import LinesRunner, ServedRunner
+
+    assert settings.command is not None, "the settings ask for it"
+    if settings.protocol == "http":
+        return ServedRunner(settings.command, settings.target)
+    return LinesRunner(settings.command)
+
+
+def run(settings: DemandProxySettings) -> int:
+    """Run the proxy until it ends; returns the process's exit code."""
+    return running.run(settings, lambda stopping: Proxy(settings, stopping))
+
+
+def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:
+    """Turn this process into a proxy with these settings, those that are None left out: without the command line's own
+    libraries, which every pod would hold for nothing."""
+    words = arguments.words({**flags, "config": config})
+    # -P: what lies in the working directory must not stand in for a module
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "slack_operator.demand.proxy.process", *words])
+
+
+if __name__ == "__main__":
+    # NATS's library would load it, if it is there, for websockets: 12 MiB in every pod, for nothing.
+    sys.modules.setdefault("aiohttp", None)  # type: ignore[arg-type]  # None is how an import is forbidden
+    sys.exit(arguments.main(DemandProxySettings, run))

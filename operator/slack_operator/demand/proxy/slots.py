@@ -1,0 +1,230 @@
+"""The slots of one container: each pulls a message, has it run, acks it or gives it back, and pulls the next.
+
+A message is never lost: it is acked after its run, and whatever ends us before that makes it another's once the ack
+wait is over. While a run goes on the broker is told so. To drain is to pull no more and to finish what runs; what was
+pulled at that very moment the broker gives back. The way of a message never depends on who decides about containers.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from slack.demand.broker import Broker, BrokerError, BrokerRefused, BrokerUnreachable, Message, QueueSettings
+from slack.process.outages import Outages
+from slack_operator.demand.proxy.counts import Counts
+from slack_operator.demand.proxy.runner import Outcome, Runner, RunnerGone
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 5.0
+"""How long a pull waits: a request that is lost is asked again after that."""
+RETIRED_POLL_SECONDS: Final = 1.0
+"""Where older queues are looked at as well."""
+_WAITS: Final = 0.25
+_REFUSED_SECONDS: Final = 2.0
+_FIRST_DELAY_SECONDS: Final = 0.1
+_LONGEST_DELAY_SECONDS: Final = 10.0
+_EXTENDED_PER_WAIT: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotSettings:
+    """What the slots go by."""
+
+    queues: tuple[str, ...]
+    slots: int = 1
+    ack_wait_seconds: float = 60.0
+    max_deliver: int = 5
+    longest_run_seconds: float = 3600.0
+    messages: int = 0
+    """The container ends after so many; 0: as many as come."""
+
+
+class Slots:
+    """All slots of one container, of one event loop."""
+
+    def __init__(self, broker: Broker, runner: Runner, settings: SlotSettings, counts: Counts) -> None:
+        self._broker = broker
+        self._runner = runner
+        self._settings = settings
+        self._counts = counts
+        self._running: dict[Message, None] = {}
+        self._pulling: set[asyncio.Task[None]] = set()
+        self._begun = 0
+        self._outages = Outages()
+        self.draining = False
+        self.ready = False
+        """Whether messages are pulled, or could be."""
+        self.trouble: str | None = "nothing was pulled yet"
+        """Why none are."""
+
+    async def run(self) -> None:
+        """Pull and run until drained.
+
+        Raises:
+            RunnerGone: what runs messages has ended.
+        """
+        if not await self._until_drained(self._runner.start()) or not await self._until_drained(self._ensured()):
+            return
+        self.ready, self.trouble = True, None
+        tasks = [asyncio.create_task(self._slot()) for _ in range(self._settings.slots)]
+        extending = asyncio.create_task(self._extend())
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+        finally:
+            self.drain()
+            await asyncio.wait(tasks)
+            extending.cancel()
+
+    def drain(self) -> None:
+        """Pull no more; `run` returns when what runs has ended."""
+        self.draining, self.ready = True, False
+        self.trouble = "draining"
+        for task in self._pulling:
+            task.cancel()
+
+    async def _until_drained(self, work: Awaitable[None]) -> bool:
+        """Do what comes before the first pull, which may take for ever; False when the end came first."""
+        task = asyncio.ensure_future(work)
+        self._pulling.add(task)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not self.draining:
+                raise
+            return False
+        finally:
+            self._pulling.discard(task)
+        return not self.draining
+
+    async def _ensured(self) -> None:
+        while True:
+            try:
+                for queue in self._settings.queues:
+                    await self._broker.ensure(
+                        QueueSettings(
+                            name=queue,
+                            ack_wait_seconds=self._settings.ack_wait_seconds,
+                            max_deliver=self._settings.max_deliver,
+                        )
+                    )
+            except BrokerError as error:
+                await self._wait_for_broker(error)
+            else:
+                return
+
+    async def _slot(self) -> None:
+        while not self.draining and self._may_begin():
+            message = await self._next()
+            if message is None:
+                continue
+            self._begun += 1
+            await self._handle(message)
+        if self._settings.messages and self._begun >= self._settings.messages:
+            self.drain()
+
+    def _may_begin(self) -> bool:
+        return not self._settings.messages or self._begun < self._settings.messages
+
+    async def _next(self) -> Message | None:
+        """Pull one message; None when there was none, or the end came."""
+        task = asyncio.current_task()
+        assert task is not None, "a slot is a task"
+        self._pulling.add(task)
+        try:
+            if self._runner.broken() is not None:
+                self.trouble = self._runner.broken()
+                await asyncio.sleep(_WAITS)
+                return None
+            found = await self._pulled()
+            self.trouble = None
+        except BrokerError as error:
+            await self._wait_for_broker(error)
+            return None
+        except asyncio.CancelledError:
+            if not self.draining:
+                raise
+            return None
+        finally:
+            self._pulling.discard(task)
+        return found[0] if found else None
+
+    async def _pulled(self) -> Sequence[Message]:
+        own, *older = self._settings.queues
+        for queue in older:
+            found = await self._broker.pull(queue, 1, 0.0)
+            if found:
+                return found
+        return await self._broker.pull(own, 1, RETIRED_POLL_SECONDS if older else POLL_SECONDS)
+
+    async def _wait_for_broker(self, error: BrokerError) -> None:
+        """A broker that is gone is waited for, for as long as it takes; idle is who could have had a message."""
+        self.trouble = str(error)
+        self._counts.stir()
+        if self._outages.is_new(self.trouble):
+            log.warning("no messages: %s", error)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(_REFUSED_SECONDS if isinstance(error, BrokerRefused) else _WAITS)
+
+    async def _handle(self, message: Message) -> None:
+        began = time.monotonic()
+        self._running[message] = None
+        self._counts.began(message)
+        try:
+            outcome = await self._run(message)
+        except RunnerGone as gone:
+            self._counts.ended(time.monotonic() - began, done=False)
+            await self._give_back(message, Outcome(done=False, reason=str(gone)))
+            raise
+        finally:
+            self._running.pop(message, None)
+        self._counts.ended(time.monotonic() - began, done=outcome.done)
+        if outcome.done:
+            await self._tell(lambda: self._broker.ack(message))
+        else:
+            if self._outages.is_new(outcome.reason):
+                log.warning("a run failed, and its message is given back: %s", outcome.reason)
+            await self._give_back(message, outcome)
+
+    async def _run(self, message: Message) -> Outcome:
+        try:
+            async with asyncio.timeout(self._settings.longest_run_seconds):
+                return await self._runner.run(message)
+        except TimeoutError:
+            seconds = self._settings.longest_run_seconds
+            return Outcome(done=False, reason=f"a run took longer than {seconds:g} s")
+
+    async def _give_back(self, message: Message, outcome: Outcome) -> None:
+        doubled = _FIRST_DELAY_SECONDS * 2.0 ** min(message.attempt - 1, 10)
+        delay = min(doubled, _LONGEST_DELAY_SECONDS) if outcome.delay_seconds is None else outcome.delay_seconds
+        await self._tell(lambda: self._broker.nak(message, delay))
+
+    async def _tell(self, say: Callable[[], Awaitable[None]]) -> None:
+        """Say how it ended while that is of use: after the ack wait the message is another's."""
+        deadline = time.monotonic() + self._settings.ack_wait_seconds
+        while True:
+            try:
+                await say()
+            except BrokerUnreachable:
+                if time.monotonic() >= deadline:
+                    return
+                await asyncio.sleep(_WAITS)
+            except BrokerRefused as error:
+                log.warning("a message's end was refused: %s", error)
+                return
+            else:
+                return
+
+    async def _extend(self) -> None:
+        """Tell the broker of all runs that go on."""
+        while True:
+            await asyncio.sleep(self._settings.ack_wait_seconds / _EXTENDED_PER_WAIT)
+            for message in tuple(self._running):
+                with contextlib.suppress(BrokerError):
+                    await self._broker.extend(message)

@@ -1,0 +1,67 @@
+"""A broker in memory, as far as a proxy sees one; what it was told is kept."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from slack.demand.broker import BrokerUnreachable, Message, QueueLag, QueueSettings, RawReport
+
+
+class MemoryBroker:
+    """`slack.demand.broker.Broker` for tests of what calls it."""
+
+    def __init__(self, *bodies: bytes, queue: str = "act.a.b.1") -> None:
+        self.waiting = {queue: deque(Message(queue=queue, id=f"{n}", body=body) for n, body in enumerate(bodies))}
+        self.acked: list[bytes] = []
+        self.given_back: list[tuple[bytes, float]] = []
+        self.extended: list[bytes] = []
+        self.made: list[QueueSettings] = []
+        self.gone = False
+
+    def _look(self) -> None:
+        if self.gone:
+            raise BrokerUnreachable("memory: not connected")
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        self._look()
+        self.made.append(queue)
+
+    async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
+        self.waiting.setdefault(queue, deque()).append(Message(queue=queue, id=message_id or "x", body=body))
+
+    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+        self._look()
+        found = self.waiting.get(queue)
+        if found:
+            return [found.popleft()]
+        await asyncio.sleep(min(wait_seconds, 0.005))
+        return []
+
+    async def ack(self, message: Message) -> None:
+        self._look()
+        self.acked.append(message.body)
+
+    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+        self._look()
+        self.given_back.append((message.body, delay_seconds))
+
+    async def extend(self, message: Message) -> None:
+        self.extended.append(message.body)
+
+    async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:
+        return {name: QueueLag(backlog=len(found), in_flight=0) for name, found in self.waiting.items()}
+
+    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+        return 0
+
+    async def delete(self, queue: str) -> None:
+        self.waiting.pop(queue, None)
+
+    async def report(self, queue: str, body: bytes) -> None:
+        self._look()
+
+    async def reports(self) -> AsyncIterator[RawReport]:
+        yield RawReport(queue="", body=b"")
+
+    async def close(self) -> None:
+        self.gone = True
