@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
         check-crds check-reference check-monitoring check-pages e2e bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
-        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
+        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -199,6 +199,10 @@ bench-reading bench-coldstart bench-steady bench-bursts: $(READY)
 
 bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
+
+# The old scheduler's rules beside ours, in one modelled world; minutes.
+bench-demand: $(READY)
+	@$(BIN)/python -m benchmarks.demand.simulated $(ARGS)
 
 bench-scoring-pods: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok

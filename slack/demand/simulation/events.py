@@ -19,7 +19,7 @@ class Generator(Protocol):
     def expovariate(self, lambd: float) -> float:
         """Return the time to the next of events that come `lambd` times a second."""
 
-    def randrange(self, stop: int) -> int:
+    def randrange(self, stop: int, /) -> int:
         """Return a whole number below `stop`."""
 
     def choice(self, seq: Sequence[_T]) -> _T:

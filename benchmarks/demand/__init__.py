@@ -1,0 +1,1 @@
+"""What pools of containers that follow their queues are worth, beside what was there before."""
