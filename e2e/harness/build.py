@@ -1,5 +1,7 @@
 """Builds the control plane's programs through the Go module proxy: `python -m e2e.harness.build [NAME ...]`.
 
+`kind-node` is no program but the node image of the suites on kind (`e2e.kindnode`), built only when it is named.
+
 The programs are `tool` dependencies of the go.mod files under `e2e/controlplane`, a folder for each project, so that a
 new version of one leaves the others as they are. Each is built once into
 `$RESOURCE_SLACK_CACHE/controlplane` (by default `${XDG_CACHE_HOME:-~/.cache}/resource-slack`), in a folder named by a
@@ -26,6 +28,7 @@ from e2e.harness.errors import HarnessError, UnavailableError
 
 MODULES = Path(__file__).resolve().parent.parent / "controlplane"
 KUBERNETES_VERSION = "v1.36.3"
+KIND_NODE = "kind-node"
 _STRIP = "-s -w"
 _NO_DISCOVERY = "remove_all_sd"
 """Prometheus without the clients of all clouds: targets are named one by one, and those need not be built."""
@@ -50,6 +53,8 @@ class Tool:
     tags: str = ""
     optional: bool = False
     """Where it cannot be built, the suites that need it are skipped; the others run."""
+    asked_for: bool = False
+    """Only the suites on kind need it: it is built when it is named, or for `kind-node`."""
 
     def cache_folder(self) -> Path:
         """Return the folder that this program's present version is built into."""
@@ -86,6 +91,11 @@ TOOLS = {
         Tool("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler", _kubernetes_flags()),
         Tool("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl", _kubernetes_flags()),
         Tool("kubelet", "kubernetes", "k8s.io/kubernetes/cmd/kubelet", _kubernetes_flags(), optional=True),
+        Tool("kubeadm", "kubernetes", "k8s.io/kubernetes/cmd/kubeadm", _kubernetes_flags(), asked_for=True),
+        Tool("kube-proxy", "kubernetes", "k8s.io/kubernetes/cmd/kube-proxy", _kubernetes_flags(), asked_for=True),
+        Tool("kind", "kind", "sigs.k8s.io/kind", asked_for=True),
+        Tool("crictl", "cri-tools", "sigs.k8s.io/cri-tools/cmd/crictl", asked_for=True),
+        Tool("coredns", "coredns", "github.com/coredns/coredns", asked_for=True),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Tool("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint", optional=True),
@@ -212,19 +222,33 @@ def _say(text: str) -> None:
     print(f"build: {text}", file=sys.stderr, flush=True)
 
 
+def _kind_node() -> str:
+    # Here and not above: these modules build with this one.
+    from e2e.harness.docker import engine
+    from e2e.kindnode import node_image
+
+    with engine.of_this_machine() as docker:
+        return node_image.ensure(docker)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Build the named programs, or all of them; without those that are optional the rest is of use."""
-    unknown = [name for name in arguments if name not in TOOLS]
+    unknown = [name for name in arguments if name not in TOOLS and name != KIND_NODE]
     if unknown:
-        _say(f"unknown: {', '.join(unknown)}. Known: {', '.join(TOOLS)}")
+        _say(f"unknown: {', '.join(unknown)}. Known: {', '.join([*TOOLS, KIND_NODE])}")
         return 2
-    needed = arguments or [name for name, tool in TOOLS.items() if not tool.optional]
+    usual = {name: tool for name, tool in TOOLS.items() if not tool.asked_for}
+    needed = [name for name in arguments if name != KIND_NODE] or [
+        name for name, tool in usual.items() if not tool.optional
+    ]
     try:
-        paths = ensure(needed)
+        paths = ensure(() if arguments == [KIND_NODE] else needed)
+        if KIND_NODE in arguments:
+            print(f"{KIND_NODE}\t{_kind_node()}")
     except HarnessError as error:
         _say(str(error))
         return 1
-    for name in () if arguments else [name for name, tool in TOOLS.items() if tool.optional]:
+    for name in () if arguments else [name for name, tool in usual.items() if tool.optional]:
         try:
             paths |= ensure([name])
         except HarnessError as error:

@@ -1,4 +1,6 @@
-"""The same cluster on kind, for people who have Docker: stock images, kwok as a process beside it.
+"""The same cluster on kind: in a user's Docker with kind's published image, else in one of the harness's own.
+
+The harness's own Docker pulls nothing: its node image is made here (`e2e.kindnode`). kwok is a process beside it.
 
 What differs from the local backend and is evened out here: kind's own node is a real one (it is tainted, so that tests'
 pods stay off it), and kind's DaemonSets would take room on kwok's nodes (they are kept to the real one). Flags of the
@@ -8,11 +10,11 @@ configuration kind's release has.
 
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import urllib3
 import yaml
@@ -22,9 +24,12 @@ from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.cluster import audit_log, kwok
 from e2e.harness.cluster.access import Access, Identities
 from e2e.harness.cluster.certificates import Authority
-from e2e.harness.errors import HarnessError, UnavailableError
+from e2e.harness.docker import engine
+from e2e.harness.docker.engine import Engine
+from e2e.harness.errors import UnavailableError
 from e2e.harness.objects import wait_until
 from e2e.harness.processes import Program
+from e2e.kindnode import node_image
 
 IMAGE = "kindest/node:v1.36.3"  # KIND_IMAGE names another, which is best pinned by its digest
 _MANIFESTS = "/etc/kubernetes/manifests"
@@ -38,10 +43,21 @@ class Kind:
 
     name = "kind"
 
-    def __init__(self, run_folder: Path, image: str = "") -> None:
+    def __init__(self, run_folder: Path, image: str = "", configuration: Json | None = None, cluster: str = "") -> None:
+        """Nothing runs yet.
+
+        Args:
+            run_folder: where logs and kubeconfig files go.
+            image: the nodes'; by default what KIND_IMAGE says, or kind's published one, or what is made here.
+            configuration: kind's own, of the cluster; by default one node that is no test's.
+            cluster: its name, by default one of this process.
+        """
         self.run_folder = run_folder
-        self._image = image or os.environ.get("KIND_IMAGE") or IMAGE
-        self._cluster = f"resource-slack-{os.getpid()}"
+        self._image = image or os.environ.get("KIND_IMAGE") or ""
+        self._configuration = configuration
+        self._cluster = cluster or f"resource-slack-{os.getpid()}"
+        self._kept = ExitStack()
+        self._created = False
         self._kind_kubeconfig = run_folder / "kind.kubeconfig"  # kind's own would be the user's ~/.kube/config
         self._node = f"{self._cluster}-control-plane"
         self._identities: Identities
@@ -49,13 +65,15 @@ class Kind:
 
     def start(self) -> Self:
         """Create the cluster, set it up as the suites expect, and start kwok beside it."""
-        _require("docker", ["docker", "info"])
-        _require("kind", ["kind", "version"])
-        binary = build.ensure(["kwok"])["kwok"]
         self.run_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        command = ["kind", "create", "cluster", f"--name={self._cluster}", f"--image={self._image}", "--wait=120s"]
         try:
-            _run([*command, f"--kubeconfig={self._kind_kubeconfig}"], seconds=600)
+            self.docker: Engine = self._kept.enter_context(engine.of_this_machine())
+            self.kind = _kind(self.docker)
+            binary = build.ensure(["kwok"])["kwok"]
+            image = self._image or (node_image.ensure(self.docker) if self.docker.own else IMAGE)
+            began = time.monotonic()
+            self._create(image)
+            self.seconds_to_create = time.monotonic() - began
             self._adopt()
             self._turn_on_audit()
             self.restart_scheduler()
@@ -68,11 +86,19 @@ class Kind:
         return self
 
     def stop(self) -> None:
-        """End kwok and delete the cluster."""
-        if self._kwok is not None:
-            self._kwok.stop()
-        command = ["kind", "delete", "cluster", f"--name={self._cluster}", f"--kubeconfig={self._kind_kubeconfig}"]
-        _run(command, seconds=120)
+        """End kwok and delete the cluster, and end Docker if it is the harness's own."""
+        with self._kept:  # whatever fails here
+            if self._kwok is not None:
+                self._kwok.stop()
+                self._kwok = None
+            if self._created:
+                kubeconfig = f"--kubeconfig={self._kind_kubeconfig}"
+                self.run_kind("delete", "cluster", f"--name={self._cluster}", kubeconfig, seconds=120)
+                self._created = False
+
+    def run_kind(self, *arguments: str, seconds: float = 300.0) -> str:
+        """Run a kind command against the Docker of this cluster."""
+        return engine.run([self.kind, *arguments], seconds, self.docker.environment)
 
     @property
     def api(self) -> Api:
@@ -135,6 +161,15 @@ class Kind:
         copy.write_text(self._in_node("cat", f"{_AUDIT}/audit.jsonl"), encoding="utf-8")
         return audit_log.entries(copy, user, verbs, since)
 
+    def _create(self, image: str) -> None:
+        command = ["create", "cluster", f"--name={self._cluster}", f"--image={image}", "--wait=300s"]
+        if self._configuration is not None:
+            path = self.run_folder / "kind.yaml"
+            path.write_text(yaml.safe_dump(self._configuration), encoding="utf-8")
+            command.append(f"--config={path}")
+        self._created = True
+        self.run_kind(*command, f"--kubeconfig={self._kind_kubeconfig}", seconds=900)
+
     def _adopt(self) -> None:
         """Sign with kind's own authority: its signer for requests grants no `system:masters`."""
         server = yaml.safe_load(self._kind_kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]["server"]
@@ -178,10 +213,10 @@ class Kind:
         return True
 
     def _in_node(self, *command: str) -> str:
-        return _run(["docker", "exec", self._node, *command], seconds=60)
+        return self.docker.run("exec", self._node, *command)
 
     def _into_node(self, path: str, text: str) -> None:
-        _run(["docker", "exec", "-i", self._node, "sh", "-c", f"cat > {path}"], seconds=60, text=text)
+        self.docker.run("exec", "--interactive", self._node, "sh", "-c", f"cat > {path}", stdin=text.encode())
 
 
 def _set_flags(pod: Json, flags: Mapping[str, str | None]) -> None:
@@ -201,17 +236,7 @@ def _add_audit(pod: Json) -> None:
     pod["spec"]["containers"][0].setdefault("volumeMounts", []).append(mount)
 
 
-def _require(program: str, probe: Sequence[str]) -> None:
-    if shutil.which(program) is None:
-        raise UnavailableError(f"BACKEND=kind needs {program}, which is not on the PATH; BACKEND=local needs neither")
-    found = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=60)
-    if found.returncode != 0:
-        raise UnavailableError(f"BACKEND=kind needs a working {program}; {' '.join(probe)}: {found.stderr.strip()}")
-
-
-def _run(command: Sequence[str], seconds: float, text: str | None = None) -> str:
-    options: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "timeout": seconds, "input": text}
-    found = subprocess.run(command, **options)
-    if found.returncode != 0:
-        raise HarnessError(f"{' '.join(command)} failed: {found.stderr.strip()[-2000:]}")
-    return str(found.stdout)
+def _kind(docker: Engine) -> str:
+    """Return the kind to use: the user's with the user's Docker, else the one that goes with the image made here."""
+    found = None if docker.own else shutil.which("kind")
+    return found or str(build.ensure(["kind"])["kind"])
