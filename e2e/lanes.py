@@ -49,6 +49,7 @@ WAITING = (
     "test_chart_demand.py",
     "test_demand_brokers.py",
     "test_demand_proxy.py",
+    "test_demand_pools.py",
 )
 """They look at what does not happen in minutes, at rates of a Prometheus, or at counts; none needs a CPU to itself."""
 MOST_AGAIN = 3

@@ -30,6 +30,9 @@ class Printing(StrEnum):
     THROTTLER_CHECK = "throttler-check"
     THROTTLER_SIMULATE = "throttler-simulate"
     THROTTLER_RELEASE = "throttler-release"
+    DEMAND_TOP = "demand-top"
+    DEMAND_EXPLAIN = "demand-explain"
+    DEMAND_REPLAY = "demand-replay"
     VERSION = "version"
 
 

@@ -99,6 +99,10 @@ _RULES: Rules = {
             policy.LAG_ONLY,
         ),
         (
+            f"self.template.spec.containers.size() == 0 || ({_HAS_RESOURCES} && {_MEMORY} != '0')",
+            policy.NO_MEMORY,
+        ),
+        (
             f"!has(self.queue) || !has(self.queue.name) || !self.queue.name.matches('{QUEUE_NAME}') || "
             "self.queue.name.split('.').size() < 4 || self.template.spec.containers.size() == 0 || "
             f"int(self.queue.name.split('.')[3]) == ({_HAS_RESOURCES} && isQuantity({_MEMORY}) ? "
@@ -112,6 +116,9 @@ _OPEN: Final = {"x-kubernetes-preserve-unknown-fields": True}
 
 def _with_template(spec: Schema) -> Schema:
     """Keep what a template has beside what is judged here."""
+    # the one default that is written down: /scale is an error for who has never said it
+    spec["properties"]["limits"] |= {"default": {"minContainers": 0}}
+    spec["properties"]["limits"]["properties"]["minContainers"] |= {"default": 0}
     pod = spec["properties"]["template"]
     pod["properties"]["metadata"] |= _OPEN
     labels = pod["properties"]["metadata"]["properties"]

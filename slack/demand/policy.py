@@ -47,6 +47,7 @@ NO_QUEUE_NAME: Final = (
 )
 OTHER_ACTION: Final = "queue.name must name the pool itself: act.NAMESPACE.POOL"
 OTHER_MEMORY: Final = "the memory in queue.name must be what the first container of template requests, in MiB"
+NO_MEMORY: Final = "the first container of template must request memory: a part of the queue name"
 ACK_TOO_SHORT: Final = "queue.ackWait must be longer than timing.longestRun, or a message that is run is given again"
 RUN_TOO_LONG: Final = "queue.ackWait must be longer than timing.expectedDuration"
 MIN_ABOVE_MAX: Final = "minContainers is above maxContainers"
@@ -84,13 +85,6 @@ class ProxyMode(StrEnum):
 
     SIDECAR = "sidecar"
     NONE = "none"
-
-
-class Placement(StrEnum):
-    """Who says on which node a container goes."""
-
-    SCHEDULER = "scheduler"
-    PINNED = "pinned"
 
 
 def out_of_bounds(field: str) -> str:
@@ -187,7 +181,8 @@ class Timing(SpecModel):
     """How fast it is decided, and how long things may take."""
 
     tick: Annotated[FineDuration, _within("tick")] | None = None
-    """How often the pool is decided about; never more often than the controller ticks. From 100ms to 10s."""
+    """How often the queue is to be looked at, at the least; the controller ticks as often as the pool that wants it
+    most often, and never more often than its own --tick. From 100ms to 10s."""
     stale: Annotated[FineDuration, _within("stale")] = timedelta(milliseconds=300)
     """A message that waits for so long is one too many for the containers that are there; from 100ms to 1m."""
     idle_timeout: Annotated[FineDuration, _within("idleTimeout")] = timedelta(seconds=60)
@@ -256,8 +251,6 @@ class ActivationPoolSpec(SpecModel):
     """How much may wait."""
     demand: DemandPart = DemandPart()
     """What slack is told of the pool, so that nodes are there before the burst."""
-    placement: Placement = Placement.SCHEDULER
-    """scheduler: kube-scheduler chooses nodes. pinned: the controller does, the node with the fewest containers."""
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -270,6 +263,8 @@ class ActivationPoolSpec(SpecModel):
             raise ValueError(WARM_ABOVE_MAX)
         if self.queue.broker is BrokerKind.KAFKA and self.proxy.mode is not ProxyMode.NONE:
             raise ValueError(LAG_ONLY)
+        if not self.template.memory_mib:
+            raise ValueError(NO_MEMORY)
         memory = self.queue.name.split(".")[3:] if self.queue.name else []
         if memory and int(memory[0]) != self.template.memory_mib:
             raise ValueError(OTHER_MEMORY)

@@ -61,14 +61,14 @@ class DemandControllerSettings(Settings):
     broker_url: str | None = setting(
         None,
         broker_url,
-        "Where the queues are: nats://, redis:// or kafka://, with tls+nats:// and rediss:// over TLS; needed.",
+        "Where the queues are: nats://, redis:// or kafka://, with tls:// (NATS) and rediss:// over TLS; needed.",
         metavar="URL",
         chart="demand.broker.url",
     )
     broker_credentials_file: Path | None = setting(
         None,
         path,
-        "Credentials for it: a NATS creds file, or USER:PASSWORD; read anew for each connection.",
+        "Its credentials: user:password, a token or password alone, or a .creds file.",
         metavar="FILE",
         chart=NoValue("demand.broker.existingSecret, where it is mounted"),
     )

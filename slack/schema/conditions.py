@@ -13,7 +13,7 @@ class Condition:
     message: str
 
 
-GOOD_WHEN_TRUE = frozenset({"Ready", "SlackSatisfied", "Covered", "Feasible"})
+GOOD_WHEN_TRUE = frozenset({"Ready", "SlackSatisfied", "Covered", "Feasible", "BrokerReachable"})
 """Of all our kinds; every other condition is trouble when it is true."""
 
 

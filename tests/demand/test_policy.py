@@ -45,11 +45,9 @@ def test_a_container_asks_for_what_all_of_the_pod_do() -> None:
     assert (parsed.cpu_millis, parsed.memory_bytes, parsed.memory_mib) == (300, 320 << 20, 256)
 
 
-@pytest.mark.parametrize(
-    ("memory", "mib"), [("256Mi", 256), ("1Gi", 1024), ("256M", 245), (None, 0), (str(1 << 20), 1)]
-)
-def test_the_queues_name_has_the_first_containers_memory_in_mib_rounded_up(memory: str | None, mib: int) -> None:
-    resources = {} if memory is None else {"requests": {"memory": memory}}
+@pytest.mark.parametrize(("memory", "mib"), [("256Mi", 256), ("1Gi", 1024), ("256M", 245), (str(1 << 20), 1)])
+def test_the_queues_name_has_the_first_containers_memory_in_mib_rounded_up(memory: str, mib: int) -> None:
+    resources = {"limits": {"memory": memory}}
     parsed = parse_pool(pool(containers=[{"name": "action", "resources": resources}]), source="pool")
     assert parsed.subject == f"act.media.thumbnail.{mib}"
 
@@ -94,6 +92,7 @@ def test_what_is_wrong_is_told_with_the_field(spec: Json, field: str, words: str
 @pytest.mark.parametrize(
     ("template_spec", "words"),
     [
+        ({"containers": [{"name": "a"}]}, f"spec: {policy.NO_MEMORY}"),
         ({"containers": []}, f"spec.template.spec: {template.NO_CONTAINER}"),
         ({"containers": [{"name": template.PROXY}]}, f"spec.template.spec.containers[0]: {template.NAME_TAKEN}"),
         ({"restartPolicy": "Never"}, template.ALWAYS_RESTARTED),

@@ -12,6 +12,7 @@ from slack.planner.rollout import backoff
 from slack.process.reasons import REASONS, REFILL_LASTS, Level, reason
 from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.auditor.controller.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
+from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED
 from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders.status import (
     OWNERSHIP_CONTESTED,
@@ -35,6 +36,9 @@ SPEAKING = (
     "operator/slack_operator/placeholders/subjects.py",
     "operator/slack_operator/scaling/policy_scaler.py",
     "operator/slack_operator/learning/keeper.py",
+    "operator/slack_operator/demand/book.py",
+    "operator/slack_operator/demand/pool_reporter.py",
+    "operator/slack_operator/demand/status.py",
     "operator/slack_operator/auditor/controller/enforcer.py",
     "operator/slack_operator/auditor/controller/policy_status.py",
     "operator/slack_operator/auditor/controller/event_reporter.py",
@@ -52,6 +56,8 @@ NO_REASONS = {
     HISTORY_LOST,
     NODES_SILENT,
     ENFORCEMENT_BLOCKED,
+    BROKER_REACHABLE,
+    CAPACITY_SHORT,
 }
 """Other words of that form in them."""
 
@@ -101,6 +107,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object)
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
     types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST}
+    types |= {BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}
     for condition in found.on:
         kind, _, status = condition.partition("=")

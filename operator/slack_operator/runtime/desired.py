@@ -39,10 +39,12 @@ class Entry(Generic[P]):
     """As last seen, which is what a restarted operator goes on from."""
     policy_generation: int = 0
     """The generation that `policy` is of; not `generation` while the present spec cannot be used."""
+    namespace: str = ""
+    """Empty for kinds that are in none."""
 
 
 class Desired(Generic[P]):
-    """The map from names to entries, of one kind."""
+    """The map from namespaces and names to entries, of one kind."""
 
     def __init__(self, on_change: Callable[[], None], parse: Parse[P], source: str) -> None:
         """Nothing is known yet.
@@ -56,7 +58,7 @@ class Desired(Generic[P]):
         self._parse = parse
         self._source = source
         self._lock = threading.Lock()
-        self._entries: dict[str, Entry[P]] = {}
+        self._entries: dict[tuple[str, str], Entry[P]] = {}
         self._events = 0
         self._synced = False
         self.changed_by_list = False
@@ -73,9 +75,9 @@ class Desired(Generic[P]):
         return self._events
 
     def entries(self) -> tuple[Entry[P], ...]:
-        """Return all entries, sorted by name."""
+        """Return all entries, sorted by namespace and name."""
         with self._lock:
-            return tuple(self._entries[name] for name in sorted(self._entries))
+            return tuple(self._entries[place] for place in sorted(self._entries))
 
     def apply(self, document: Document) -> None:
         """Take one object as an event has it; one that is being deleted is gone already."""
@@ -93,10 +95,10 @@ class Desired(Generic[P]):
         metadata = document.get("metadata", {})
         with self._lock:
             self._events += 1
-            known = self._entries.get(str(metadata.get("name")))
+            known = self._entries.get(_place(metadata))
             gone = known is not None and known.uid == str(metadata.get("uid") or "")
             if known is not None and gone:
-                del self._entries[known.name]
+                del self._entries[known.namespace, known.name]
         if gone:
             self._on_change()
 
@@ -114,9 +116,9 @@ class Desired(Generic[P]):
             if self._events != events_before:
                 return False
             alive = [document for document in documents if not document.get("metadata", {}).get("deletionTimestamp")]
-            names = {str(document.get("metadata", {}).get("name")) for document in alive}
-            changed = not self._synced or bool(set(self._entries) - names)
-            self._entries = {name: entry for name, entry in self._entries.items() if name in names}
+            places = {_place(document.get("metadata", {})) for document in alive}
+            changed = not self._synced or bool(set(self._entries) - places)
+            self._entries = {place: entry for place, entry in self._entries.items() if place in places}
             for document in alive:
                 changed |= self._put(document)
             self._synced = True
@@ -128,8 +130,9 @@ class Desired(Generic[P]):
     def _put(self, document: Document) -> bool:
         """Store one object; True when something that the plan depends on is new."""
         metadata = document.get("metadata", {})
-        name, uid = str(metadata.get("name") or ""), str(metadata.get("uid") or "")
-        known = self._entries.get(name)
+        place, uid = _place(metadata), str(metadata.get("uid") or "")
+        namespace, name = place
+        known = self._entries.get(place)
         if known is not None and known.uid != uid:
             known = None  # another object of the same name: nothing of the old one counts
         status = MappingProxyType(dict(document.get("status") or {}))
@@ -137,14 +140,21 @@ class Desired(Generic[P]):
         if known is not None and generation < known.generation:
             return False  # an old event behind a newer list
         if known is not None and known.generation == generation:
-            self._entries[name] = replace(known, status=status)  # our own status write came back
+            self._entries[place] = replace(known, status=status)  # our own status write came back
             return False
         policy = known.policy if known is not None else None
         problems: tuple[str, ...] = ()
         good = known.policy_generation if known is not None else 0
         try:
-            policy, good = self._parse(document, source=f"{self._source}/{name}"), generation
+            policy, good = (
+                self._parse(document, source=f"{self._source}/{namespace + '/' if namespace else ''}{name}"),
+                generation,
+            )
         except BadDocument as error:
             problems = error.problems
-        self._entries[name] = Entry(name, uid, generation, policy, problems, status, good)
+        self._entries[place] = Entry(name, uid, generation, policy, problems, status, good, namespace)
         return True
+
+
+def _place(metadata: Document) -> tuple[str, str]:
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")

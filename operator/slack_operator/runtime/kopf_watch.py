@@ -48,11 +48,15 @@ class Kind:
     plural: str
     without: str
     """What is said when there is no CRD of it."""
+    namespaces: tuple[str, ...] = ()
+    """Where they are, each watched by itself, which takes rights there only; none: everywhere."""
 
     @property
-    def path(self) -> str:
-        """The collection, cluster-wide."""
-        return resource_path(self.api_version, self.plural)
+    def paths(self) -> tuple[str, ...]:
+        """The collections: cluster-wide, or one a namespace."""
+        if not self.namespaces:
+            return (resource_path(self.api_version, self.plural),)
+        return tuple(resource_path(self.api_version, self.plural, namespace=name) for name in self.namespaces)
 
 
 def kopf_settings() -> kopf.OperatorSettings:
@@ -208,7 +212,8 @@ class KopfWatch:
                 kopf.operator(
                     registry=kopf_registry(self._desired, self._connection, self._kind),
                     settings=kopf_settings(),
-                    clusterwide=True,
+                    clusterwide=not self._kind.namespaces,
+                    namespaces=self._kind.namespaces,
                     stop_flag=stop,
                 )
             )

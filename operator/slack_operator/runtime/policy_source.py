@@ -115,7 +115,7 @@ class PolicySource:
     def _list(self) -> list[dict[str, Any]]:
         # items of a list carry neither apiVersion nor kind
         ours = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
-        return [ours | item for item in listed(self._connection, self._kind.path, dict[str, Any])]
+        return [ours | item for path in self._kind.paths for item in listed(self._connection, path, dict[str, Any])]
 
     def _watch_with_kopf(self) -> None:
         if self._stopping.is_set() or self._watch.alive:
@@ -123,3 +123,25 @@ class PolicySource:
         if self._watch.died:
             log.warning("kopf's watcher of %s had ended; starting it again", self._kind.plural)
         self._watch.start()
+
+
+class PolicySources:
+    """Several kinds of one process, each with its own source; started and stopped together."""
+
+    def __init__(self, *sources: PolicySource) -> None:
+        self._sources = sources
+
+    def start(self) -> None:
+        """Begin to list all."""
+        for source in self._sources:
+            source.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End all threads."""
+        for source in self._sources:
+            source.stop(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether all listers run."""
+        return all(source.alive for source in self._sources)

@@ -1,8 +1,8 @@
 """A process that watches a cluster and writes while it leads: its foundation, its parts, and their order.
 
-Start: servers, watches, everything seen whole, Events, lease, loop; policies (kopf) once the lease is won. Stop:
-servers but health, loop, policies, Events, the gate with the lease, watches, health. A process of ours is its settings,
-its parts, and a call of `run`.
+Start: servers, watches, everything seen whole, Events, lease, loop; policies (kopf) once the lease is won, or before
+where a standby follows them too. Stop: servers but health, loop, policies, Events, the gate with the lease, watches,
+health. A process of ours is its settings, its parts, and a call of `run`.
 """
 
 import logging
@@ -25,7 +25,7 @@ from slack.process.running import Logged, Part, listen
 from slack.process.stopping import Stopping
 from slack_operator.runtime.debounce import Debouncer
 from slack_operator.runtime.leading import Leadership
-from slack_operator.runtime.policy_source import PolicySource
+from slack_operator.runtime.policy_source import PolicySource, PolicySources
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 
 log = logging.getLogger(__name__)
@@ -125,12 +125,16 @@ class Parts:
     """What one process is made of beside its foundation."""
 
     watches: Watched
-    policies: PolicySource
+    policies: PolicySource | PolicySources
     loop: ReconcileLoop
     registry: CollectorRegistry
     unready: Callable[[], str | None]
     whole: Callable[[], Mapping[str, object]]
     """What to say of the view when it is whole."""
+    also_unhealthy: Callable[[], str | None] = lambda: None
+    """Says which of the workers is dead or stuck."""
+    standby_follows: bool = False
+    """Whether policies are followed before the lease is won, as by those who answer from their status."""
     servers: Sequence[Server] = ()
     workers: Sequence[Part] = ()
     """Threads beside the loop: they begin before it and end with it."""
@@ -149,7 +153,11 @@ class Process:
 
     def unhealthy(self) -> str | None:
         """Say which thread is dead or stuck; None when none is."""
-        return self.parts.loop.unhealthy() or (None if self.parts.policies.alive else "the policy source has ended")
+        return (
+            self.parts.loop.unhealthy()
+            or self.parts.also_unhealthy()
+            or (None if self.parts.policies.alive else "the policy source has ended")
+        )
 
     def start(self) -> None:
         """Start everything, as far as the view and the lease let it; returns early when the process is to end.
@@ -167,6 +175,8 @@ class Process:
             return
         log.info("the view of the cluster is whole", extra=fields(**self.parts.whole()))
         self._base.recorder.start()
+        if self.parts.standby_follows:
+            self.parts.policies.start()
         self._base.leadership.start(self._lead)
         for worker in self.parts.workers:
             worker.start()
@@ -206,5 +216,6 @@ class Process:
         return True
 
     def _lead(self) -> None:
-        self.parts.policies.start()
+        if not self.parts.standby_follows:
+            self.parts.policies.start()
         self._base.wake.touch()

@@ -193,6 +193,7 @@ def _default(parameter: Any) -> str:
 def _setting_sections() -> Iterator[tuple[str, str]]:
     """Yield (title, text) of each process's settings."""
     from slack.process.audit_settings import AgentSettings, ControllerSettings
+    from slack.process.demand_controller_settings import DemandControllerSettings
     from slack.process.demand_proxy_settings import DemandProxySettings
     from slack.process.load_watcher_settings import LoadWatcherSettings
     from slack.process.operator_settings import OperatorSettings
@@ -209,6 +210,7 @@ def _setting_sections() -> Iterator[tuple[str, str]]:
         ("throttler's agent", ThrottlerAgentSettings),
         ("throttler's controller", ThrottlerControllerSettings),
         ("demand proxy", DemandProxySettings),
+        ("demand's controller", DemandControllerSettings),
     ):
         text = _PROCESS.format(prefix=process.prefix).strip()
         yield f"Settings of the {title}", f"{text}\n\n{_setting_table(process)}"

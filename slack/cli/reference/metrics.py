@@ -23,6 +23,7 @@ def page() -> str:
     """Return the whole page."""
     from slack.process.metric_family import BUILD_INFO
     from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+    from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
     from slack_operator.demand.proxy.families import DEMAND_PROXY_FAMILIES
     from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
     from slack_operator.placeholders.metrics import described
@@ -30,7 +31,9 @@ def page() -> str:
     from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
     from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
 
-    origin = "operator/slack_operator/{placeholders,auditor,demand/proxy,loadwatcher,scorer,throttler/*}/families.py"
+    origin = (
+        "operator/slack_operator/{placeholders,auditor,demand,demand/proxy,loadwatcher,scorer,throttler/*}/families.py"
+    )
     parts = [head("Metrics", origin, _TEXT)]
     for title, text, families in (
         ("Operator", "", described()),
@@ -38,6 +41,7 @@ def page() -> str:
         ("Audit controller", "", CONTROLLER_FAMILIES),
         ("Load watcher", "", LOAD_WATCHER_FAMILIES),
         ("Scorer", "", SCORER_FAMILIES),
+        ("Demand's controller", "", DEMAND_CONTROLLER_FAMILIES),
         ("Throttler's agent", "", THROTTLER_AGENT_FAMILIES),
         ("Throttler's controller", "", THROTTLER_CONTROLLER_FAMILIES),
         ("Demand proxy", "", DEMAND_PROXY_FAMILIES),

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from slack.cli.vocabulary.audit import AUDIT_DOCUMENTS
+from slack.cli.vocabulary.demand import DemandExplanation, DemandReplay, DemandTop
 from slack.cli.vocabulary.installation import UninstallList, Version
 from slack.cli.vocabulary.load import Load
 from slack.cli.vocabulary.loadwatcher import NodeLoadList
@@ -36,6 +37,9 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "uninstall": (UninstallList,),
     "record": (Recording,),
     "version": (Version,),
+    "demand-top": (DemandTop,),
+    "demand-explain": (DemandExplanation,),
+    "demand-replay": (DemandReplay,),
     "throttler-status": (ThrottlerStatus,),
     "throttler-explain": (ThrottlerExplanation,),
     "throttler-check": (ThrottlerCheck,),
@@ -49,6 +53,9 @@ _CALLED = {
     "load-watcher": "load-watcher show",
     "audit-explain": "audit explain",
     "audit-kernel": "audit kernel",
+    "demand-top": "demand top",
+    "demand-explain": "demand explain",
+    "demand-replay": "demand replay",
     "throttler-status": "throttler status",
     "throttler-explain": "throttler explain",
     "throttler-check": "throttler check",

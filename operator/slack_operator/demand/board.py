@@ -1,0 +1,115 @@
+"""The last tick as others see it: rates, the last decision worth a word, and what the endpoint answers.
+
+The loop's thread writes once a tick, by replacing whole values; any thread reads. A verdict that is older than three
+ticks lets everything in.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from slack.demand.broker import QueueLag
+from slack.demand.model import OPEN, Decision, QueueFigures, QueueKey, Verdict
+from slack.demand.verdict import STALE_TICKS
+from slack_operator.demand.loop import Turn
+
+RATE_SECONDS: Final = 2.0
+"""Rates are over so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A decision that changed something, or was kept from it."""
+
+    at_unix_seconds: float
+    decision: Decision
+    figures: QueueFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Messages a second."""
+
+    arrivals: float = 0.0
+    completions: float = 0.0
+
+
+@dataclass(slots=True)
+class _Counted:
+    at: float
+    published: int
+    completed: int
+
+
+@dataclass(slots=True)
+class Board:
+    """What is known of the last tick."""
+
+    clock: Callable[[], float] = time.monotonic
+    turn: Turn | None = None
+    told: dict[QueueKey, Told] = field(default_factory=dict)
+    _counts: dict[str, deque[_Counted]] = field(default_factory=dict)
+    _figures: dict[QueueKey, QueueFigures] = field(default_factory=dict)
+
+    def take(self, turn: Turn, pools: frozenset[QueueKey]) -> None:
+        """Take a tick. Called by the loop's thread only.
+
+        Args:
+            turn: the tick.
+            pools: those that there are.
+        """
+        for key, decision in turn.result.decisions.items():
+            figures = turn.result.figures.get(key)
+            matters = decision.add or decision.clipped_by or decision.guard or decision.throttle is not None
+            if figures is not None and (matters or key not in self.told):
+                self.told[key] = Told(turn.unix_seconds, decision, figures)
+        if len(self.told) > len(pools):
+            self.told = {key: told for key, told in self.told.items() if key in pools}
+        for subject, lag in (turn.lags or {}).items():
+            self._count(subject, lag, turn.at_seconds)
+        if len(self._counts) > 2 * len(turn.lags or self._counts) + 100:
+            self._counts = {name: kept for name, kept in self._counts.items() if name in (turn.lags or {})}
+        self.turn = turn
+
+    def forget(self) -> None:
+        """Another leads."""
+        self.turn, self.told, self._counts = None, {}, {}
+
+    def rates(self, subject: str) -> Rates:
+        """Return how fast messages come and are finished."""
+        kept = self._counts.get(subject)
+        if not kept or len(kept) < 2:
+            return Rates()
+        first, last = kept[0], kept[-1]
+        seconds = last.at - first.at
+        if seconds <= 0:
+            return Rates()
+        arrivals, completions = last.published - first.published, last.completed - first.completed
+        return Rates(max(0.0, arrivals / seconds), max(0.0, completions / seconds))
+
+    def verdict(self, key: QueueKey) -> Verdict:
+        """Return what was decided about new messages of an action; open where that is too long ago."""
+        turn = self.turn
+        if turn is None or self.clock() - turn.at_seconds > STALE_TICKS * turn.tick_seconds:
+            return OPEN
+        return turn.result.verdicts.get(key, OPEN)
+
+    def _count(self, subject: str, lag: QueueLag, at: float) -> None:
+        if lag.published_total is None and lag.delivered_total is None:
+            return
+        delivered = lag.delivered_total or 0
+        completed = delivered - lag.in_flight
+        published = lag.published_total if lag.published_total is not None else delivered + lag.backlog
+        kept = self._counts.setdefault(subject, deque())
+        if kept and published < kept[-1].published:
+            kept.clear()  # the queue is another one
+        kept.append(_Counted(at, published, completed))
+        while len(kept) > 2 and kept[1].at <= at - RATE_SECONDS:
+            kept.popleft()
+
+
+def by_subject(counts: Mapping[str, QueueLag] | None, subject: str) -> QueueLag | None:
+    """Return a queue's counters; None where they are not known."""
+    return None if counts is None else counts.get(subject, QueueLag(backlog=0, in_flight=0))

@@ -1,0 +1,218 @@
+"""`resource-slack demand controller`: its settings and its parts.
+
+The leader decides, makes pods and writes statuses. Every replica follows pods, pools and quotas, and answers the
+throttle endpoint; a standby is ready, and its answers are the leader's.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from slack.cluster.labels import API_VERSION, DEMAND_FIELD_MANAGER
+from slack.demand.broker import Broker
+from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
+from slack.demand.model import Guards
+from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool, ActivationQuota, parse_pool, parse_quota
+from slack.process import running
+from slack.process.demand_controller_settings import DemandControllerSettings
+from slack.process.running import CannotStart, Part
+from slack.process.settings import flag
+from slack.process.stopping import Stopping
+from slack_operator.demand.board import Board
+from slack_operator.demand.book import Books
+from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
+from slack_operator.demand.loop import DecisionLoop, Turn
+from slack_operator.demand.metrics import DemandMetrics
+from slack_operator.demand.pod_manifest import ProxyOptions
+from slack_operator.demand.pods import PodContainers
+from slack_operator.demand.pool_reporter import PoolReporter
+from slack_operator.demand.recorder import TraceRecorder
+from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
+from slack_operator.runtime.callers import Callers
+from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.connecting import connected
+from slack_operator.runtime.desired import Desired
+from slack_operator.runtime.kopf_watch import Kind
+from slack_operator.runtime.policy_source import PolicySource, PolicySources
+from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.reconcile_loop import ReconcileLoop
+from slack_operator.runtime.steady_clock import steady
+from slack_operator.runtime.watches import Watches
+
+log = logging.getLogger(__name__)
+
+_KINDS_OF_SCHEMES: Final = {"nats": "nats", "tls": "nats", "redis": "redis", "rediss": "redis", "kafka": "kafka"}
+
+
+def _kind(kind: str, plural: str, namespaces: tuple[str, ...]) -> Kind:
+    without = f"there is no {kind} CRD: no container is created; resource-slack crd {kind} has it"
+    return Kind(API_VERSION, kind, plural, without, namespaces)
+
+
+class _Parts:
+    """All that knows each other, of one controller."""
+
+    def __init__(self, settings: DemandControllerSettings, base: Foundation, metrics: DemandMetrics) -> None:
+        assert settings.broker_url is not None, "the settings ask for it"
+        assert settings.proxy_image is not None, "the settings ask for it"
+        url = settings.broker_url
+        self.metrics = metrics
+        self.base = base
+        self.board, self.followed = Board(), Followed()
+        self.pools: Desired[ActivationPool] = Desired(self._changed, parse_pool, POOL_KIND.lower())
+        self.quotas: Desired[ActivationQuota] = Desired(self._changed, parse_quota, QUOTA_KIND.lower())
+        self.books = Books(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
+        self.pods = PodContainers(
+            base.connection,
+            namespaces=settings.namespaces,
+            options=ProxyOptions(image=settings.proxy_image, broker_url=url),
+            pool_of=self.books.pool_of,
+            uid_of=self.books.uid_of,
+            may_write=base.leadership.may_write,
+            on_failure=lambda creation, reason: self.loop.failed(creation, reason),
+            on_done=metrics.on_done,
+        )
+        self.watches = Watches(self.pods.reflectors)
+        self.recorder = None if settings.record is None else TraceRecorder(settings.record)
+
+        async def opened() -> Broker:
+            return await open_broker(url, settings.broker_credentials_file, name="resource-slack-demand")
+
+        self.loop = DecisionLoop(
+            open_broker=opened,
+            containers=self.pods,
+            wanted=self.books.wanted,
+            may_act=self._may_act,
+            on_turn=self._on_turn,
+            guards=Guards.parse(settings.guards),
+            node_start_seconds=lambda: self.pods.node_start_seconds,
+            recorder=self.recorder,
+            unix=steady(),
+        )
+        self.reporter = PoolReporter(
+            books=self.books,
+            board=self.board,
+            writer=base.writer,
+            recorder=base.recorder,
+            may_write=base.leadership.may_write,
+        )
+
+    def _changed(self) -> None:
+        self.books.touch()
+        self.base.wake.touch()
+
+    def _may_act(self) -> bool:
+        return self.base.leadership.may_write() and self.books.synced and self.watches.stale() is None
+
+    def _on_turn(self, turn: Turn) -> None:
+        book = self.books.now()
+        self.board.take(turn, frozenset(book.pools))
+        self.metrics.on_turn(turn, book)
+        if turn.lags is not None:
+            self.books.read(turn.lags)
+
+    def turn(self) -> None:
+        """Write statuses, or follow the leader's."""
+        leads = self.base.leadership.may_write()
+        self.metrics.show_leader(leads)
+        book = self.books.now()
+        if leads:
+            self.books.others(self.pods.counts({key: book.pools[key].uid for key in book.refused}))
+            self.reporter.turn()
+        else:
+            self.board.forget()
+            self.followed.refresh({key: entry.status for key, entry in book.pools.items()})
+
+
+def _broker_kind(url: str) -> str:
+    return _KINDS_OF_SCHEMES[parse_broker_url(url).scheme]
+
+
+def controller(settings: DemandControllerSettings, stopping: Stopping) -> Process:
+    """Connect, and make all parts of one controller.
+
+    Raises:
+        CannotStart: a certificate or the connection is not as it must be.
+    """
+    metrics = DemandMetrics()
+    certificate = _certificate(settings)
+    connection = connected(settings, metrics.on_request)
+    base = Foundation(
+        settings, connection, stopping, component=DEMAND_FIELD_MANAGER, field_manager=DEMAND_FIELD_MANAGER
+    )
+    if settings.record is not None:
+        try:
+            settings.record.open("ab").close()
+        except OSError as error:
+            raise CannotStart(f"--record {settings.record}: cannot be written: {error.strerror or error}") from None
+    parts = _Parts(settings, base, metrics)
+    throttle = _throttle(settings, base, parts, certificate)
+
+    def turn() -> None:
+        if certificate is not None:
+            certificate.refresh()
+        parts.turn()
+
+    def whole() -> Mapping[str, object]:
+        return {"containers": len(parts.pods.seen())}
+
+    workers: list[Part] = [parts.pods, parts.loop]
+    if parts.recorder is not None:
+        workers.insert(0, parts.recorder)
+    servers = []
+    if throttle is not None:
+        address = settings.throttle_listen or ""
+        servers.append(Server(throttle, flag("throttle_listen"), address, f"the throttle endpoint at {address}"))
+    process = Parts(
+        watches=parts.watches,
+        policies=PolicySources(
+            PolicySource(connection, parts.pools, _kind(POOL_KIND, POOL_PLURAL, settings.namespaces)),
+            PolicySource(connection, parts.quotas, _kind(QUOTA_KIND, QUOTA_PLURAL, settings.namespaces)),
+        ),
+        loop=ReconcileLoop(turn, base.wake),
+        registry=metrics.registry,
+        also_unhealthy=parts.loop.unhealthy,
+        unready=lambda: parts.watches.stale() or parts.loop.unhealthy(),
+        whole=whole,
+        standby_follows=True,
+        workers=workers,
+        servers=servers,
+    )
+    return Process(base, process)
+
+
+def _throttle(
+    settings: DemandControllerSettings, base: Foundation, parts: _Parts, certificate: Certificate | None
+) -> Throttle | None:
+    address = settings.throttle_host_port
+    if address is None:
+        return None
+    callers = None
+    if settings.throttle_account is not None:
+        account = "system:serviceaccount:" + settings.throttle_account.replace("/", ":")
+        callers = Callers(base.connection, account, AUDIENCE, None)
+    return Throttle(
+        *address,
+        books=parts.books,
+        board=parts.board,
+        followed=parts.followed,
+        leads=base.leadership.may_write,
+        publish=parts.loop.publish,
+        callers=callers,
+        on_rejected=parts.metrics.on_rejected,
+        tls=None if certificate is None else certificate.context,
+    )
+
+
+def _certificate(settings: DemandControllerSettings) -> Certificate | None:
+    if settings.tls_cert_file is None or settings.tls_key_file is None:
+        return None
+    try:
+        return Certificate(settings.tls_cert_file, settings.tls_key_file)
+    except BadCertificate as error:
+        raise CannotStart(str(error)) from None
+
+
+def run(settings: DemandControllerSettings) -> int:
+    """Run the controller until a signal; returns the process's exit code."""
+    return running.run(settings, lambda stopping: controller(settings, stopping))

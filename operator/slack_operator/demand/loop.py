@@ -1,0 +1,390 @@
+"""The loop that decides: one read of all queues a tick, one round of the rules, and what follows from it.
+
+An asyncio loop in a thread of its own. A broker that cannot be read stops decisions and nothing else: containers stay,
+new messages are taken, and the next tick asks again. A tick that comes late is not made up for. Nothing is decided by a
+process that does not lead, or before all of the cluster is seen; who comes to lead begins with what is seen.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import string
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueLag, QueueSettings
+from slack.demand.ledger import Failing
+from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings, Target
+from slack.demand.reports import BadReport, ContainerReport, decode_report
+from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.demand.trace import SettingsLine, TraceWriter
+from slack.process.outages import Outages
+from slack_operator.demand.containers import Containers
+from slack_operator.demand.recorder import TraceRecorder
+
+log = logging.getLogger(__name__)
+
+BROKER_SECONDS: Final = 2.0
+"""A read that takes longer is given up; the next tick asks again."""
+OPEN_AGAIN_SECONDS: Final = 5.0
+ENSURED_A_TICK: Final = 64
+"""Queues that are made at one tick; others wait for the next."""
+SILENT_REPORT_SECONDS: Final = 15.0
+"""A container that has not reported for so long is not known to be idle."""
+HEALTHY_SECONDS: Final = 60.0
+_WORD: Final = string.ascii_lowercase + string.digits
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What users want now."""
+
+    version: int
+    """Another one whenever anything is another."""
+    pools: tuple[PoolSettings, ...] = ()
+    queues: tuple[QueueSettings, ...] = ()
+    quotas: tuple[QuotaSettings, ...] = ()
+    tick_seconds: float = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A tick as it was: what the status, the metrics and the throttle endpoint are made of."""
+
+    at_seconds: float
+    """Monotonic."""
+    unix_seconds: float
+    tick_seconds: float
+    took_seconds: float
+    lags: Mapping[str, QueueLag] | None
+    broker_problem: str | None
+    containers: Sequence[Container]
+    result: TickResult
+    targets: Mapping[QueueKey, Target]
+    failing: Mapping[QueueKey, Failing] = field(default_factory=dict)
+    node_start_seconds: float | None = None
+    reported: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Run times that came since the tick before, by subject, in milliseconds."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The last report of one container."""
+
+    report: ContainerReport
+    at: float
+
+
+class DecisionLoop:
+    """Decides until `stop`. What it is given is called in its thread; `call` may be used from any."""
+
+    def __init__(
+        self,
+        *,
+        open_broker: Callable[[], Awaitable[Broker]],
+        containers: Containers,
+        wanted: Callable[[], Wanted],
+        may_act: Callable[[], bool],
+        on_turn: Callable[[Turn], None],
+        guards: Guards,
+        node_start_seconds: Callable[[], float | None] = lambda: None,
+        recorder: TraceRecorder | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        """A loop that is not started yet.
+
+        Args:
+            open_broker: connects; a broker that is not there yet says so when it is asked.
+            containers: what it acts through.
+            wanted: what users want now.
+            may_act: whether this process leads, and sees all.
+            on_turn: told of each tick.
+            guards: which hold.
+            node_start_seconds: how long a node takes to start, where it is known.
+            recorder: writes every tick down.
+            clock: monotonic seconds.
+            unix: Unix seconds that never jump; the containers' times are of that clock.
+        """
+        self._open_broker = open_broker
+        self._containers = containers
+        self._wanted = wanted
+        self._may_act = may_act
+        self._on_turn = on_turn
+        self._guards = guards
+        self._node_start_seconds = node_start_seconds
+        self._recorder = recorder
+        self._trace = TraceWriter()
+        self._clock = clock
+        self._unix = unix
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="decisions", daemon=True)
+        self._broker: Broker | None = None
+        self._broker_problem: str | None = "the broker is not connected yet"
+        self._scheduler: Scheduler | None = None
+        self._version = -1
+        self._ensured: dict[str, QueueSettings] = {}
+        self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
+        self._heard: dict[str, _Heard] = {}
+        self._durations: dict[str, list[float]] = {}
+        self._accepted: dict[QueueKey, int] = {}
+        self._published: dict[str, deque[tuple[float, int]]] = {}
+        self._outages = Outages()
+        self.beat_at = clock()
+
+    # From other threads.
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End after the tick that is under way."""
+        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    def unhealthy(self) -> str | None:
+        """Say that the thread is dead or stuck; None when it turns, or was never started."""
+        if self._thread.ident is None:
+            return None
+        if not self._thread.is_alive():
+            return "the loop that decides has ended"
+        silent = self._clock() - self.beat_at
+        return f"the loop that decides has not turned for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+
+    def failed(self, creation_id: str, reason: str) -> None:
+        """Take note that a container could not be created."""
+        self._failed.append((creation_id, reason))
+
+    def publish(self, queue: str, body: bytes, message_id: str) -> "Future[None]":
+        """Publish a message, from any thread."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            done: Future[None] = Future()
+            done.set_exception(BrokerRefused("the broker is not connected yet"))
+            return done
+        return asyncio.run_coroutine_threadsafe(self._publish(queue, body, message_id), loop)
+
+    # In the loop's thread.
+
+    async def _publish(self, queue: str, body: bytes, message_id: str) -> None:
+        if self._broker is None:
+            raise BrokerRefused(self._broker_problem or "the broker is not connected yet")
+        await asyncio.wait_for(self._broker.publish(queue, body, message_id), BROKER_SECONDS)
+
+    async def _run(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        connecting = asyncio.create_task(self._connect())
+        due = self._clock()
+        while not self._stop.is_set():
+            tick_seconds = 1.0
+            try:
+                tick_seconds = await self._turn()
+                self.beat_at = self._clock()
+            except Exception:  # a bug in one tick must not end the process; no beat, so that liveness does if it stays
+                log.exception("a tick failed")
+            due = max(due + tick_seconds, self._clock())  # what is late is not made up for
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), max(0.0, due - self._clock()))
+        connecting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await connecting
+        if self._broker is not None:
+            await self._broker.close()
+
+    async def _connect(self) -> None:
+        """Open the broker, then take reports for as long as it has any."""
+        while self._broker is None:
+            try:
+                self._broker = await self._open_broker()
+            except (BrokerError, OSError) as error:
+                self._broker_problem = str(error)
+                if self._outages.is_new(f"open {error}"):
+                    log.warning("the broker cannot be used: %s", error)
+                await asyncio.sleep(OPEN_AGAIN_SECONDS)
+        while True:
+            try:
+                async for raw in self._broker.reports():
+                    self._take(raw.queue, raw.body)
+            except BrokerRefused:
+                return  # it has no such thing: run times come from its counters
+            except BrokerError:
+                pass
+            await asyncio.sleep(OPEN_AGAIN_SECONDS)
+
+    def _take(self, subject: str, body: bytes) -> None:
+        with contextlib.suppress(BadReport):
+            report = decode_report(body)
+            if len(self._heard) < 100_000 or report.container in self._heard:
+                self._heard[report.container] = _Heard(report, self._clock())
+            runs = self._durations.setdefault(subject, [])
+            runs.extend(report.last_run_ms)
+            del runs[:-100]
+
+    async def _turn(self) -> float:
+        wanted = self._wanted()
+        if not self._may_act():
+            self._scheduler, self._version = None, -1
+            return wanted.tick_seconds
+        began, now = self._clock(), self._unix()
+        self._configure(wanted)
+        assert self._scheduler is not None, "just made"
+        lags = await self._read(wanted)
+        if not self._may_act():
+            return wanted.tick_seconds
+        failed = self._drained(now)
+        containers = self._with_reports(self._containers.seen(), now)
+        durations, self._durations = self._durations, {}
+        observation = Observation(
+            now_seconds=now,
+            lags=lags,
+            containers=containers,
+            durations_ms=self._by_key(wanted, durations),
+            node_start_seconds=self._node_start_seconds(),
+        )
+        result = self._scheduler.tick(observation)
+        self._containers.create(result.creations)
+        self._containers.end(result.endings)
+        if self._recorder is not None:
+            self._recorder.add(self._trace.tick(observation, failed, result))
+        if lags is not None and result.drop:
+            await self._drop(wanted, result.drop, lags)
+        failing = {pool.key: found for pool in wanted.pools if (found := self._scheduler.failing(pool.key)) is not None}
+        self._on_turn(
+            Turn(
+                at_seconds=began,
+                unix_seconds=now,
+                tick_seconds=wanted.tick_seconds,
+                took_seconds=self._clock() - began,
+                lags=lags,
+                broker_problem=self._broker_problem if lags is None else None,
+                containers=containers,
+                result=result,
+                targets=self._scheduler.targets,
+                failing=failing,
+                node_start_seconds=observation.node_start_seconds,
+                reported={subject: tuple(runs) for subject, runs in durations.items()},
+            )
+        )
+        return wanted.tick_seconds
+
+    def _configure(self, wanted: Wanted) -> None:
+        fresh = self._scheduler is None
+        if self._scheduler is None:
+            epoch = "".join(secrets.choice(_WORD) for _ in range(5))
+            self._scheduler = Scheduler(epoch=epoch, guards=self._guards)
+            self._ensured.clear()
+            self._epoch = epoch
+        if wanted.version != self._version:
+            self._version = wanted.version
+            self._scheduler.configure(wanted.pools, wanted.quotas)
+            known = {queue.name for queue in wanted.queues}
+            self._published = {name: kept for name, kept in self._published.items() if name in known}
+            if self._recorder is not None:
+                line = SettingsLine(
+                    epoch=self._epoch,
+                    guards=str(self._guards),
+                    pools=wanted.pools,
+                    quotas=wanted.quotas,
+                    fresh=fresh,
+                )
+                self._recorder.add(line)
+
+    async def _read(self, wanted: Wanted) -> Mapping[str, QueueLag] | None:
+        if self._broker is None:
+            return None
+        try:
+            await self._ensure(self._broker, wanted.queues)
+            lags = await asyncio.wait_for(self._broker.lag(), BROKER_SECONDS)
+        except (BrokerError, TimeoutError) as error:
+            self._broker_problem = str(error) or "the broker does not answer"
+            if self._outages.is_new("read"):
+                log.warning("the queues cannot be read, and nothing is decided: %s", self._broker_problem)
+            return None
+        if self._outages.end():
+            log.info("the queues are read again")
+        self._broker_problem = None
+        for pool in wanted.pools:
+            if pool.max_age_seconds is not None and (lag := lags.get(pool.subject)) is not None:
+                self._published_since(pool.subject, lag, pool.max_age_seconds)
+        missing = [queue.name for queue in wanted.queues if queue.name in self._ensured and queue.name not in lags]
+        for name in missing:  # somebody deleted it, or its broker came back empty
+            del self._ensured[name]
+        return lags
+
+    async def _ensure(self, broker: Broker, queues: Sequence[QueueSettings]) -> None:
+        new = [queue for queue in queues if self._ensured.get(queue.name) != queue][:ENSURED_A_TICK]
+        for queue in new:
+            await asyncio.wait_for(broker.ensure(queue), BROKER_SECONDS)
+            self._ensured[queue.name] = queue
+
+    def _drained(self, now: float) -> list[tuple[str, str]]:
+        assert self._scheduler is not None, "only called with one"
+        failed = []
+        while self._failed:
+            failed.append(self._failed.popleft())
+            self._scheduler.failed(*(failed[-1][0], now, failed[-1][1]))
+        return failed
+
+    def _with_reports(self, containers: Sequence[Container], now: float) -> list[Container]:
+        """Return containers with what they say of themselves: since when they are idle."""
+        if not self._heard:
+            return list(containers)
+        clock = self._clock()
+        found = []
+        for container in containers:
+            heard = self._heard.get(container.id)
+            if heard is not None and clock - heard.at <= SILENT_REPORT_SECONDS:
+                idle = heard.report.idle_seconds
+                since = None if idle is None or heard.report.busy else now - idle - (clock - heard.at)
+                found.append(replace(container, idle_since_seconds=since) if since is not None else container)
+            else:
+                found.append(container)
+        if len(self._heard) > 2 * len(found) + 100:
+            ids = {container.id for container in found}
+            self._heard = {name: heard for name, heard in self._heard.items() if name in ids}
+        return found
+
+    @staticmethod
+    def _by_key(wanted: Wanted, durations: Mapping[str, Sequence[float]]) -> dict[QueueKey, Sequence[float]]:
+        if not durations:
+            return {}
+        return {pool.key: durations[pool.subject] for pool in wanted.pools if pool.subject in durations}
+
+    async def _drop(self, wanted: Wanted, keys: Sequence[QueueKey], lags: Mapping[str, QueueLag]) -> None:
+        """Drop what is older than its retention: all but what was published since then."""
+        pools: dict[QueueKey, Any] = {pool.key: pool for pool in wanted.pools}
+        for key in keys:
+            pool = pools.get(key)
+            lag = lags.get(pool.subject) if pool is not None else None
+            if pool is None or lag is None or pool.max_age_seconds is None or self._broker is None:
+                continue
+            keep = self._published_since(pool.subject, lag, pool.max_age_seconds)
+            if keep is not None and keep < lag.backlog:
+                with contextlib.suppress(BrokerError, TimeoutError):
+                    dropped = await asyncio.wait_for(self._broker.drop(pool.subject, keep), BROKER_SECONDS)
+                    log.warning("%d messages of %s were older than its retention, and are dropped", dropped, key)
+
+    def _published_since(self, subject: str, lag: QueueLag, seconds: float) -> int | None:
+        """Return how many messages came within so many seconds; None where that is not known."""
+        if lag.published_total is None:
+            return None
+        now = self._clock()
+        kept = self._published.setdefault(subject, deque())
+        if not kept or now - kept[-1][0] >= seconds / 100:
+            kept.append((now, lag.published_total))
+        while len(kept) > 1 and kept[1][0] <= now - seconds:
+            kept.popleft()
+        if kept[0][0] > now - seconds:
+            return None
+        return max(0, lag.published_total - kept[0][1])

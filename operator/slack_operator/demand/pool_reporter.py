@@ -1,0 +1,190 @@
+"""What the leader knows becomes the status of pools and quotas, and an Event where a condition turned.
+
+A status is written when it has changed: soon where a condition did, every two seconds where figures did, and of a pool
+that refuses messages each second, for standbys answer from it. All together no more than so many a second are written,
+those that wait longest first, so that thousands of pools do not fill the API server.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from slack.cluster.labels import API_VERSION
+from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
+from slack.demand.model import OPEN, Container, ContainerState, PoolSettings, QueueKey, Target
+from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool
+from slack.kube.apply import Writer, refusal_text
+from slack.kube.errors import ApiError
+from slack.kube.events import EventKind, EventRecorder, ObjectRef
+from slack.kube.paths import resource_path
+from slack.process.logs import fields
+from slack.schema.conditions import is_trouble
+from slack_operator.demand.board import Board, by_subject
+from slack_operator.demand.book import Book, Books
+from slack_operator.demand.loop import Turn
+from slack_operator.demand.status import Observed, figures_of, headline, pool_status, quota_status, refused_status
+from slack_operator.runtime.conditions import manifest, rfc3339, turned
+from slack_operator.runtime.desired import Entry
+from slack_operator.runtime.leading import NotLeading
+
+log = logging.getLogger(__name__)
+
+WRITES_A_TURN: Final = 40
+FIGURES_SECONDS: Final = 2.0
+REFUSING_SECONDS: Final = 1.0
+Status = Mapping[str, Any]
+
+
+class PoolReporter:
+    """Owned by the reporting loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        books: Books,
+        board: Board,
+        writer: Writer,
+        recorder: EventRecorder,
+        may_write: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing was written yet.
+
+        Args:
+            books: what is wanted.
+            board: what was decided last.
+            writer: for statuses.
+            recorder: for Events.
+            may_write: whether this process leads.
+            clock: monotonic seconds.
+            wall: Unix seconds.
+        """
+        self._books = books
+        self._board = board
+        self._writer = writer
+        self._recorder = recorder
+        self._may_write = may_write
+        self._clock = clock
+        self._wall = wall
+        self._written: dict[str, tuple[Status, float]] = {}
+
+    def turn(self) -> None:
+        """Write what is due."""
+        turn = self._board.turn
+        if not self._may_write() or turn is None or not self._books.synced:
+            return
+        book, now, text = self._books.now(), self._clock(), rfc3339(self._wall())
+        containers: dict[QueueKey, list[Container]] = {}
+        for container in turn.containers:
+            containers.setdefault(container.key, []).append(container)
+        due: list[tuple[float, Entry[Any], str, str, Status, Status]] = []
+        for key, entry in book.pools.items():
+            previous, at = self._previous(entry)
+            status: Status = self._pool(book, turn, key, entry, containers.get(key, []), previous, text)
+            if self._is_due(status, previous, now - at):
+                due.append((at, entry, POOL_KIND, POOL_PLURAL, status, previous))
+        for namespace, quotas in book.quotas.items():
+            pools = {pool.key.action: pool for pool in book.wanted.pools if pool.key.namespace == namespace}
+            theirs = [c for key, found in containers.items() if key.namespace == namespace for c in found]
+            for quota in quotas:
+                previous, at = self._previous(quota)
+                status = self._quota(turn, quota, pools, theirs, previous, text)
+                if self._is_due(status, previous, now - at):
+                    due.append((at, quota, QUOTA_KIND, QUOTA_PLURAL, status, previous))
+        due.sort(key=lambda item: (headline(item[4]) == headline(item[5]), item[0]))
+        for _, entry, kind, plural, status, previous in due[:WRITES_A_TURN]:
+            self._write(entry, kind, plural, status, previous, now)
+        known = {entry.uid for entry in book.pools.values()} | {q.uid for found in book.quotas.values() for q in found}
+        self._written = {uid: written for uid, written in self._written.items() if uid in known}
+
+    def _previous(self, entry: Entry[Any]) -> tuple[Status, float]:
+        return self._written.get(entry.uid, (entry.status, float("-inf")))
+
+    def _pool(
+        self,
+        book: Book,
+        turn: Turn,
+        key: QueueKey,
+        entry: Entry[ActivationPool],
+        containers: list[Container],
+        previous: Status,
+        now: str,
+    ) -> dict[str, Any]:
+        refusal = book.refused.get(key)
+        pool = book.usable(key)
+        if refusal is not None or pool is None:
+            assert refusal is not None, "what is not usable was refused"
+            return refused_status(refusal, entry.generation, previous, now)
+        observed = Observed(
+            pool=pool,
+            generation=entry.generation,
+            problems=entry.problems,
+            containers=containers,
+            lag=by_subject(turn.lags, pool.subject),
+            rates=self._board.rates(pool.subject),
+            target=turn.targets.get(
+                key, Target(wanted=sum(c.state is not ContainerState.DRAINING for c in containers))
+            ),
+            verdict=turn.result.verdicts.get(key, OPEN),
+            figures=turn.result.figures.get(key),
+            told=self._board.told.get(key),
+            failing=turn.failing.get(key),
+            broker_problem=turn.broker_problem if turn.lags is None else None,
+            warning=book.warned.get(key),
+            unix_seconds=turn.unix_seconds,
+            node_start_seconds=turn.node_start_seconds,
+        )
+        return pool_status(observed, previous, now)
+
+    def _quota(
+        self,
+        turn: Turn,
+        quota: Entry[Any],
+        pools: Mapping[str, PoolSettings],
+        containers: list[Container],
+        previous: Status,
+        now: str,
+    ) -> dict[str, Any]:
+        throttled = sum(
+            verdict.reject and key.namespace == quota.namespace for key, verdict in turn.result.verdicts.items()
+        )
+        return quota_status(pools, containers, throttled, quota.generation, quota.problems, previous, now)
+
+    @staticmethod
+    def _is_due(status: Status, previous: Status, age_seconds: float) -> bool:
+        if headline(status) != headline(previous):
+            return True
+        if status.get("throttled") is True:
+            return age_seconds >= REFUSING_SECONDS
+        return figures_of(status) != figures_of(previous) and age_seconds >= FIGURES_SECONDS
+
+    def _write(self, entry: Entry[Any], kind: str, plural: str, status: Status, previous: Status, now: float) -> None:
+        if not self._may_write():
+            raise NotLeading
+        path = resource_path(API_VERSION, plural, namespace=entry.namespace, name=entry.name) + "/status"
+        applied = manifest(kind, entry.name, entry.uid, status)
+        applied["metadata"]["namespace"] = entry.namespace
+        about = fields(namespace=entry.namespace, name=entry.name)
+        try:
+            # force: nobody else has a say in it, whatever has touched it meanwhile
+            self._writer.apply(path, applied, force=True)
+        except ApiError as error:
+            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+                log.warning("status not written: %s", refusal_text(error), extra=about)
+            return
+        self._written[entry.uid] = status, now
+        regarding = ObjectRef(API_VERSION, kind, entry.name, entry.uid, entry.namespace)
+        for condition in turned(previous, status):
+            trouble = is_trouble(condition["type"], condition["status"])
+            log.log(
+                logging.WARNING if trouble else logging.INFO,
+                "%s/%s: %s",
+                entry.namespace,
+                entry.name,
+                condition["message"],
+                extra=fields(condition=condition["type"], status=condition["status"]),
+            )
+            what = EventKind.WARNING if trouble else EventKind.NORMAL
+            self._recorder.record(regarding, what, condition["reason"], condition["message"])

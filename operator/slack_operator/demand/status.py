@@ -1,0 +1,234 @@
+"""The status of an ActivationPool and of an ActivationQuota, from one tick: figures, the last decision, conditions."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from slack.cluster.labels import LABEL_POOL
+from slack.cluster.quantity import format_cpu, format_memory
+from slack.demand.broker import QueueLag
+from slack.demand.ledger import Failing
+from slack.demand.model import Container, ContainerState, PoolSettings, QueueFigures, Refusal, Target, Verdict
+from slack.demand.policy import ActivationPool
+from slack.schema.conditions import Condition
+from slack_operator.demand.board import Rates, Told
+from slack_operator.demand.book import READY
+from slack_operator.runtime.conditions import Status, rfc3339, with_conditions, with_times
+
+THROTTLED: Final = "Throttled"
+CAPACITY_SHORT: Final = "CapacityShort"
+BROKER_REACHABLE: Final = "BrokerReachable"
+_REFUSALS: Final[Mapping[Refusal | None, str]] = {
+    Refusal.NAMESPACE_FULL: "NamespaceFull",
+    Refusal.QUEUE_FULL: "QueueFull",
+    Refusal.NO_CONTAINERS: "NoContainers",
+    Refusal.CAPACITY_SHORT: "WaitsForNode",
+}
+FIGURES: Final = ("replicas", "containers", "lag", "rate", "demand", "throttled", "throttle", "decision")
+"""What changes all the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a pool's status is made of."""
+
+    pool: ActivationPool
+    generation: int
+    problems: Sequence[str]
+    """Why the present spec cannot be used, while the last good one is."""
+    containers: Sequence[Container]
+    lag: QueueLag | None
+    rates: Rates
+    target: Target
+    verdict: Verdict
+    figures: QueueFigures | None
+    told: Told | None
+    failing: Failing | None
+    broker_problem: str | None
+    warning: Condition | None
+    unix_seconds: float
+    node_start_seconds: float | None
+
+
+def pool_status(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+    """Build the whole status; transition times are kept from the previous one."""
+    states = Counter(container.state for container in observed.containers)
+    unschedulable = [c for c in observed.containers if c.unschedulable_since_seconds is not None]
+    idle = [c for c in observed.containers if c.state is ContainerState.READY and c.idle_since_seconds is not None]
+    ready, creating = states[ContainerState.READY], states[ContainerState.CREATING]
+    target, verdict, figures = observed.target, observed.verdict, observed.figures
+    lag = observed.lag or QueueLag(backlog=0, in_flight=0)
+    mean = figures.mean_duration_ms if figures is not None else None
+    status: dict[str, Any] = {
+        "observedGeneration": observed.generation,
+        "replicas": ready + creating,
+        "selector": f"{LABEL_POOL}={observed.pool.name}",
+        "revision": observed.pool.revision,
+        "queue": observed.pool.subject,
+        "containers": {
+            "ready": ready,
+            "creating": creating,
+            "unschedulable": len(unschedulable),
+            "idle": len(idle),
+            "draining": states[ContainerState.DRAINING],
+        },
+        "lag": {
+            "queued": lag.backlog,
+            "inFlight": lag.in_flight,
+            "stale": figures.stale if figures is not None and lag.backlog else 0,
+            "oldestMs": round((lag.oldest_age_seconds or 0.0) * 1000),
+        },
+        "rate": {
+            "arrivals": round(observed.rates.arrivals, 1),
+            "completions": round(observed.rates.completions, 1),
+            **({} if mean is None else {"meanDurationMs": round(mean, 1)}),
+        },
+        "demand": {
+            "wanted": target.wanted,
+            "unmet": target.unmet,
+            "growth": target.growth,
+            "peakIncrement": target.peak_increment,
+            "slackPods": target.slack_pods,
+            "observedAt": now,
+        },
+        "throttled": verdict.reject,
+        "throttle": _throttle(verdict, now),
+        "conditions": with_times(_conditions(observed, unschedulable), previous, now, observed.generation),
+    }
+    if observed.told is not None:
+        status["decision"] = _decision(observed.told)
+    return status
+
+
+def refused_status(refusal: Condition, generation: int, previous: Status, now: str) -> dict[str, Any]:
+    """Return the status of a pool that is not acted upon; what was known of it stays."""
+    status = with_conditions(previous, [refusal], generation, now, each=True)
+    status.pop("throttle", None)
+    return status | {"throttled": False}
+
+
+def _throttle(verdict: Verdict, now: str) -> dict[str, Any]:
+    if not verdict.reject:
+        return {"reject": False}
+    told: dict[str, Any] = {
+        "reject": True,
+        "reason": str(verdict.reason or ""),
+        "containers": verdict.containers,
+        "limit": verdict.limit,
+        "lag": verdict.lag,
+        "ratePerSecond": round(verdict.rate_per_second, 1),
+        "speedPerSecond": round(verdict.speed_per_second, 1),
+        "observedAt": now,
+    }
+    return told | ({} if verdict.retry_after_ms is None else {"retryAfterMs": round(verdict.retry_after_ms)})
+
+
+def _decision(told: Told) -> dict[str, Any]:
+    decision, figures = told.decision, told.figures
+    found: dict[str, Any] = {
+        "at": rfc3339(told.at_unix_seconds),
+        "row": decision.row,
+        "add": decision.add,
+        "clippedBy": str(decision.clipped_by) if decision.clipped_by else "",
+        "guard": str(decision.guard) if decision.guard else "",
+        "reason": decision.reason[:1024],
+        "state": str(figures.state),
+        "queued": figures.available,
+        "stale": figures.stale,
+        "inFlight": figures.in_flight,
+        "containers": figures.containers,
+        "creating": figures.creating,
+        "actionLimit": figures.action_limit,
+        "namespaceLimit": figures.namespace_limit,
+        "namespaceContainers": figures.namespace_containers,
+        "namespaceCreating": figures.namespace_creating,
+    }
+    mean = figures.mean_duration_ms
+    return {k: v for k, v in found.items() if v != ""} | ({} if mean is None else {"meanDurationMs": round(mean, 1)})
+
+
+def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[Condition]:
+    verdict = observed.verdict
+    ready = Condition(READY, True, "FollowsQueue", "containers follow the queue")
+    if observed.problems:
+        text = "; ".join(observed.problems) + "; the last good spec holds"
+        ready = Condition(READY, False, "InvalidSpec", text)
+    elif observed.broker_problem is not None:
+        ready = Condition(READY, False, "BrokerUnreachable", "the queue cannot be read: containers stay as they are")
+    elif observed.failing is not None:
+        text = f"{observed.failing.failures} creations in a row have failed: {observed.failing.reason}"
+        ready = Condition(READY, False, "CreationsFail", text)
+    elif observed.warning is not None:
+        ready = observed.warning
+    throttled = Condition(THROTTLED, False, "TakesMessages", "new messages are taken")
+    if verdict.reject:
+        text = (
+            f"new messages are refused: {verdict.lag} wait, the namespace has {verdict.containers} of {verdict.limit} "
+            "containers, and they come faster than they are run"
+        )
+        throttled = Condition(THROTTLED, True, _REFUSALS.get(verdict.reason, "NamespaceFull"), text)
+    short = Condition(CAPACITY_SHORT, False, "NodesHaveRoom", "no container waits for a node")
+    if unschedulable:
+        since = min(c.unschedulable_since_seconds or 0.0 for c in unschedulable)
+        horizon = observed.node_start_seconds or observed.pool.spec.demand.horizon.total_seconds()
+        text = f"containers wait for a node since {rfc3339(since)}; one takes about {horizon:.0f} s to start"
+        short = Condition(CAPACITY_SHORT, True, "WaitsForNode", text)
+    reachable = Condition(BROKER_REACHABLE, True, "QueueRead", "the queue is read at each tick")
+    if observed.broker_problem is not None:
+        reachable = Condition(BROKER_REACHABLE, False, "BrokerUnreachable", observed.broker_problem)
+    return [ready, throttled, short, reachable]
+
+
+def quota_status(
+    pools: Mapping[str, PoolSettings],
+    containers: Sequence[Container],
+    throttled: int,
+    generation: int,
+    problems: Sequence[str],
+    previous: Status,
+    now: str,
+) -> dict[str, Any]:
+    """Build the status of an ActivationQuota.
+
+    Args:
+        pools: of its namespace, by name.
+        containers: of its namespace.
+        throttled: pools that refuse messages.
+        generation: what it is about.
+        problems: why its spec cannot be used.
+        previous: the status that is there.
+        now: RFC 3339.
+    """
+    known = [pools[container.pool] for container in containers if container.pool in pools]
+    ready = Condition(READY, True, "WithinQuota", "the namespace's pools stay within it")
+    if problems:
+        ready = Condition(
+            READY, False, "InvalidSpec", "; ".join(problems) + "; the last good one holds, if there was one"
+        )
+    return {
+        "observedGeneration": generation,
+        "used": {
+            "containers": len(containers),
+            "cpu": format_cpu(sum(pool.cpu_millis for pool in known)),
+            "memory": format_memory(sum(pool.memory_bytes for pool in known)),
+        },
+        "pools": len(pools),
+        "throttled": throttled,
+        "conditions": with_times([ready], previous, now, generation),
+    }
+
+
+def headline(status: Status) -> object:
+    """Return what is written soon when it changes."""
+    conditions = sorted((c["type"], c["status"], c["reason"]) for c in status.get("conditions", ()))
+    return status.get("observedGeneration"), status.get("revision"), status.get("throttled"), conditions
+
+
+def figures_of(status: Status) -> object:
+    """Return what is written now and then when it changes: all but the times at which it was seen."""
+    found = {name: status.get(name) for name in (*FIGURES, "used", "pools")}
+    demand = found.get("demand")
+    if isinstance(demand, Mapping):
+        found["demand"] = {name: value for name, value in demand.items() if name != "observedAt"}
+    return found

@@ -1,0 +1,114 @@
+"""`demand explain`: the last decision about a pool, what it was given, and what kept it from more. Reads only."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from slack.cli.inputs.api_server import api_server
+from slack.cli.inputs.cluster_names import namespace_names
+from slack.cli.inputs.flags import Context, Kubeconfig
+from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.problems import UserError
+
+_KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
+
+
+def explain(
+    pool: Annotated[str, typer.Argument(help="As in: explain -n media pool/thumbnail", metavar="pool/NAME")],
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the pool.", autocompletion=namespace_names)
+    ] = "default",
+    output: OutputFormat = Format.TABLE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Tell the last decision about a pool: what it was given, the row of the table, and what clipped it.
+
+    It is the last one that changed something, or was kept from it, as the pool's status has it.
+
+    Exit code 0: told; 2: there is no such pool, or no cluster.
+
+    [bold]Examples[/bold]
+
+        resource-slack demand explain -n media pool/thumbnail
+
+        resource-slack demand explain -n media pool/thumbnail -o json
+    """
+    kind, _, name = pool.rpartition("/")
+    if kind not in _KINDS or not name:
+        raise UserError(f"{pool}: is no pool; write one such as pool/thumbnail")
+    from slack.cli.demand.pool_view import read_pools, row
+    from slack.cluster.labels import API_VERSION
+
+    with api_server(kubeconfig, context) as connection:
+        found = read_pools(connection, namespace, name)
+    if not found:
+        raise UserError(f"there is no ActivationPool {name} in the namespace {namespace}")
+    status: Mapping[str, Any] = found[0].get("status") or {}
+    shown = {
+        "apiVersion": API_VERSION,
+        "kind": "DemandExplanation",
+        "pool": row(found[0]),
+        "decision": status.get("decision"),
+        "throttle": status.get("throttle"),
+        "conditions": list(status.get("conditions") or ()),
+        "text": told(f"{namespace}/{name}", status),
+    }
+    if output.for_machines:
+        print_document(shown, output)
+        return
+    for line in told(f"{namespace}/{name}", status):
+        typer.echo(line)
+
+
+def told(name: str, status: Mapping[str, Any]) -> list[str]:
+    """Return a pool's standing in sentences."""
+    decision = status.get("decision")
+    lines = []
+    if decision is None:
+        lines.append(f"{name}: nothing has been decided about it yet")
+    else:
+        row = decision.get("row", 0)
+        which = f"row {row} of the table" if row else f"guard {decision.get('guard', '?')}, before the table"
+        lines.append(f"{name}: at {decision.get('at', '?')}, by {which}: {_added(decision)}")
+        if decision.get("reason"):
+            lines.append(f"  because {decision['reason']}")
+        if decision.get("clippedBy"):
+            lines.append(f"  clipped by {decision['clippedBy']}: it would have had more")
+        if row and decision.get("guard"):
+            lines.append(f"  guard {decision['guard']} changed what the table says")
+        lines.append("  it was given:")
+        lines += [
+            f"    {key:<20} {decision[key]}"
+            for key in (
+                "state",
+                "queued",
+                "stale",
+                "inFlight",
+                "containers",
+                "creating",
+                "actionLimit",
+                "namespaceLimit",
+                "namespaceContainers",
+                "namespaceCreating",
+                "meanDurationMs",
+            )
+            if key in decision
+        ]
+    throttle = status.get("throttle") or {}
+    if throttle.get("reject"):
+        lines.append(
+            f"  new messages are refused ({throttle.get('reason', '')}): {throttle.get('containers')} of "
+            f"{throttle.get('limit')} containers, {throttle.get('ratePerSecond')} messages a second come, "
+            f"{throttle.get('speedPerSecond')} are done"
+        )
+    for entry in status.get("conditions") or ():
+        if (entry["status"] == "True") != (entry["type"] in ("Ready", "BrokerReachable")):
+            lines.append(f"  {entry['type']} is {entry['status']} ({entry.get('reason')}): {entry.get('message')}")
+    return lines
+
+
+def _added(decision: Mapping[str, Any]) -> str:
+    count = decision.get("add", 0)
+    return "no container was added" if not count else f"{count} container{'' if count == 1 else 's'} added"

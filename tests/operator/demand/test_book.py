@@ -1,0 +1,75 @@
+"""What is wanted: pools and quotas as the rules get them, and which pools are refused."""
+
+from typing import Any
+
+from slack.demand.broker import QueueLag
+from slack.demand.model import QueueKey
+from slack.demand.policy import ActivationPool, ActivationQuota, parse_pool, parse_quota
+from slack_operator.demand.book import INVALID, LIMIT_ABOVE_QUOTA, OTHER_BROKER, Books
+from slack_operator.runtime.desired import Desired
+from tests.operator.demand.pools import document, quota
+
+KEY = QueueKey("media", "thumbnail")
+
+
+def books(*documents: dict[str, Any], quotas: tuple[dict[str, Any], ...] = ()) -> Books:
+    pools: Desired[ActivationPool] = Desired(lambda: None, parse_pool, "activationpool")
+    found: Desired[ActivationQuota] = Desired(lambda: None, parse_quota, "activationquota")
+    pools.replace_all(documents, events_before=0)
+    found.replace_all(quotas, events_before=0)
+    return Books(pools, found, broker="nats", tick_seconds=0.3)
+
+
+def test_a_pool_and_its_queue_are_wanted() -> None:
+    wanted = books(document(), quotas=(quota(7), quota(5, "smaller"))).wanted()
+    assert [pool.subject for pool in wanted.pools] == ["act.media.thumbnail.256"]
+    assert [queue.name for queue in wanted.queues] == ["act.media.thumbnail.256"]
+    assert [found.max_containers for found in wanted.quotas] == [5], "each holds"
+
+
+def test_two_namespaces_may_have_a_pool_of_one_name() -> None:
+    other = document()
+    other["metadata"] |= {"namespace": "shop", "uid": "another"}
+    assert {str(pool.key) for pool in books(document(), other).wanted().pools} == {"media/thumbnail", "shop/thumbnail"}
+
+
+def test_a_pool_of_another_broker_is_refused_with_the_field() -> None:
+    found = books(document(queue={"broker": "redis"})).now()
+    assert found.refused[KEY].reason == OTHER_BROKER
+    assert "spec.queue.broker: redis" in found.refused[KEY].message
+    assert found.usable(KEY) is None
+    assert not found.wanted.pools
+
+
+def test_a_pool_that_never_had_a_good_spec_is_refused_and_its_pods_are_left_alone() -> None:
+    bad = books(document(queue={"name": "act.shop.thumbnail"}))
+    assert bad.now().refused[KEY].reason == INVALID
+    assert bad.uid_of(KEY) is None
+
+
+def test_a_limit_above_the_quota_is_told_and_the_quota_holds() -> None:
+    found = books(document(limits={"maxContainers": 9}), quotas=(quota(4),)).now()
+    assert found.warned[KEY].reason == LIMIT_ABOVE_QUOTA
+    assert found.usable(KEY) is not None
+
+
+def test_a_queue_of_former_memory_that_holds_messages_is_still_run() -> None:
+    kept = books(document())
+    kept.read({"act.media.thumbnail.128": QueueLag(backlog=3, in_flight=0)})
+    assert kept.wanted().pools[0].retired_subjects == ("act.media.thumbnail.128",)
+    kept.read({"act.media.thumbnail.128": QueueLag(backlog=0, in_flight=0)})
+    assert kept.wanted().pools[0].retired_subjects == ()
+
+
+def test_containers_of_refused_pools_count_in_the_quota() -> None:
+    kept = books(document(), quotas=(quota(5),))
+    kept.others({"media": 2})
+    assert kept.wanted().quotas[0].max_containers == 3
+
+
+def test_the_version_changes_when_something_does() -> None:
+    kept = books(document())
+    before = kept.wanted().version
+    assert kept.wanted().version == before
+    kept.touch()
+    assert kept.wanted().version != before
