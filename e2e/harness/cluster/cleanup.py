@@ -59,13 +59,22 @@ def clean(api: Api, keep: set[str], timeout: float = 180) -> None:
 
     def remaining() -> list[str]:
         left = [
-            (path, entry) for path in _served(api) for entry in api.items(path) if entry["metadata"]["uid"] not in keep
+            (path, entry)
+            for path in _served(api)
+            for entry in api.items(path)
+            if entry["metadata"]["uid"] not in keep and not _of_a_kept_daemon_set(entry, keep)
         ]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda found: _remove(api, *found), left))
         return [f"{path.rpartition('/')[2]}/{entry['metadata']['name']}" for path, entry in left]
 
     wait_until(lambda: not remaining(), timeout, "the test's objects to be gone", state=remaining, every=0.2)
+
+
+def _of_a_kept_daemon_set(entry: Json, keep: set[str]) -> bool:
+    """Say whether a pod would only be made again: kind's cluster rolls its own DaemonSets out while tests run."""
+    owners = entry["metadata"].get("ownerReferences") or []
+    return any(owner["kind"] == "DaemonSet" and owner["uid"] in keep for owner in owners)
 
 
 def _remove(api: Api, collection: str, entry: Json) -> None:

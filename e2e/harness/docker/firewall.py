@@ -60,14 +60,14 @@ def _by_table(before: Filter, after: Filter) -> Iterator[tuple[str, list[str]]]:
         yield table, [*policies, *added, *(f"-F {name}\n" for name in new), *(f"-X {name}\n" for name in new)]
 
 
-def look() -> Filter:
-    """Return the packet filter as it is."""
-    return parse(_run("iptables-save"))
+def saved() -> str:
+    """Return the packet filter as it is, for `parse`."""
+    return _run("iptables-save")
 
 
 def back_to(before: Filter) -> None:
     """Take out what has been added since."""
-    text = undoing(before, look())
+    text = undoing(before, parse(saved()))
     if text:
         _run("iptables-restore", "--noflush", text=text)
 

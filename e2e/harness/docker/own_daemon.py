@@ -29,6 +29,8 @@ _PROGRAMS = ("docker", "dockerd", "containerd", "containerd-shim-runc-v2", "runc
 _PACKAGES = "docker.io iptables iproute2"
 BRIDGE = "slack-docker0"
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+_MODULES = Path("/lib/modules")
+"""kind mounts it into each node, and Docker makes what it is to mount."""
 _CAP_SYS_RESOURCE = 24
 _SPANS = ("172.30.96.0/20", "172.29.96.0/20", "172.28.96.0/20", "10.213.96.0/20", "192.168.208.0/20")
 """Addresses for its networks: the first span that no route of this machine touches."""
@@ -55,8 +57,7 @@ class OwnDaemon:
         self.data, self._run = self.folder / "data", self.folder / "run"
         self._lock: IO[str] | None = None
         self._program: Program | None = None
-        self._filter = firewall.Filter()
-        self._forwarding = ""
+        self._before = self.folder / "before.json"
         self._links: set[str] = set()
 
     @property
@@ -71,9 +72,9 @@ class OwnDaemon:
         self._lock = _alone(self.folder / "lock")
         try:
             self._end_leftovers()
+            self._put_back()
             self._links = _links()
-            self._filter = firewall.look()
-            self._forwarding = _FORWARDING.read_text(encoding="ascii")
+            self._remember()
             span = free_span(_SPANS, _routes())
             _ip("link", "add", "name", BRIDGE, "type", "bridge")
             _ip("address", "add", f"{_first_address(span)}", "dev", BRIDGE)
@@ -101,9 +102,7 @@ class OwnDaemon:
                 self._program.stop(seconds=60.0)
                 self._program = None
             self._end_leftovers()
-            if self._forwarding:
-                firewall.back_to(self._filter)
-                _FORWARDING.write_text(self._forwarding, encoding="ascii")
+            self._put_back()
             bridges = (link for link in _links() - self._links if link.startswith(("br-", BRIDGE)))
             left = [*self.left(), *(f"network {link}" for link in sorted(bridges))]
             if left:
@@ -174,6 +173,27 @@ class OwnDaemon:
             _ip("link", "delete", BRIDGE)
         shutil.rmtree(self._run / "exec", ignore_errors=True)
         (self._run / "docker.pid").unlink(missing_ok=True)
+
+    def _remember(self) -> None:
+        """Write down what is to be put back, so that the next run can do it where this one is killed."""
+        state = {
+            "filter": firewall.saved(),
+            "forwarding": _FORWARDING.read_text(encoding="ascii"),
+            "modules": _MODULES.is_dir(),
+        }
+        self._before.write_text(json.dumps(state), encoding="utf-8")
+
+    def _put_back(self) -> None:
+        """Have the machine as it was before dockerd, if that was written down."""
+        if not self._before.exists():
+            return
+        state = json.loads(self._before.read_text(encoding="utf-8"))
+        firewall.back_to(firewall.parse(state["filter"]))
+        _FORWARDING.write_text(state["forwarding"], encoding="ascii")
+        if not state["modules"]:
+            with suppress(OSError):
+                _MODULES.rmdir()
+        self._before.unlink()
 
     def _processes(self) -> list[tuple[int, str]]:
         """Return processes that were started with this folder's paths, and all that they started."""
