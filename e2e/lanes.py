@@ -5,7 +5,7 @@ Usage:
     python -m e2e.lanes -k burst             # arguments are pytest's, and then there is one lane
 
 What the second lane printed follows when the first has ended. Each lane starts a local control plane; on kind, which
-has one cluster, there is one lane.
+has one cluster, there is one lane, and before it the suites that only kind can run.
 
 Two control planes share the machine's cores, and what a suite judges may be what the other lane has cost it. So suites
 that failed are run once more, alone and on a control plane of their own, if they are few; what fails there as well has
@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 SUITES = Path(__file__).parent / "suites"
+ON_KIND = Path(__file__).parent / "kind"
 WAITING = (
     "test_quiet.py",
     "test_audit_prometheus.py",
@@ -124,7 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one lane or two; returns an exit code that is 0 only when all passed."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given or os.environ.get("BACKEND", "local") != "local":
-        return _one_lane(given)
+        first = 0 if given else subprocess.run(_command(str(ON_KIND), "-s"), check=False).returncode
+        return first or _one_lane(given)
     return _two_lanes()
 
 

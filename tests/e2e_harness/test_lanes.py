@@ -85,7 +85,8 @@ def test_chosen_tests_and_kind_have_one_lane(
     monkeypatch.setattr(lanes, "_command", command)
     monkeypatch.setenv("BACKEND", backend)
     assert lanes.main(arguments) == 0
-    assert asked == [(str(lanes.SUITES), *arguments)]
+    first = [] if arguments else [(str(lanes.ON_KIND), "-s")]
+    assert asked == [*first, (str(lanes.SUITES), *arguments)]
 
 
 def test_every_suite_is_in_one_of_the_lanes() -> None:
