@@ -6,6 +6,7 @@ its namespaces and no more. DEMAND_PODS says how large the large pool is (1000 t
 
 import asyncio
 import os
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from e2e.harness import build
 from e2e.harness.api import ApiError, Json
 from e2e.harness.brokers.servers import NatsServer
 from e2e.harness.cluster import access, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.objects import pods, wait_until
-from e2e.harness.product.demand import MEDIA, DemandController, condition, install, pool, quota, status
+from e2e.harness.product.demand import MEDIA, PROGRAM, DemandController, condition, install, pool, quota, status
 from slack.cluster.labels import API_VERSION, LABEL_CREATION, LABEL_POOL
 from slack.demand import policy
 from slack.demand.broker import Broker
@@ -121,6 +123,12 @@ def made(place: Backend, manifest: Json) -> str:
     return queue
 
 
+def ran(place: Backend, *command: str) -> list[str]:
+    """Run a command as the cluster's administrator, and return its lines."""
+    words = [*command, f"--kubeconfig={place.kubeconfig}"]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+
+
 def test_a_pool_grows_with_its_queue_and_drains(place: Backend, queue: Queue) -> None:
     subject = made(place, pool("thumbnail", limits={"maxContainers": PODS}))
     queue.publish(subject, 3 * PODS)
@@ -157,6 +165,12 @@ def test_kubectl_shows_what_a_pool_has_and_scales_it(place: Backend) -> None:
     assert place.api.get(f"{POOLS}/scaled")["spec"]["limits"]["minContainers"] == 3
     wait_until(lambda: len(of_pool(place, "scaled")) == 3, 30, "three containers", lambda: status(place.api, "scaled"))
     wait_until(lambda: status(place.api, "scaled")["containers"]["ready"] == 3, 30, "them to be ready")
+    heading, line = ran(place, str(build.TOOLS["kubectl"].binary()), "get", "activationpools", "-n", MEDIA)
+    assert heading.split() == ["NAME", "WANTED", "READY", "CREATING", "LAG", "UNMET", "THROTTLED", "AGE"]
+    assert line.split()[:7] == ["scaled", "3", "3", "0", "0", "0", "false"]
+    told = "\n".join(ran(place, PROGRAM, "demand", "explain", "-n", MEDIA, "pool/scaled"))
+    assert "actionLimit" in told
+    assert "media/scaled" in ran(place, PROGRAM, "demand", "top", "-n", MEDIA)[1]
 
 
 def test_a_quota_holds_over_all_pools_of_its_namespace(place: Backend, queue: Queue) -> None:

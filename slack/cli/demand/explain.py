@@ -1,5 +1,6 @@
 """`demand explain`: the last decision about a pool, what it was given, and what kept it from more. Reads only."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -50,9 +51,9 @@ def explain(
         "apiVersion": API_VERSION,
         "kind": "DemandExplanation",
         "pool": row(found[0]),
-        "decision": status.get("decision"),
-        "throttle": status.get("throttle"),
-        "conditions": list(status.get("conditions") or ()),
+        "decision": _named(status.get("decision")),
+        "throttle": _named(status.get("throttle")),
+        "conditions": [_named(entry) for entry in status.get("conditions") or ()],
         "text": told(f"{namespace}/{name}", status),
     }
     if output.for_machines:
@@ -107,6 +108,11 @@ def told(name: str, status: Mapping[str, Any]) -> list[str]:
         if (entry["status"] == "True") != (entry["type"] in ("Ready", "BrokerReachable")):
             lines.append(f"  {entry['type']} is {entry['status']} ({entry.get('reason')}): {entry.get('message')}")
     return lines
+
+
+def _named(part: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a part of a status with names as documents of commands have them."""
+    return None if part is None else {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in part.items()}
 
 
 def _added(decision: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ class DemandTop(Record):
 
 
 class DemandExplanation(Record):
-    """`demand explain`. `decision` and `throttle` are those of the pool's status, as it has them."""
+    """`demand explain`. `decision` and `throttle` are those of the pool's status."""
 
     api_version: ApiVersion = msgspec.field(name="apiVersion")
     kind: Literal["DemandExplanation"]

@@ -1,0 +1,129 @@
+"""The status of pools and quotas: figures, conditions with reasons, and when it is worth a write."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slack.demand.broker import QueueLag
+from slack.demand.ledger import Failing
+from slack.demand.model import Clip, Container, ContainerState, Decision, QueueFigures, Refusal, Target, Verdict
+from slack.demand.status_schema import POOL_STATUS
+from slack.schema.conditions import Condition
+from slack_operator.demand.board import Rates, Told
+from slack_operator.demand.status import Observed, figures_of, headline, pool_status, quota_status, refused_status
+from tests.operator.demand.pools import pool
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+def container(name: str, state: ContainerState = ContainerState.READY, **more: Any) -> Container:
+    return Container(
+        id=name,
+        namespace="media",
+        pool="thumbnail",
+        revision="r",
+        subject="s",
+        state=state,
+        created_at_seconds=0,
+        **more,
+    )
+
+
+def observed(**more: Any) -> Observed:
+    given: dict[str, Any] = {
+        "pool": pool(),
+        "generation": 4,
+        "problems": (),
+        "containers": (container("a", idle_since_seconds=1.0), container("b", ContainerState.CREATING)),
+        "lag": QueueLag(backlog=37, in_flight=4, oldest_age_seconds=0.24),
+        "rates": Rates(61.23, 44.0),
+        "target": Target(wanted=6, unmet=1, growth=2, peak_increment=5, slack_pods=5),
+        "verdict": Verdict(),
+        "figures": QueueFigures(namespace_limit=20, action_limit=10, queued=37, stale=12, mean_duration_ms=68.0),
+        "told": None,
+        "failing": None,
+        "broker_problem": None,
+        "warning": None,
+        "unix_seconds": 0.0,
+        "node_start_seconds": 90.0,
+    }
+    return Observed(**given | more)
+
+
+def conditions(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {entry["type"]: (entry["status"], entry["reason"]) for entry in found["conditions"]}
+
+
+def test_a_pools_status_is_its_figures() -> None:
+    found = pool_status(observed(), {}, NOW)
+    assert found["replicas"] == 2
+    assert found["selector"] == "resource-slack.io/pool=thumbnail"
+    assert found["containers"] == {"ready": 1, "creating": 1, "unschedulable": 0, "idle": 1, "draining": 0}
+    assert found["lag"] == {"queued": 37, "inFlight": 4, "stale": 12, "oldestMs": 240}
+    assert found["rate"] == {"arrivals": 61.2, "completions": 44.0, "meanDurationMs": 68.0}
+    assert found["demand"]["slackPods"] == 5
+    assert conditions(found) == {
+        "Ready": ("True", "FollowsQueue"),
+        "Throttled": ("False", "TakesMessages"),
+        "CapacityShort": ("False", "NodesHaveRoom"),
+        "BrokerReachable": ("True", "QueueRead"),
+    }
+
+
+def test_every_field_is_one_of_the_crds() -> None:
+    told = Told(0.0, Decision(row=9, add=2, clipped_by=Clip.ACTION_LIMIT, reason="why"), observed().figures)  # type: ignore[arg-type]
+    verdict = Verdict(reject=True, reason=Refusal.QUEUE_FULL, retry_after_ms=100)
+    found = pool_status(observed(told=told, verdict=verdict), {}, NOW)
+    known = POOL_STATUS["properties"]
+    assert set(found) <= set(known)
+    for part in ("containers", "lag", "rate", "demand", "throttle", "decision"):
+        assert set(found[part]) <= set(known[part]["properties"]), part
+    assert found["decision"]["clippedBy"] == "ActionLimit"
+    assert found["throttled"] is True
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "reason"),
+    [
+        ({"broker_problem": "nats: no answer"}, "BrokerReachable", ("False", "BrokerUnreachable")),
+        ({"broker_problem": "nats: no answer"}, "Ready", ("False", "BrokerUnreachable")),
+        ({"failing": Failing(3, 0.0, "exceeded quota")}, "Ready", ("False", "CreationsFail")),
+        ({"problems": ("spec.mode: bad",)}, "Ready", ("False", "InvalidSpec")),
+        ({"warning": Condition("Ready", False, "LimitAboveQuota", "")}, "Ready", ("False", "LimitAboveQuota")),
+        (
+            {"containers": (container("a", ContainerState.CREATING, unschedulable_since_seconds=5.0),)},
+            "CapacityShort",
+            ("True", "WaitsForNode"),
+        ),
+        ({"verdict": Verdict(reject=True, reason=Refusal.NAMESPACE_FULL)}, "Throttled", ("True", "NamespaceFull")),
+        ({"verdict": Verdict(reject=True, reason=Refusal.CAPACITY_SHORT)}, "Throttled", ("True", "WaitsForNode")),
+    ],
+)
+def test_what_is_wrong_is_a_condition_with_its_reason(more: Any, kind: str, reason: tuple[str, str]) -> None:
+    assert conditions(pool_status(observed(**more), {}, NOW))[kind] == reason
+
+
+def test_times_alone_are_no_news() -> None:
+    before, after = (pool_status(observed(), {}, at) for at in (NOW, "2026-01-01T00:00:09Z"))
+    assert figures_of(before) == figures_of(after)
+    assert headline(before) == headline(after)
+    assert figures_of(pool_status(observed(rates=Rates(1.0, 1.0)), {}, NOW)) != figures_of(before)
+
+
+def test_a_refused_pool_keeps_what_was_known_and_refuses_no_message() -> None:
+    before = pool_status(observed(verdict=Verdict(reject=True, reason=Refusal.QUEUE_FULL)), {}, NOW)
+    found = refused_status(Condition("Ready", False, "OtherBroker", "spec.queue.broker: x"), 5, before, NOW)
+    assert found["throttled"] is False
+    assert "throttle" not in found
+    assert found["containers"] == before["containers"]
+    assert conditions(found)["Ready"] == ("False", "OtherBroker")
+
+
+def test_a_quota_says_what_is_used() -> None:
+    from slack.demand.settings import pool_settings
+
+    settings = {"thumbnail": pool_settings(pool())}
+    found = quota_status(settings, [container("a"), replace(container("b"), pool="gone")], 1, 2, (), {}, NOW)
+    assert found["used"] == {"containers": 2, "cpu": "200m", "memory": "256Mi"}
+    assert (found["pools"], found["throttled"]) == (1, 1)
