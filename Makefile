@@ -38,7 +38,7 @@ help:
 	  'make demo-plan      what slack would be kept on an example cluster' \
 	  'make test           unit, property and contract tests, in two minutes' \
   'make test-thorough  the same with all examples, and those that take long' \
-	  'make coverage       branch coverage of planner, cluster model, throttler, scorer, load watcher, by their own tests' \
+	  'make coverage       branch coverage of planner, cluster model, throttler, demand, scorer, load watcher, by their own tests' \
 	  'make check          lint, format, types, layers, generated files, names in pages' \
 	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
@@ -133,6 +133,7 @@ test-thorough: $(READY)
 coverage: $(READY)
 	@$(PYTEST) tests/planner tests/cluster --cov=slack/planner --cov=slack/cluster --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 	@$(PYTEST) tests/throttler --cov=slack/throttler --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
+	@$(PYTEST) tests/demand --cov=slack/demand --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 	@$(PYTEST) tests/scorer tests/loadwatcher tests/operator/scorer tests/operator/loadwatcher --cov=slack/scorer --cov=slack/loadwatcher --cov-branch --cov-fail-under=95 $(PYTEST_ARGS)
 
 check: $(READY)

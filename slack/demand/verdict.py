@@ -79,8 +79,10 @@ def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
     if min(pressure.limit, pressure.action_limit) <= 0:
         return Refusal.NO_CONTAINERS, 0
     was = before.verdict.reason
-    longest = pressure.max_messages * (pressure.throttle_fraction if was is Refusal.QUEUE_FULL else 1.0)
-    if pressure.lag >= longest and pressure.lag > 0:
+    full = pressure.lag >= pressure.max_messages
+    # Down to its fraction the queue is open again, and its state with it (`Queue.settle`).
+    still = was is Refusal.QUEUE_FULL and pressure.lag > pressure.max_messages * pressure.throttle_fraction
+    if full or still:
         return Refusal.QUEUE_FULL, pressure.max_messages
     if not pressure.full:
         return None, 0

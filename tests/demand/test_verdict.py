@@ -62,9 +62,9 @@ def test_a_queue_is_full_until_it_is_down_to_its_fraction() -> None:
     assert not held.verdict.reject
     held = judge(pressure(lag=1000, **few), held)
     assert held.verdict.reason is Refusal.QUEUE_FULL
-    held = judge(pressure(lag=900, **few), held)
+    held = judge(pressure(lag=901, **few), held)
     assert held.verdict.reject
-    assert not judge(pressure(lag=899, **few), held).verdict.reject
+    assert not judge(pressure(lag=900, **few), held).verdict.reject
 
 
 @pytest.mark.parametrize("limits", [{"limit": 0, "containers": 0}, {"action_limit": 0}])
