@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
         check-crds check-reference check-monitoring check-pages e2e bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
-        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
+        bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
 help:
@@ -204,6 +204,13 @@ bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 # The old scheduler's rules beside ours, in one modelled world; minutes.
 bench-demand: $(READY)
 	@$(BIN)/python -m benchmarks.demand.simulated $(ARGS)
+
+# On real processes, with a real broker: some minutes.
+bench-demand-real: $(READY)
+	@$(BIN)/python -m e2e.harness.build nats-server
+	@$(BIN)/python -m benchmarks.demand.activation
+	@$(BIN)/python -m benchmarks.demand.queues
+	@$(BIN)/python -m benchmarks.demand.real $(ARGS)
 
 bench-scoring-pods: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok

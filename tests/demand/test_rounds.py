@@ -116,7 +116,7 @@ def test_a_new_leader_counts_what_is_being_created_and_creates_nothing_twice() -
 
 
 def test_another_memory_gets_its_containers_while_the_old_ones_drain_and_never_above_the_quota() -> None:
-    """S8.1: with the limit of containers taken by the old memory, each one that is gone makes room for one."""
+    """With the limit taken by the old memory, each one that is gone makes room for one."""
     found = scheduler(pool(revision="r2", subject="act.media.thumb.512", max_containers=10), limit=10)
     containers = [ready(f"old-{number}") for number in range(10)]
     now, ended = 0.0, set[str]()

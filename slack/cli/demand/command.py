@@ -5,6 +5,7 @@ Only what gathers the subcommands is here; each loads what it needs when it runs
 
 import typer
 
+from slack.cli.demand.bench import bench
 from slack.cli.demand.decide import decide
 from slack.cli.demand.explain import explain
 from slack.cli.demand.processes import controller
@@ -27,3 +28,4 @@ app.command(cls=Command)(explain)
 app.command(cls=Command)(replay)
 app.command(cls=Command)(top)
 app.command(cls=Command)(controller)
+app.command(cls=Command)(bench)

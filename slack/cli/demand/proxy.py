@@ -20,7 +20,7 @@ def proxy(flags: dict[str, object], config: Path | None) -> None:
         resource-slack demand proxy --broker-url nats://127.0.0.1:4222 --queues act.media.thumbnail.256
 
         resource-slack demand proxy --broker-url redis://127.0.0.1 --queues act.media.thumbnail.256 --mode process \
-          --command 'python3 thumbnail.py'
+          --command 'python3 -m thumbnail'
     """
     from slack.process.settings import load
 

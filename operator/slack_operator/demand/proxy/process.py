@@ -27,6 +27,7 @@ from slack.process.stopping import Stopping
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
+from slack_operator.demand.proxy.notify import say_ready
 from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
 from slack_operator.demand.proxy.slots import Slots, SlotSettings
 
@@ -87,7 +88,9 @@ class Proxy:
             self._stopping.request(str(refused), exit_code=2)
             return
         runner = _runner(settings)
-        slots = self._slots = Slots(broker, runner, _slot_settings(settings), self.counts)
+        slots = self._slots = Slots(
+            broker, runner, _slot_settings(settings), self.counts, lambda: say_ready(settings.container_id)
+        )
         watching = asyncio.create_task(self._watch(slots))
         reporting = asyncio.create_task(self._report(broker, slots))
         try:

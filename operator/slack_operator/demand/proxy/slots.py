@@ -47,11 +47,19 @@ class SlotSettings:
 class Slots:
     """All slots of one container, of one event loop."""
 
-    def __init__(self, broker: Broker, runner: Runner, settings: SlotSettings, counts: Counts) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        runner: Runner,
+        settings: SlotSettings,
+        counts: Counts,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
         self._broker = broker
         self._runner = runner
         self._settings = settings
         self._counts = counts
+        self._on_ready = on_ready
         self._running: dict[Message, None] = {}
         self._pulling: set[asyncio.Task[None]] = set()
         self._begun = 0
@@ -71,6 +79,7 @@ class Slots:
         if not await self._until_drained(self._runner.start()) or not await self._until_drained(self._ensured()):
             return
         self.ready, self.trouble = True, None
+        self._on_ready()
         tasks = [asyncio.create_task(self._slot()) for _ in range(self._settings.slots)]
         extending = asyncio.create_task(self._extend())
         try:
