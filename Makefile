@@ -204,6 +204,7 @@ bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 # The old scheduler's rules beside ours, in one modelled world; minutes.
 bench-demand: $(READY)
 	@$(BIN)/python -m benchmarks.demand.simulated $(ARGS)
+	@$(BIN)/python -m benchmarks.demand.ticking
 
 # On real processes, with a real broker: some minutes.
 bench-demand-real: $(READY)

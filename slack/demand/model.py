@@ -7,7 +7,7 @@ times are seconds on one clock, the caller's; which one does not matter, only th
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Self
 
 DEFAULT_STALE_MS = 100.0
 
@@ -64,9 +64,8 @@ class Guards:
         return ",".join(held) or "none"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class QueueKey:
-    """An action: its namespace and its name, which is that of its pool."""
+class QueueKey(NamedTuple):
+    """An action: its namespace and its name, which is that of its pool. A tuple, for it is hashed at each step."""
 
     namespace: str
     action: str

@@ -179,7 +179,7 @@ class Scheduler:
         for key, pool in self._pools.items():
             lag = lags.get(pool.subject, NO_LAG)
             queue = queues.get(key)
-            if not lag.backlog and not lag.in_flight and (queue is None or not queue.awake):
+            if (queue is None or not queue.awake) and not lag.backlog and not lag.in_flight:
                 count = counts.get(key)
                 if count is None and not pool.min_containers and not pool.retired_subjects and key not in durations:
                     if queue is None or now - queue.checked_seconds < _EMPTY_CHECK_SECONDS or queue.demand.quiet:
