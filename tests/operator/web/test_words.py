@@ -7,7 +7,8 @@ from slack.process.reasons import REASONS, Level
 from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.web.words import help_page, level_of, said
 
-OURS = [known for known in REASONS if not known.about.startswith(("CpuAudit", "ThrottlePolicy", "Activation")) and known.on]
+OTHERS = ("CpuAudit", "ThrottlePolicy", "Activation")
+OURS = [known for known in REASONS if not known.about.startswith(OTHERS) and known.on]
 KINDS = {on.partition("=")[0] for known in OURS for on in known.on} | set(ConditionType)
 
 
