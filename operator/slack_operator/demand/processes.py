@@ -29,6 +29,7 @@ COMMAND: Final[Sequence[str]] = (sys.executable, "-P", "-m", "slack_operator.dem
 NOTIFY: Final = "NOTIFY_SOCKET"
 _DATAGRAM_BYTES: Final = 4096
 _END_SECONDS: Final = 10.0
+_LISTEN_SECONDS: Final = 0.2
 
 
 @dataclass(slots=True, eq=False)
@@ -73,9 +74,14 @@ class Processes:
         self._path = str(Path(self._folder.name) / "ready")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self._path)
-        self._socket.setblocking(False)
+        self._socket.settimeout(_LISTEN_SECONDS)
+        self._closed = threading.Event()
         self.started = 0
         """Processes that were started so far."""
+        self.ready = 0
+        """Of these, those that have said that they are ready."""
+        self._hearing = threading.Thread(target=self._hear, name="processes", daemon=True)
+        self._hearing.start()
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +91,6 @@ class Processes:
 
     def seen(self) -> Sequence[Container]:
         """Return the processes that are there, those included whose creation has begun."""
-        self._hear()
         with self._lock:
             for name, process in list(self._processes.items()):
                 code = None if process.popen is None else process.popen.poll()
@@ -150,6 +155,8 @@ class Processes:
             except subprocess.TimeoutExpired:
                 popen.kill()
                 popen.wait()
+        self._closed.set()
+        self._hearing.join()
         self._socket.close()
         self._folder.cleanup()
 
@@ -178,18 +185,19 @@ class Processes:
             self._on_failure(creation.id, f"cannot be started: {error.strerror}")
 
     def _hear(self) -> None:
-        """Take what processes have said: one datagram each."""
-        while True:
+        """Take what processes say, as it comes: the kernel keeps ten datagrams, and who sends the next one waits."""
+        while not self._closed.is_set():
             try:
                 told = self._socket.recv(_DATAGRAM_BYTES)
-            except (BlockingIOError, OSError):
-                return
+            except TimeoutError:
+                continue
             lines = told.decode("utf-8", "replace").splitlines()
             name = next((line.partition("=")[2] for line in lines if line.startswith("X_CONTAINER=")), "")
             with self._lock:
                 process = self._processes.get(name)
                 if process is not None and "READY=1" in lines and process.ready_at is None:
                     process.ready_at = self._clock()
+                    self.ready += 1
 
 
 def _container(process: _Process) -> Container:

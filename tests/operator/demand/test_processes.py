@@ -95,3 +95,11 @@ def test_a_command_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) ->
         until(lambda: bool(failed))
         assert not processes.seen()
     assert failed == ["cannot be started: No such file or directory"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_more_processes_than_the_kernel_keeps_words_of_become_ready_while_nobody_looks() -> None:
+    with Processes(lambda found: [f"--container={found.id}"]) as processes:
+        processes.create([creation(f"c{number}") for number in range(14)])
+        until(lambda: processes.ready == 14)
+        assert {found.state for found in processes.seen()} == {ContainerState.READY}

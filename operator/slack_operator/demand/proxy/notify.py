@@ -2,6 +2,9 @@
 
 import os
 import socket
+from typing import Final
+
+_SECONDS: Final = 1.0
 
 
 def say_ready(container: str) -> None:
@@ -12,6 +15,7 @@ def say_ready(container: str) -> None:
     address = "\0" + path[1:] if path.startswith("@") else path
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.settimeout(_SECONDS)  # who does not read must not hold up messages
             told.sendto(f"READY=1\nX_CONTAINER={container}\n".encode(), address)
     except OSError:
         return
