@@ -130,6 +130,16 @@ ROWS = (
         Ending.PROCESS,
         late=False,
     ),
+    Row("demand top", _API, "demand top --kubeconfig {config}"),
+    Row("demand explain", _API, "demand explain -n shop pool/thumb --kubeconfig {config}"),
+    Row(
+        "demand controller",
+        _API,
+        "demand controller --broker-url nats://127.0.0.1:9 --proxy-image slack --listen 127.0.0.1:0 "
+        "--throttle-listen 127.0.0.1:0 --kubeconfig {config}",
+        Ending.PROCESS,
+        late=False,
+    ),
     Row(
         "audit agent",
         _CONTROLLER,
