@@ -69,6 +69,8 @@ class Reflector(Generic[T]):
         self.last_error: str | None = None
         self.forbidden = False
         """Whether the last answer was that we may not ask."""
+        self.absent = False
+        """Whether the last answer was that there is no such kind, of one that may be absent: nothing to wait for."""
         self._connection = connection
         self._sink = sink
         self._selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
@@ -186,6 +188,7 @@ class Reflector(Generic[T]):
         self._forget()
         self._sink.begin()
         self._sink.end()
+        self.absent = True
         return ABSENT_SECONDS
 
     def _after_error(self, error: Exception, at_least: float | None = None) -> float:
@@ -217,7 +220,7 @@ class Reflector(Generic[T]):
         self._synced.clear()
 
     def _heard(self) -> None:
-        self._heard_at, self.forbidden = self._clock(), False
+        self._heard_at, self.forbidden, self.absent = self._clock(), False, False
         self._silent_in_a_row = 0
         self._backoff.reset()
 

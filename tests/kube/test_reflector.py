@@ -420,5 +420,10 @@ def test_a_kind_that_may_be_absent_is_empty_and_said_nothing_about_until_it_is_t
     reflector = Reflector(connection, THINGS, Thing, store, may_be_absent=True)
     api.script("watchlist", Reply.status(404, "NotFound"))
     seconds = reflector._sync_or_watch()
-    assert (store.things, reflector.synced, caplog.records) == ({}, False, [])
+    assert (store.things, reflector.synced, reflector.absent, caplog.records) == ({}, False, True, [])
     assert seconds > 1
+    reflector.start()
+    try:
+        eventually(lambda: reflector.synced and not reflector.absent)
+    finally:
+        reflector.stop()

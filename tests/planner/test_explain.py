@@ -471,7 +471,10 @@ def test_a_custom_owner_is_found_by_its_kind_and_by_its_pods(name: str) -> None:
         ("deploy/elsewhere", "did you mean lab/pod/elsewhere?"),
         ("deploy/zzzzzzzz", "namespace 'shop' has deploy/api, pod/q0, pod/q1, pod/q2, pod/q3 ..."),
         ("ds/agent", "pods of a DaemonSet start with their node, not in slack; no room is kept for them"),
-        ("deplyo/api", "unknown kind 'deplyo'; did you mean deploy? (known: cronjob, deploy, ds, job, pod, rs, sts)"),
+        (
+            "deplyo/api",
+            "unknown kind 'deplyo'; did you mean deploy? (known: actpool, cronjob, deploy, ds, job, pod, rs, sts)",
+        ),
         ("service/x", "unknown kind 'service'"),
     ],
 )

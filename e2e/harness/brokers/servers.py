@@ -8,6 +8,7 @@ Usage:
 
 import os
 import shutil
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +22,7 @@ USER, PASSWORD = "worker", "a-Word-that-stays-secret"
 READY_SECONDS = 20
 
 
-class BrokerServer:
+class BrokerServer(ABC):
     """A server that keeps its address, and what it has stored, from one start to the next."""
 
     scheme = ""
@@ -43,13 +44,13 @@ class BrokerServer:
         self.program = Program(self.scheme, self.command(), self.folder)
 
     @staticmethod
+    @abstractmethod
     def missing() -> str | None:
         """Say why it cannot be had; None where it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self) -> list[str]:
         """Return how it is started."""
-        raise NotImplementedError
 
     def start(self) -> Self:
         """Start it, and wait until it serves."""

@@ -34,7 +34,8 @@ class Watches:
         Args:
             required: without which nothing may be done.
             helpful: which are missed by nobody while they fail.
-            unless_forbidden: which are required too, unless the API server refuses them for lack of rights.
+            unless_forbidden: which are required too, unless the API server refuses them for lack of rights, or does not
+                know a kind that may be absent.
             clock: monotonic seconds.
             stale_seconds: after how long a silence a required watch counts as dead.
         """
@@ -65,7 +66,7 @@ class Watches:
         for path in sorted(refused.keys() - told):
             log.warning("%s may not be watched, and is done without: %s", path, refused[path])
         for reflector in (*self._required, *self._unless_forbidden):
-            if reflector.path in refused:
+            if reflector.path in refused or reflector.absent:
                 continue
             why = f": {reflector.last_error}" if reflector.last_error else ""
             if not reflector.synced:

@@ -15,6 +15,7 @@ class Watch:
         self.path = path
         self.synced = True
         self.forbidden = False
+        self.absent = False
         self.age = 0.0
         self.last_error: str | None = None
         self.counters = ReflectorCounters(watchlists=1, watches=2)
@@ -64,6 +65,17 @@ def test_what_is_needed_unless_forbidden_is_waited_for_and_done_without_where_th
     assert both.stale() is None
     both.start()
     assert namespaces.calls == ["start"]
+
+
+def test_a_kind_that_the_server_does_not_know_holds_nobody_up_and_is_waited_for_once_it_is_there() -> None:
+    """Helm leaves CRDs as they are in an upgrade: a newer operator meets a server without the newer kind."""
+    pods, pools = Watch("/api/v1/pods"), Watch("/pools")
+    both = Watches([pods], unless_forbidden=[pools], clock=lambda: 0.0)  # type: ignore[list-item]
+    pools.synced, pools.absent = False, True
+    assert both.stale() is None
+    assert not both.forbidden()
+    pools.absent = False
+    assert both.stale() == "/pools is not listed yet"
 
 
 def test_restarts_are_streams_beyond_the_first_by_path() -> None:

@@ -161,7 +161,10 @@ def test_the_largest_load_and_the_smallest_target_are_played() -> None:
 def test_owners_of_other_kinds_are_told_and_kept() -> None:
     document = {"nodeGroups": [group()], "workloads": [workload(ownerKind="zebra")]}
     (warning,) = warnings_of(parse_scenario(document, source="x"))
-    assert "workloads[0].ownerKind: 'zebra' is none of deploy, rs, sts, job, cronjob, ds, pod; it is taken" in warning
+    assert (
+        "workloads[0].ownerKind: 'zebra' is none of deploy, rs, sts, job, cronjob, ds, actpool, pod; it is taken"
+        in warning
+    )
 
 
 def test_an_empty_list_of_policies_is_the_built_in_one_as_for_the_operator() -> None:
