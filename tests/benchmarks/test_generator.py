@@ -146,7 +146,10 @@ def test_managed_fields_are_derived_as_the_server_derives_them() -> None:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3))])
 def test_pods_fit_their_nodes_and_keep_their_constraints(seed: int) -> None:
-    _assert_consistent(listed(seed), seed)
+    hard = _assert_consistent(listed(seed), seed)
+    assert hard or seed != 1, (
+        "the first cluster has pods with hard constraints; another seed may draw none among so few"
+    )
 
 
 @pytest.mark.thorough
@@ -206,7 +209,7 @@ def test_a_watch_replayed_onto_the_list_gives_the_list_that_comes_after_it() -> 
     pages = [json.loads(page) for page in churn.pages()]
     assert [pod for page in pages for pod in page["items"]] == [state[name] for name in sorted(state)]
     assert pages[0]["metadata"]["resourceVersion"] == str(version)
-    _assert_consistent(state.values(), 1, skew=2)
+    assert _assert_consistent(state.values(), 1, skew=2)
 
 
 @pytest.mark.thorough
@@ -244,8 +247,8 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(part) for part in value] if isinstance(value, list) else value
 
 
-def _assert_consistent(found: Iterable[Json], seed: int, skew: int = 1) -> None:
-    """Assert that bound pods fit, that selectors, taints, anti-affinity and hard spread hold."""
+def _assert_consistent(found: Iterable[Json], seed: int, skew: int = 1) -> bool:
+    """Assert that bound pods fit, that selectors, taints, anti-affinity and hard spread hold; whether there were any."""
     machines = {node["metadata"]["name"]: node for node in nodes(SMALL, seed)}
     used: dict[str, Counter[str]] = defaultdict(Counter)
     hosts, zones = defaultdict[str, list[str]](list), defaultdict[str, Counter[str]](Counter)
@@ -276,4 +279,4 @@ def _assert_consistent(found: Iterable[Json], seed: int, skew: int = 1) -> None:
         assert all(amount <= room.get(resource, 0) for resource, amount in total.items()), (name, total, room)
     assert all(len(on) == len(set(on)) for on in hosts.values())
     assert all(max(counts.values()) - min(counts.values()) <= skew for counts in zones.values() if len(counts) == 3)
-    assert hosts or zones
+    return bool(hosts or zones)
