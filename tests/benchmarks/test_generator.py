@@ -248,7 +248,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _assert_consistent(found: Iterable[Json], seed: int, skew: int = 1) -> bool:
-    """Assert that bound pods fit, that selectors, taints, anti-affinity and hard spread hold; whether there were any."""
+    """Assert that bound pods fit, and that constraints hold; says whether there were hard ones."""
     machines = {node["metadata"]["name"]: node for node in nodes(SMALL, seed)}
     used: dict[str, Counter[str]] = defaultdict(Counter)
     hosts, zones = defaultdict[str, list[str]](list), defaultdict[str, Counter[str]](Counter)
