@@ -23,7 +23,15 @@ from slack.schema.conditions import is_trouble
 from slack_operator.demand.board import Board, by_subject
 from slack_operator.demand.book import Book, Books
 from slack_operator.demand.loop import Turn
-from slack_operator.demand.status import Observed, figures_of, headline, pool_status, quota_status, refused_status
+from slack_operator.demand.status import (
+    Observed,
+    announces,
+    figures_of,
+    headline,
+    pool_status,
+    quota_status,
+    refused_status,
+)
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Entry
 from slack_operator.runtime.leading import NotLeading
@@ -33,6 +41,8 @@ log = logging.getLogger(__name__)
 WRITES_A_TURN: Final = 40
 FIGURES_SECONDS: Final = 2.0
 REFUSING_SECONDS: Final = 1.0
+ANNOUNCED_SECONDS: Final = 60.0
+"""So often slack is told again what a pool still wants of it: what was said three minutes ago begins to fade there."""
 Status = Mapping[str, Any]
 
 
@@ -158,6 +168,8 @@ class PoolReporter:
             return True
         if status.get("throttled") is True:
             return age_seconds >= REFUSING_SECONDS
+        if announces(status) and age_seconds >= ANNOUNCED_SECONDS:
+            return True
         return figures_of(status) != figures_of(previous) and age_seconds >= FIGURES_SECONDS
 
     def _write(self, entry: Entry[Any], kind: str, plural: str, status: Status, previous: Status, now: float) -> None:

@@ -232,3 +232,9 @@ def figures_of(status: Status) -> object:
     if isinstance(demand, Mapping):
         found["demand"] = {name: value for name, value in demand.items() if name != "observedAt"}
     return found
+
+
+def announces(status: Status) -> bool:
+    """Say whether slack is asked for anything by figures of now: without a broker they are older, and fade."""
+    blind = any(c["type"] == BROKER_REACHABLE and c["status"] == "False" for c in status.get("conditions", ()))
+    return not blind and bool((status.get("demand") or {}).get("slackPods"))

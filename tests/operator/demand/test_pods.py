@@ -9,6 +9,7 @@ from slack.cluster.labels import LABEL_CREATION, LABEL_POOL
 from slack.demand.model import ContainerState, Creation, QueueKey
 from slack.demand.template import PROXY
 from slack.kube.watch import EventType
+from slack.planner.model.pool import PROXY_REQUESTS
 from slack.process.demand_proxy_settings import DemandProxySettings
 from slack.process.settings import load
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
@@ -56,6 +57,13 @@ def test_the_proxy_takes_what_it_is_told() -> None:
     assert found.queues == ("act.media.thumbnail.256",)
     assert (found.ack_wait, found.longest_run, found.idle_timeout, found.messages) == (62.0, 50.0, 0.0, 1)
     assert found.container_id == "thumbnail-x-1"
+
+
+def test_a_pod_requests_for_its_proxy_what_slack_keeps_for_it() -> None:
+    """With more, one pod would displace two placeholders of its own shape."""
+    containers = pod_manifest(pool(), creation(), OPTIONS)["spec"]["containers"]
+    (proxy,) = [each for each in containers if each["name"] == PROXY]
+    assert proxy["resources"]["requests"] == PROXY_REQUESTS
 
 
 def test_credentials_are_mounted_in_the_proxy_and_nowhere_else() -> None:

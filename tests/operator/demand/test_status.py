@@ -9,8 +9,10 @@ from slack.demand.broker import QueueLag
 from slack.demand.ledger import Failing
 from slack.demand.model import Clip, Container, ContainerState, Decision, QueueFigures, Refusal, Target, Verdict
 from slack.demand.status_schema import POOL_STATUS
+from slack.planner.model.pool import FRESH_SECONDS
 from slack.schema.conditions import Condition
 from slack_operator.demand.board import Rates, Told
+from slack_operator.demand.pool_reporter import ANNOUNCED_SECONDS, PoolReporter
 from slack_operator.demand.status import Observed, figures_of, headline, pool_status, quota_status, refused_status
 from tests.operator.demand.pools import pool
 
@@ -109,6 +111,20 @@ def test_times_alone_are_no_news() -> None:
     assert figures_of(before) == figures_of(after)
     assert headline(before) == headline(after)
     assert figures_of(pool_status(observed(rates=Rates(1.0, 1.0)), {}, NOW)) != figures_of(before)
+
+
+def test_what_a_pool_still_announces_is_said_again_before_it_fades_and_not_without_a_broker() -> None:
+    """The planner takes what was said three minutes ago for less and less."""
+    steady = pool_status(observed(), {}, NOW)
+    due = PoolReporter._is_due
+    assert not due(steady, steady, ANNOUNCED_SECONDS - 1)
+    assert due(steady, steady, ANNOUNCED_SECONDS)
+    for quiet in (
+        pool_status(observed(target=Target(wanted=2)), {}, NOW),
+        pool_status(observed(broker_problem="no answer", lag=None), {}, NOW),
+    ):
+        assert not due(quiet, quiet, 10 * ANNOUNCED_SECONDS)
+    assert ANNOUNCED_SECONDS < FRESH_SECONDS / 2
 
 
 def test_a_refused_pool_keeps_what_was_known_and_refuses_no_message() -> None:
