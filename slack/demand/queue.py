@@ -87,10 +87,12 @@ class Queue:
     def waiting(self, count: PoolCount) -> int:
         """Return the messages that wait for this pool's containers; also takes note of it.
 
-        What is left of a retired subject is its own containers' while one of them is there.
+        What is left of a retired subject is its own containers' while one of them is there. What was taken and not
+        finished waits too where no container is left that could finish it: a broker hands it out again to who pulls.
         """
         served = any(item.subject != self.pool.subject for item in count.ready)
-        self.backlog = self.lag.backlog + (0 if served else self.retired_backlog)
+        abandoned = 0 if count.ready or count.draining else self.lag.in_flight
+        self.backlog = self.lag.backlog + abandoned + (0 if served else self.retired_backlog)
         return self.backlog
 
     def serving(self, count: PoolCount) -> list[Container]:

@@ -109,6 +109,16 @@ def test_what_was_asked_for_is_not_asked_for_again() -> None:
     assert not found.tick(seen(0.2, {"thumb": lag(1)}, [creating(asked)])).creations
 
 
+def test_what_the_last_container_died_with_gets_another_one() -> None:
+    """A broker hands it out again to who pulls; without a container nobody ever would."""
+    found = scheduler(pool())
+    assert not found.tick(seen(0.0, {"thumb": lag(0, in_flight=1, delivered=1)}, [ready("a")])).creations
+    (creation,) = found.tick(seen(0.5, {"thumb": lag(0, in_flight=1, delivered=1)})).creations
+    assert creation.key == key()
+    coming = [creating(creation.id)]
+    assert not found.tick(seen(0.6, {"thumb": lag(0, in_flight=1, delivered=1)}, coming)).creations
+
+
 def test_a_new_leader_counts_what_is_being_created_and_creates_nothing_twice() -> None:
     containers = [creating("old-1"), creating("old-2")]
     found = scheduler(pool(max_containers=2))
