@@ -31,7 +31,8 @@ EVERYTHING = [
     "--set=demand.throttle.port=8090,demand.quotas.media.default.maxContainers=10",
     '--set-json=demand.controller.guards="G1,G2"',
 ]
-POOL = 'demand.pools={"media": {"a": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}}}'
+ACTION = '{"name": "a", "image": "b", "resources": {"requests": {"memory": "32Mi"}}}'
+POOL = 'demand.pools={"media": {"a": {"template": {"spec": {"containers": [' + ACTION + "]}}}}}"
 
 
 @pytest.fixture(scope="module")

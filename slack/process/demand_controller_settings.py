@@ -61,7 +61,7 @@ class DemandControllerSettings(Settings):
     broker_url: str | None = setting(
         None,
         broker_url,
-        "Where the queues are: nats://, redis:// or kafka://, with tls:// (NATS) and rediss:// over TLS; needed.",
+        "Where the queues are: nats://, redis:// or kafka://, with tls+nats:// and rediss:// over TLS; needed.",
         metavar="URL",
         chart="demand.broker.url",
     )

@@ -77,7 +77,7 @@ class DemandProxySettings(Settings):
     broker_url: str | None = setting(
         None,
         text,
-        "Where the queues are: nats:// or redis://, tls:// (NATS) and rediss:// over TLS; needed.",
+        "Where the queues are: nats:// or redis://, tls+nats:// and rediss:// over TLS; needed.",
         metavar="URL",
         chart=_POOL,
     )

@@ -17,7 +17,7 @@ Parse = Callable[[object], object]
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-BROKER_SCHEMES = ("nats", "tls", "redis", "rediss", "kafka")
+BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 
 

@@ -255,8 +255,8 @@ class RedisBroker:
         with self._mapped():
             if older_than_seconds <= 0:
                 return int(await self.client.xtrim(queue, maxlen=0, approximate=False))
-            now, _ = await self.client.time()
-            oldest = max(int((now - older_than_seconds) * 1000), 0)
+            seconds, microseconds = await self.client.time()
+            oldest = max(int((seconds - older_than_seconds) * 1000 + microseconds / 1000), 0)
             return int(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
 
     async def delete(self, queue: str) -> None:
