@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -101,11 +102,28 @@ def place(backend: Backend, controller: DemandController) -> Iterator[Backend]:
     """The cluster without pools; what a test makes goes again."""
     yield backend
     for path in (POOLS, f"/apis/{API_VERSION}/namespaces/{MEDIA}/activationquotas"):
-        for found in backend.api.items(path):
+        for found in all_at(backend, path):
             backend.api.delete(f"{path}/{found['metadata']['name']}")
     for pod in pods(backend.api, MEDIA):
         backend.api.delete(f"/api/v1/namespaces/{MEDIA}/pods/{pod['metadata']['name']}", grace_seconds=0)
     wait_until(lambda: not pods(backend.api, MEDIA), 60, "all pods to be gone")
+
+
+def all_at(backend: Backend, path: str) -> list[Json]:
+    """List a collection; the API server refuses with 429 while the storage of a kind that came just now is made."""
+    found: list[Json] = []
+
+    def listed() -> bool:
+        try:
+            found[:] = backend.api.items(path)
+        except ApiError as error:
+            if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+                return False
+            raise
+        return True
+
+    wait_until(listed, 30, f"{path} to be served")
+    return found
 
 
 def of_pool(place: Backend, name: str) -> list[Json]:
@@ -318,7 +336,7 @@ def test_a_leader_that_is_killed_leaves_no_gap_and_makes_nothing_twice(
     subject = made(place, pool("steady", limits={"maxContainers": 10}))
     with DemandController(place, identity, broker, "demand-standby") as standby:
         queue.publish(subject, 60)
-        wait_until(lambda: of_pool(place, "steady"), 20, "a first container")
+        wait_until(lambda: of_pool(place, "steady"), 20, "a first container", lambda: status(place.api, "steady"))
         controller.program.kill()
         killed = time.monotonic()
         wait_until(lambda: standby.metric("demand_leader") == 1, 40, "the standby to lead")
