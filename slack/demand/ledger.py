@@ -163,7 +163,11 @@ class Ledger:
         return median(took) if took else None
 
     def forget(self, keep: set[QueueKey]) -> None:
-        """Forget pools that are gone."""
+        """Forget pools that are gone.
+
+        What was asked for them goes with them: it is not seen as theirs any more if it comes, and would count for ever.
+        """
+        self._asked = {name: asked for name, asked in self._asked.items() if asked.creation.key in keep}
         self._failing = {key: value for key, value in self._failing.items() if key in keep}
         self._took = {key: value for key, value in self._took.items() if key in keep}
 

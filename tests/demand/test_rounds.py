@@ -119,6 +119,16 @@ def test_what_the_last_container_died_with_gets_another_one() -> None:
     assert not found.tick(seen(0.6, {"thumb": lag(0, in_flight=1, delivered=1)}, coming)).creations
 
 
+def test_what_was_asked_for_a_pool_that_is_gone_takes_no_room_from_the_others() -> None:
+    gone, other = pool("gone"), pool("thumb")
+    found = scheduler(gone, other, limit=1)
+    assert found.tick(seen(0.0, {"gone": lag(50)})).creations
+    found.configure([other], [QuotaSettings(namespace="media", max_containers=1)])
+    result = found.tick(seen(5.0, {"thumb": lag(1)}))
+    assert [creation.key for creation in result.creations] == [key()]
+    assert not result.endings
+
+
 def test_a_new_leader_counts_what_is_being_created_and_creates_nothing_twice() -> None:
     containers = [creating("old-1"), creating("old-2")]
     found = scheduler(pool(max_containers=2))
