@@ -7,9 +7,11 @@ of pods and send manifests as dictionaries. So: urllib3, a client certificate or
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -18,6 +20,8 @@ import urllib3
 
 Json = dict[str, Any]
 FIELD_MANAGER = "e2e"
+STORAGE_SECONDS = 30.0
+"""How long the storage of a kind may be in the making, as after its CRD came: until then the server answers 429."""
 
 
 class ApiError(RuntimeError):
@@ -77,13 +81,19 @@ class Api:
         return self._send("GET", path, None, "application/json").decode()
 
     def _send(self, method: str, path: str, body: Json | list[Json] | None, content_type: str) -> bytes:
-        response = self._pool.request(
-            method,
-            self.server + path,
-            body=None if body is None else json.dumps(body),
-            headers=self._headers(content_type),
-            timeout=self.timeout_seconds,
-        )
+        until = time.monotonic() + STORAGE_SECONDS
+        while True:
+            response = self._pool.request(
+                method,
+                self.server + path,
+                body=None if body is None else json.dumps(body),
+                headers=self._headers(content_type),
+                timeout=self.timeout_seconds,
+            )
+            making = response.status == HTTPStatus.TOO_MANY_REQUESTS and b"(re)initializing" in response.data
+            if not making or time.monotonic() >= until:
+                break
+            time.sleep(0.2)
         if not 200 <= response.status < 300:
             raise ApiError(method, path, response.status, response.data)
         return response.data

@@ -602,6 +602,7 @@ def monitored(cluster: Backend) -> Iterator[Backend]:
     """A cluster that knows SlackPolicies and, in outline, the Prometheus Operator's kinds."""
     install_crds(cluster.api, CRDS)
     make_namespace(cluster.api, NAMESPACE)
+    make_namespace(cluster.api, "media")  # that of the example of demand, which says so
     for flag in MONITORING:
         cluster.api.apply(flag)
 

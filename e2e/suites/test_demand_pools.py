@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -102,28 +101,11 @@ def place(backend: Backend, controller: DemandController) -> Iterator[Backend]:
     """The cluster without pools; what a test makes goes again."""
     yield backend
     for path in (POOLS, f"/apis/{API_VERSION}/namespaces/{MEDIA}/activationquotas"):
-        for found in all_at(backend, path):
+        for found in backend.api.items(path):
             backend.api.delete(f"{path}/{found['metadata']['name']}")
     for pod in pods(backend.api, MEDIA):
         backend.api.delete(f"/api/v1/namespaces/{MEDIA}/pods/{pod['metadata']['name']}", grace_seconds=0)
     wait_until(lambda: not pods(backend.api, MEDIA), 60, "all pods to be gone")
-
-
-def all_at(backend: Backend, path: str) -> list[Json]:
-    """List a collection; the API server refuses with 429 while the storage of a kind that came just now is made."""
-    found: list[Json] = []
-
-    def listed() -> bool:
-        try:
-            found[:] = backend.api.items(path)
-        except ApiError as error:
-            if error.status == HTTPStatus.TOO_MANY_REQUESTS:
-                return False
-            raise
-        return True
-
-    wait_until(listed, 30, f"{path} to be served")
-    return found
 
 
 def of_pool(place: Backend, name: str) -> list[Json]:

@@ -20,6 +20,8 @@ _COLLECTIONS = (
     "/apis/resource-slack.io/v1alpha1/slackhistories",
     "/apis/resource-slack.io/v1alpha1/cpuauditpolicies",
     "/apis/resource-slack.io/v1alpha1/throttlepolicies",
+    "/apis/resource-slack.io/v1alpha1/activationpools",
+    "/apis/resource-slack.io/v1alpha1/activationquotas",
     "/apis/karpenter.sh/v1/nodepools",
     "/apis/karpenter.sh/v1/nodeclaims",
     "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",
