@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.examples import PROFILE, examples
+from tests.examples import PROFILE, by_profile, examples
 
 os.environ.pop("COLUMNS", None)  # the width of the terminal that runs the tests
 os.environ.setdefault("MPLCONFIGDIR", str(Path(__file__).parents[1] / ".cache" / "matplotlib"))  # its list of fonts
@@ -41,6 +41,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and getattr(item.module, "by_profile", None) is by_profile:
+            item.add_marker("sized")
     if (seed := config.getoption("--shuffle")) is not None:
         random.Random(seed).shuffle(items)
 

@@ -6,6 +6,7 @@ autoscaler said of the placeholders' kinds.
 """
 
 import math
+from statistics import median
 
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import (
@@ -28,6 +29,7 @@ from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.meter import Meter
 from slack.simulator.model.objectives import Objectives
+from slack.simulator.model.pools import Announced
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.rhythm import Rhythm
 from slack.simulator.model.snapshot_view import SnapshotView
@@ -74,6 +76,7 @@ class Operator:
         self.objectives = Objectives(
             self._policies, cluster, scenario.instant_seconds, max(self._priorities.values(), default=PRIORITY)
         )
+        self.pools = Announced(scenario, cluster, epoch)
         self._planned_at = (0, 0)
         self._last = -1.0
         self._seen: tuple[int, ...] = ()
@@ -117,6 +120,11 @@ class Operator:
             if abs(asked[column] - before) > self._settings.relevant_change * before:
                 self._plan_soon()
                 return
+
+    def look_at_pools(self, now: float) -> None:
+        """Let the pools see how many containers they have, and tell of it."""
+        started = self._cluster.started
+        self.pools.look(now, median(took for _, took in started) if started else None)
 
     def displaced(self) -> None:
         """A placeholder has left for a real pod: with an objective a plan says whether another one is to be had."""
@@ -197,6 +205,7 @@ class Operator:
             priority_classes=self._priority_classes,
             cache=self._cache,
             objectives=self.objectives.amounts(self._epoch + now) if self.objectives else {},
+            pools=self.pools.told(now),
         )
         if self.objectives:
             self.objectives.observe(self._epoch + now, snapshot, result.items)
@@ -205,7 +214,7 @@ class Operator:
         for item in result.items:
             if item.act:
                 self._carry_out(item, now)
-        self._still = self._existing == existing
+        self._still = self._existing == existing and not self.pools  # what pools tell changes with time alone
 
     def _names(self) -> list[str]:
         return [replica_set_name(there.policy, there.shape) for there in self._existing.values()]

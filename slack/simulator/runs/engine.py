@@ -24,6 +24,7 @@ from slack.simulator.model.meter import Meter
 from slack.simulator.model.node_choice import NodeScoring
 from slack.simulator.model.operator import Operator
 from slack.simulator.model.overprovisioner import Overprovisioner
+from slack.simulator.model.pools import LOOK_SECONDS
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.result import Result
 from slack.simulator.model.rhythm import Rhythm
@@ -73,6 +74,8 @@ class Simulation:
             view = SnapshotView(scenario, self.cluster, self.scheduler, epoch)
             self.operator = Operator(scenario, self.cluster, self.clock, view, self.sets, self.meter, epoch)
             self._rhythms.append(self.operator.rhythm)
+            if self.operator.pools:
+                self._every(LOOK_SECONDS, self.operator.look_at_pools)
             if scenario.operator.make_way:
                 seconds = scenario.operator.make_way_seconds
                 self.way = MakingWay(self.cluster, self.clock, self.sets, seconds, self._make_way)

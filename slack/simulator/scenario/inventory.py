@@ -9,6 +9,7 @@ from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import ZONE
 from slack.planner.policy.fields import Amount, Labels
 from slack.planner.policy.spec import TolerationSpec
+from slack.simulator.scenario.demand import ActivationPool
 from slack.simulator.scenario.distributions import Constant, Forever, Life, Model, StartUp
 from slack.simulator.scenario.load import Arrivals
 from slack.simulator.scenario.slack_kinds import Count, Name, Requests
@@ -121,6 +122,8 @@ class Workload(Model):
     """Annotated resource-slack.io/exclude: no room is kept for it (R6)."""
     reserve: Annotated[str, Field(pattern=r"^$|^\d+%?$")] = ""
     """Annotated resource-slack.io/reserve (S7): '2' or '25%'; for a deployment."""
+    activation_pool: ActivationPool | None = None
+    """Its pods are the containers of such a pool; none when absent."""
     life: Life = Forever()
     """How long a pod runs, from binding."""
     arrivals: Arrivals
