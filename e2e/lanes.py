@@ -51,6 +51,7 @@ WAITING = (
     "test_demand_brokers.py",
     "test_demand_proxy.py",
     "test_demand_pools.py",
+    "test_demand_slack.py",
 )
 """They look at what does not happen in minutes, at rates of a Prometheus, or at counts; none needs a CPU to itself."""
 MOST_AGAIN = 3

@@ -17,7 +17,7 @@ import pytest
 from e2e.harness.api import Api
 from e2e.harness.autoscalers.cluster_autoscaler import VARIABLE, ClusterAutoscaler, NodeGroup
 from e2e.harness.cluster import kwok
-from e2e.harness.cluster.audit_log import AuditEntry
+from e2e.harness.cluster.audit_log import WRITES, AuditEntry
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, scale, wait_for_running, wait_until
 from e2e.harness.product.burst_log import KUBELETS, REPLICA_SETS, SCHEDULER
@@ -55,6 +55,8 @@ class Ends:
     """
     drained: set[str] = field(default_factory=set)
     made: int = 0
+    steps: list[str] = field(default_factory=list)
+    """What was done to them and to their ReplicaSets, as the API server tells it: when, by whom, to which."""
 
     def __str__(self) -> str:
         return (
@@ -72,11 +74,14 @@ def ends(entries: list[AuditEntry], there: Collection[str]) -> Ends:
     displaced: set[str] = set()
     ours: set[str] = set()
     drained: set[str] = set()
+    steps: list[str] = []
     made, seen, bound = 0, set[str](), set(there)
     for entry in sorted(entries, key=lambda entry: entry.time):
         if entry.namespace != NAMESPACE or not 200 <= entry.code < 300 or entry.dry_run:
             continue
         made += (entry.verb, entry.resource) == ("create", "pods")
+        if entry.resource.startswith(("pods", "apps/replicasets")) and entry.user != KUBELETS and entry.verb in WRITES:
+            steps.append(f"{entry.time} {entry.user} {entry.verb} {entry.resource} {entry.name}")
         if (entry.verb, entry.resource) == ("create", "pods/binding"):
             bound.add(entry.name)
         evicted = (entry.verb, entry.resource) == ("create", "pods/eviction")
@@ -93,7 +98,7 @@ def ends(entries: list[AuditEntry], there: Collection[str]) -> Ends:
                 ours.add(entry.name)
         else:
             drained.add(entry.name)  # by who collects the pods of nodes that are gone
-    return Ends(displaced, ours, drained, made)
+    return Ends(displaced, ours, drained, made, steps)
 
 
 @contextmanager
@@ -185,7 +190,9 @@ def stand_still(cluster: Backend, operator: Operator, why: str) -> None:
 def nothing_exchanged(cluster: Backend, mark: int, made_way: float, first: dict[str, str]) -> None:
     """Whoever is gone was displaced or drained, or made way: no more than the operator tells of are ended by us."""
     found, now = ends(cluster.audit_entries(since=mark), first), names(cluster.api)
-    assert len(found.ours) <= made_way, f"{found}; {made_way:g} made way; shapes {shapes(cluster.api)}"
+    assert len(found.ours) <= made_way, "\n".join(
+        (f"{found}; {made_way:g} made way; shapes {shapes(cluster.api)}", f"ours: {sorted(found.ours)}", *found.steps)
+    )
     gone = {name for name, uid in first.items() if now.get(name) != uid}
     assert gone <= found.displaced | found.drained | found.ours
 
