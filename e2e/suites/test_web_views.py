@@ -39,6 +39,12 @@ def troubled(_loopback_only: None) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def calm(_loopback_only: None) -> Iterator[str]:
+    with scene(time.time(), trouble=False) as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
 def loaded(_loopback_only: None) -> Iterator[str]:
     with scene(time.time(), trouble=True, load_age=40.0) as origin:
         yield origin
@@ -171,6 +177,20 @@ def test_empty_nodes_and_what_they_cost_are_remarked_on(browser: Browser, troubl
         visit.wait_for_text("#figures", "EUR a month")
         visit.wait_for_text("[data-policy=web]", "It costs ")
         visit.wait_for_text("#node-remark", "They cost 1.6 EUR an hour, 1168 EUR a month.")
+
+
+def test_container_pools_are_shown_where_there_are_any(browser: Browser, troubled: str, calm: str) -> None:
+    with browser.visit(troubled) as visit:
+        visit.wait_for_text("#pools", "media/thumbnail")
+        first, second = visit.page.locator("#pool-rows tr").all_inner_texts()
+        assert first.split()[:4] == ["media/transcode", "3", "100", "40"]
+        assert "! ResourceQuotas of namespace media let in 12 more of its pods" in first
+        assert second.split()[:4] == ["media/thumbnail", "14", "100", "9"]
+        assert "✓ in the plan" in second
+        assert "13 s ago" in second
+    with browser.visit(calm) as visit:
+        visit.wait_for_text("#map", "web · ")
+        assert visit.page.locator("#pools").bounding_box() is None
 
 
 def test_there_is_room_for_companions_and_it_shows_nothing_while_there_are_none(

@@ -9,8 +9,13 @@ from dataclasses import replace
 
 from e2e.harness.ports import LOOPBACK
 from e2e.harness.product.synthetic_cluster import POOLS, Synthetic
+from slack.cluster import wire
+from slack.cluster.classes import Constraints
 from slack.cluster.node_prices import LabelPrice, NodePrices
+from slack.cluster.snapshot import Workload
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.planner.model.pool import Pool
+from slack.planner.model.result import Uncovered
 from slack.planner.objective.amount import Why
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.reconciliation import Reconciliation
@@ -42,6 +47,29 @@ def explained(turn: Reconciliation) -> Reconciliation:
 def in_trouble(turn: Reconciliation) -> Reconciliation:
     """The turn with a policy whose autoscaler refuses."""
     return replace(turn, extra={**turn.extra, "web": (REFUSED,)})
+
+
+def with_pools(turn: Reconciliation) -> Reconciliation:
+    """The turn with two ActivationPools that were seen: one announces what is planned for, of the other too little."""
+    assert turn.observation is not None
+    pools = [
+        Pool(
+            workload=Workload("media", "actpool", name),
+            requests=(("cpu", 1000), ("memory", 1 << 30)),
+            constraints=Constraints(),
+            labels={},
+            spec=wire.PodSpec(),
+            most=100,
+            slack_pods=announced,
+            wanted=wanted,
+            observed_at_seconds=turn.at - 12,
+        )
+        for name, wanted, announced in (("thumbnail", 14, 9), ("transcode", 3, 40))
+    ]
+    left_out = Uncovered("media/actpool/transcode", "ResourceQuotas of namespace media let in 12 more of its pods")
+    first, *others = turn.items
+    items = (replace(first, uncovered=(*first.uncovered, left_out)), *others)
+    return replace(turn, observation=replace(turn.observation, pools=tuple(pools)), items=items)
 
 
 def loads(names: Sequence[str], end: float) -> LoadReport:
@@ -90,7 +118,7 @@ def scene(at: float, *, trouble: bool, load_age: float | None = None, failing: s
         turn = cluster.reconcile(at - 10 * step, displace=2 if step % 40 == 20 else 0, refill=step % 40 == 12)
         board.show(turn)
     turn = explained(cluster.reconcile(at, displace=3 if trouble else 0, refill=not trouble))
-    board.show(in_trouble(turn) if trouble else turn)
+    board.show(with_pools(in_trouble(turn)) if trouble else turn)
     load = None
     if load_age is not None:
         assert turn.observation is not None

@@ -128,6 +128,22 @@ class DisplacedView(_Document, frozen=True):
     node: str
 
 
+class PoolView(_Document, frozen=True):
+    """One ActivationPool, as far as slack follows from it; its queue is shown by `resource-slack demand top`."""
+
+    name: str
+    """namespace/name"""
+    wanted: int
+    most: int
+    """spec.limits.maxContainers"""
+    announced: int
+    """Pods beyond these that it may need soon: status.demand.slackPods."""
+    observed: float | None
+    """Unix time of what it announces; None where it does not say."""
+    lacking: str
+    """Why not all that it announces is kept room for, '' where it is."""
+
+
 class State(_Document, frozen=True):
     """All that the page shows but nodes and timeline."""
 
@@ -160,5 +176,8 @@ class State(_Document, frozen=True):
     load: LoadView | None
     """How nodes' real use stands; None where no load watcher is named: then the page shows nothing of it."""
     policies: list[PolicyView]
+    pools: list[PoolView]
+    """Those that announce most, the first; empty where there are none: then the page shows nothing of them."""
+    more_pools: int
     displaced: list[DisplacedView]
     """The latest ones, the newest first; none where another process leads, which alone knows what it took away."""

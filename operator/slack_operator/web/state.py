@@ -6,6 +6,7 @@ from slack_operator.web.board import About, pod_of
 from slack_operator.web.documents import DisplacedView, State
 from slack_operator.web.load import LoadView
 from slack_operator.web.policy_views import policy_views
+from slack_operator.web.pool_views import MAX_POOLS, pool_views
 
 
 def state_of(
@@ -33,6 +34,7 @@ def state_of(
     """
     observation = figures.observation if figures is not None else None
     leading = reconciliation is not None and reconciliation.leading
+    pools = pool_views(figures) if figures is not None else []
     vacant_seconds = None if leading else about.vacant_seconds()
     return State(
         version=version,
@@ -56,6 +58,8 @@ def state_of(
         nodes_version=nodes_version,
         load=load,
         policies=policy_views(figures, about.namespace) if figures is not None else [],
+        pools=pools[:MAX_POOLS],
+        more_pools=max(0, len(pools) - MAX_POOLS),
         displaced=_displaced(figures) if figures is not None and figures.leading else [],
     )
 

@@ -12,7 +12,9 @@ from slack_operator.web.board import About, Board, pod_of
 from slack_operator.web.documents import State
 from slack_operator.web.history import MAX_POLICIES, MAX_STEPS, Figures, History
 from slack_operator.web.nodes import EMPTY, READY, SCHEDULABLE, nodes_of, same_nodes
+from slack_operator.web.pool_views import MAX_POOLS
 from slack_operator.web.state import state_of
+from tests.cluster.build import activation_pool
 from tests.operator.fakes import World, policy
 
 NOW = 1_800_000_100.0
@@ -290,6 +292,32 @@ def test_a_policy_that_came_late_or_left_has_gaps() -> None:
     history.add(0.0, {"a": figures(1, 0)})
     history.add(10.0, {"b": figures(2, 0)})
     assert history.timeline().policies == {"a": [figures(1, 0), None], "b": [None, figures(2, 0)]}
+
+
+def test_pools_are_shown_with_what_they_announce_and_why_less_is_kept() -> None:
+    world, board = settled(extraCapacity={"minRate": 0, "ceiling": {"cpu": "2"}}, cover={"mode": "None"})
+    assert state(board).pools == []
+    path = "/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/"
+    world.api.put(path + "thumbnail", activation_pool("thumbnail", cpu="1", slack_pods=3))
+    world.api.put(path + "calm", activation_pool("calm", cpu="1", slack_pods=0))
+    world.settle()
+    first, second = state(board).pools
+    assert (first.name, first.announced, first.most) == ("media/thumbnail", 3, 20)
+    assert first.lacking == "spec.extraCapacity.ceiling (cpu) leaves room for 2 of the 3 pods that it announces"
+    assert first.observed is not None
+    assert (second.name, second.announced, second.lacking) == ("media/calm", 0, "")
+
+
+def test_of_very_many_pools_those_that_announce_most_are_shown_and_the_others_counted() -> None:
+    world, board = settled()
+    for number in range(MAX_POOLS + 7):
+        name = f"pool-{number}"
+        path = f"/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/{name}"
+        world.api.put(path, activation_pool(name, cpu="10m", slack_pods=number % 3))
+    world.settle()
+    shown = state(board)
+    assert (len(shown.pools), shown.more_pools) == (MAX_POOLS, 7)
+    assert [pool.announced for pool in shown.pools] == sorted((pool.announced for pool in shown.pools), reverse=True)
 
 
 def test_the_pod_of_a_lease_holder() -> None:
