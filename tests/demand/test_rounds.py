@@ -162,3 +162,38 @@ def test_five_thousand_queues_without_messages_cost_no_decision() -> None:
     found = scheduler(*many, limit=100)
     result = found.tick(Observation(now_seconds=0.0, lags={"act.media.a7.128": lag(1)}, containers=[]))
     assert set(result.decisions) == {QueueKey("media", "a7")}
+
+
+class Jumping(Pools):
+    """Pools whose controller's clock is set wrong for a while: forward or back, by as much as an hour."""
+
+    def __init__(self, jumps: list[tuple[float, float]], *arguments: object) -> None:
+        self._jumps = jumps
+        super().__init__(*arguments)  # type: ignore[arg-type]  # those of Pools
+
+    def observation(self) -> Observation:
+        seen_now = super().observation()
+        off = sum(by for at, by in self._jumps if at <= seen_now.now_seconds)
+        return replace(seen_now, now_seconds=seen_now.now_seconds + off)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    jumps=st.lists(st.tuples(st.floats(1.0, 20.0), st.floats(-3600.0, 3600.0)), min_size=1, max_size=3),
+)
+def test_a_clock_that_jumps_exceeds_no_limit_and_each_message_is_run(
+    seed: int, jumps: list[tuple[float, float]]
+) -> None:
+    world = World(nodes=1, slots=4)
+    load = Load(actions=3, rate_per_second=5.0, run_seconds=(0.01, 0.05), seconds=25.0, cut_seconds=0.0)
+    events, random = Events(), Random(seed)
+    traffic = Traffic(load, events, random)
+    pools = Jumping(jumps, world, Rules(guards=Guards()), events, random, traffic)
+    traffic.taker = pools
+    traffic.begin()
+    for step in range(1, 251):
+        events.run(step * 0.1)
+        assert len(pools.runtime.seen()) <= world.all_slots
+    load_ends = traffic.outcome.published
+    events.run(25.0 + 30.0)
+    assert traffic.outcome.finished >= load_ends, "what was published before is run, whatever the clock says"
