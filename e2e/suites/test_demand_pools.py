@@ -30,6 +30,8 @@ from slack_operator.demand.brokers.opening import open_broker
 PODS = int(os.environ.get("DEMAND_PODS", "100"))
 POOLS = f"/apis/{API_VERSION}/namespaces/{MEDIA}/activationpools"
 LEASE_SECONDS = 17.0
+REPLACED = 100
+"""Containers of which the memory is doubled."""
 
 
 class Queue:
@@ -294,10 +296,11 @@ def test_without_its_broker_containers_stay_and_everything_recovers(
 
 
 def test_doubled_memory_is_a_new_queue_and_never_above_quota(place: Backend, queue: Queue) -> None:
-    place.api.create(quota(20))
-    old = made(place, pool("grown", memory="64Mi", limits={"maxContainers": 20, "minContainers": 20}))
-    wait_until(lambda: status(place.api, "grown")["containers"]["ready"] == 20, 60, "all to be ready")
-    place.api.apply(pool("grown", memory="128Mi", limits={"maxContainers": 20, "minContainers": 20}))
+    place.api.create(quota(REPLACED))
+    limits = {"maxContainers": REPLACED, "minContainers": REPLACED}
+    old = made(place, pool("grown", memory="64Mi", limits=limits))
+    wait_until(lambda: status(place.api, "grown")["containers"]["ready"] == REPLACED, 60, "all to be ready")
+    place.api.apply(pool("grown", memory="128Mi", limits=limits))
     wait_until(lambda: status(place.api, "grown")["queue"] != old, 15, "the new queue")
     most = 0
 
@@ -306,10 +309,38 @@ def test_doubled_memory_is_a_new_queue_and_never_above_quota(place: Backend, que
         found = pods(place.api, MEDIA, labelSelector=f"{LABEL_POOL}=grown")
         most = max(most, len(found))
         memories = [pod["spec"]["containers"][0]["resources"]["requests"]["memory"] for pod in found]
-        return len(memories) == 20 and set(memories) == {"128Mi"}
+        return len(memories) == REPLACED and set(memories) == {"128Mi"}
 
-    wait_until(replaced, 90, "all to be of the new memory", lambda: status(place.api, "grown"))
-    assert most <= 20
+    wait_until(replaced, 120, "all to be of the new memory", lambda: status(place.api, "grown"))
+    assert most <= REPLACED
+
+
+def test_containers_of_a_drained_node_are_made_elsewhere_and_never_above_quota(place: Backend) -> None:
+    place.api.create(quota(6))
+    made(place, pool("moved", limits={"maxContainers": 6, "minContainers": 6}))
+    wait_until(lambda: status(place.api, "moved")["containers"]["ready"] == 6, 60, "all to be ready")
+    drained = of_pool(place, "moved")[0]["spec"]["nodeName"]
+    place.api.patch(f"/api/v1/nodes/{drained}", {"spec": {"unschedulable": True}})
+    for pod in of_pool(place, "moved"):
+        if pod["spec"]["nodeName"] == drained:
+            evict(place, pod["metadata"]["name"])
+    most = 0
+
+    def elsewhere() -> bool:
+        nonlocal most
+        found = pods(place.api, MEDIA, labelSelector=f"{LABEL_POOL}=moved")
+        most = max(most, len(found))
+        return len(found) == 6 and all(pod["spec"].get("nodeName") not in (drained, None) for pod in found)
+
+    wait_until(elsewhere, 60, "six on the other node", lambda: status(place.api, "moved"))
+    place.api.patch(f"/api/v1/nodes/{drained}", {"spec": {"unschedulable": None}})
+    assert most == 6
+
+
+def evict(place: Backend, name: str) -> None:
+    """Ask for a pod's eviction, as `kubectl drain` does."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": MEDIA}}
+    place.api.request("POST", f"/api/v1/namespaces/{MEDIA}/pods/{name}/eviction", eviction)
 
 
 def test_a_leader_that_is_killed_leaves_no_gap_and_makes_nothing_twice(

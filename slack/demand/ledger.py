@@ -3,11 +3,15 @@
 A container that is asked for counts from that moment until it is seen, fails or is late; one that is told to end counts
 until it is gone. So the sum never exceeds a limit, however slow the cluster is. After a change of leader the ledger is
 made of the containers that are seen.
+
+Containers' times are of the cluster's clock, and ages are counted by ours. Where the two are apart, it counts when we
+saw a container first: by a clock that is five minutes ahead each would be late as soon as it is made, and by one that
+is behind none would ever be idle.
 """
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from slack.demand.model import Container, ContainerState, Creation, Ending, EndReason, PoolSettings, QueueKey
@@ -17,6 +21,8 @@ FIRST_RETRY_SECONDS = 0.1
 GIVEN_UP_SECONDS = 30.0
 """Between two tries after as many failures in a row as there are retries."""
 LAST_CREATIONS = 10
+APART_SECONDS = 5.0
+"""By so much a container's times may be apart from when we saw it: watches lag, and its times are whole seconds."""
 
 
 def retry_seconds(failures: int) -> float:
@@ -78,14 +84,18 @@ class Ledger:
         self._asked: dict[str, Asked] = {}
         self._ending: dict[str, float] = {}
         self._failing: dict[QueueKey, Failing] = {}
-        self._ready: set[str] = set()
+        self._since: dict[str, float] = {}
+        """By container that is not ready: since when, by our clock."""
+        self._ready: dict[str, float] = {}
+        """By container that is ready: since when, by our clock."""
+        self._begun = False
         self._took: dict[QueueKey, deque[float]] = {}
         self._all_took: deque[float] = deque(maxlen=3 * LAST_CREATIONS)
 
-    def observe(self, containers: Sequence[Container]) -> dict[QueueKey, PoolCount]:
+    def observe(self, containers: Sequence[Container], now_seconds: float) -> dict[QueueKey, PoolCount]:
         """Take what is seen now; return it by pool, with what was asked for. Those told to end count as draining."""
         counts: dict[QueueKey, PoolCount] = {}
-        ending, present = {}, set()
+        ending, creating, ready = dict[str, float](), dict[str, float](), dict[str, float]()
         for container in containers:
             key = container.key
             count = counts.get(key)
@@ -93,13 +103,24 @@ class Ledger:
                 count = counts[key] = PoolCount()
             name = container.id
             count.subjects[container.subject] += 1
-            self._asked.pop(name, None)
+            asked = self._asked.pop(name, None)
             if name in self._ending:
                 ending[name] = self._ending[name]
             if container.state is ContainerState.READY:
-                present.add(name)
-                if name not in self._ready:
+                since = self._ready.get(name)
+                if since is None:
+                    since = self._first_seen(container.ready_at_seconds, now_seconds)
                     self._became_ready(container)
+                ready[name] = since
+                if abs(since - (container.ready_at_seconds or since)) > APART_SECONDS:
+                    container = replace(container, ready_at_seconds=since)
+            elif container.state is ContainerState.CREATING:
+                since = self._since.get(name)
+                if since is None:
+                    since = asked.at_seconds if asked else self._first_seen(container.created_at_seconds, now_seconds)
+                creating[name] = since
+                if abs(since - container.created_at_seconds) > APART_SECONDS:
+                    container = _created(container, since)
             if name in ending or container.state is ContainerState.DRAINING:
                 count.draining += 1
             elif container.state is ContainerState.READY:
@@ -107,12 +128,26 @@ class Ledger:
             else:
                 count.creating.append(container)
                 count.unschedulable += container.unschedulable_since_seconds is not None
-        self._ending, self._ready = ending, present
+        self._ending, self._since, self._ready, self._begun = ending, creating, ready, True
         for asked in self._asked.values():
             count = counts.setdefault(asked.creation.key, PoolCount())
             count.asked.append(asked)
             count.subjects[asked.creation.subject] += 1
         return counts
+
+    def _first_seen(self, told_seconds: float | None, now_seconds: float) -> float:
+        """Return since when a container is as it is; a first look finds such as were so before."""
+        return now_seconds if self._begun or told_seconds is None else min(told_seconds, now_seconds)
+
+    def turn_back(self, now_seconds: float) -> None:
+        """Our clock went back: nothing began later than now, and nothing waits longer than it would anew."""
+        self._since = {name: min(since, now_seconds) for name, since in self._since.items()}
+        self._ready = {name: min(since, now_seconds) for name, since in self._ready.items()}
+        for asked in self._asked.values():
+            asked.at_seconds = min(asked.at_seconds, now_seconds)
+        for failing in self._failing.values():
+            latest = now_seconds + retry_seconds(failing.failures)
+            failing.next_at_seconds = min(failing.next_at_seconds, latest)
 
     def ask(self, creation: Creation, now_seconds: float) -> None:
         """Count a container that is asked for."""
@@ -178,3 +213,11 @@ class Ledger:
         took = max(container.ready_at_seconds - container.created_at_seconds, 0.0)
         self._took.setdefault(container.key, deque(maxlen=LAST_CREATIONS)).append(took)
         self._all_took.append(took)
+
+
+def _created(container: Container, since_seconds: float) -> Container:
+    """Return a container that is in creation with its times as we count them."""
+    unschedulable = container.unschedulable_since_seconds
+    if unschedulable is not None:
+        unschedulable += since_seconds - container.created_at_seconds
+    return replace(container, created_at_seconds=since_seconds, unschedulable_since_seconds=unschedulable)

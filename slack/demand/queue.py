@@ -84,6 +84,14 @@ class Queue:
             self.history.clear()
         self.rates = self.history.rates()
 
+    def turn_back(self, now_seconds: float) -> None:
+        """The clock went back: nothing was later than now."""
+        if self.last_traffic_seconds is not None:
+            self.last_traffic_seconds = min(self.last_traffic_seconds, now_seconds)
+        if self.quiet_since_seconds is not None:
+            self.quiet_since_seconds = min(self.quiet_since_seconds, now_seconds)
+        self.checked_seconds = min(self.checked_seconds, now_seconds)
+
     def waiting(self, count: PoolCount) -> int:
         """Return the messages that wait for this pool's containers; also takes note of it.
 

@@ -38,6 +38,7 @@ class DemandHistory:
         bucket = int(now_seconds // BUCKET_SECONDS)
         if self._bucket is None or bucket < self._bucket:
             self._bucket, self._highest = bucket, wanted
+            self._targets = deque((min(at, bucket), target) for at, target in self._targets)
             return False
         steps = bucket - self._bucket
         if not steps:

@@ -102,6 +102,7 @@ class Scheduler:
         self._targets: dict[QueueKey, Target] = {}
         self._ledger = Ledger()
         self._sequence = 0
+        self._last_seconds = float("-inf")
 
     def configure(self, pools: Iterable[PoolSettings], quotas: Iterable[QuotaSettings] = ()) -> None:
         """Take the pools and quotas as they are now, all of them."""
@@ -117,7 +118,10 @@ class Scheduler:
 
     def tick(self, observation: Observation) -> TickResult:
         """Return what is to be done now; containers that are asked for count until they are seen, fail or time out."""
-        counts = self._ledger.observe(observation.containers)
+        if observation.now_seconds < self._last_seconds:
+            self._turn_back(observation.now_seconds)
+        self._last_seconds = observation.now_seconds
+        counts = self._ledger.observe(observation.containers, observation.now_seconds)
         if observation.lags is None:
             # Nothing is known of the queues: containers stay, and whoever publishes is not refused for our trouble.
             self._verdicts = {}
@@ -153,6 +157,12 @@ class Scheduler:
             targets=work.targets,
             drop=tuple(work.drop),
         )
+
+    def _turn_back(self, now_seconds: float) -> None:
+        """The clock went back; what was to come at some time must not be waited for until it is that late again."""
+        self._ledger.turn_back(now_seconds)
+        for queue in self._queues.values():
+            queue.turn_back(now_seconds)
 
     def failed(self, creation_id: str, now_seconds: float, reason: str) -> None:
         """Take note that a container could not be created: it is tried again later."""

@@ -55,17 +55,17 @@ def _creation(name: str) -> Creation:
 def test_what_was_asked_for_counts_until_it_is_seen() -> None:
     ledger = Ledger()
     ledger.ask(_creation("c1"), 0.0)
-    assert ledger.observe([])[key()].in_creation == 1
-    assert ledger.observe([creating("c1")])[key()].in_creation == 1
-    count = ledger.observe([ready("c1")])[key()]
+    assert ledger.observe([], 1.0)[key()].in_creation == 1
+    assert ledger.observe([creating("c1")], 1.0)[key()].in_creation == 1
+    count = ledger.observe([ready("c1")], 1.0)[key()]
     assert (count.in_creation, len(count.ready), count.occupied) == (0, 1, 1)
-    assert ledger.observe([]) == {}
+    assert ledger.observe([], 1.0) == {}
 
 
 def test_what_is_told_to_end_counts_until_it_is_gone() -> None:
     ledger = Ledger()
     ledger.end(Ending(container_id="c1", key=key(), reason=EndReason.IDLE), 0.0)
-    count = ledger.observe([ready("c1")])[key()]
+    count = ledger.observe([ready("c1")], 1.0)[key()]
     assert (len(count.ready), count.draining, count.occupied) == (0, 1, 1)
 
 
@@ -75,7 +75,7 @@ def test_a_creation_is_late_after_its_time_out(timeout: float, before: float, af
     settings = pool(creation_timeout_seconds=timeout)
     ledger = Ledger()
     ledger.ask(_creation("never-seen"), 0.0)
-    count = ledger.observe([creating("slow")])[key()]
+    count = ledger.observe([creating("slow")], 1.0)[key()]
     assert ledger.late(count, settings, before) == []
     late = ledger.late(count, settings, after)
     assert {ending.container_id for ending in late} == {"slow", "never-seen"}
@@ -85,9 +85,45 @@ def test_a_creation_is_late_after_its_time_out(timeout: float, before: float, af
     assert failing.next_at_seconds == pytest.approx(after + 0.1)
 
 
+@pytest.mark.parametrize("apart", [-3600.0, -400.0, 0.0, 400.0, 3600.0])
+def test_a_creation_is_late_by_our_own_clock_however_far_the_clusters_is_away(apart: float) -> None:
+    settings = pool(creation_timeout_seconds=300.0)
+    ledger = Ledger()
+    ledger.observe([], 1000.0)
+    seen_later = creating("c1", created_at_seconds=1000.0 + apart)
+    count = ledger.observe([seen_later], 1001.0)[key()]
+    assert count.oldest_creation_age_seconds(1002.0) == pytest.approx(2.0 if not apart else 1.0)
+    assert ledger.late(count, settings, 1300.0) == []
+    assert [ending.container_id for ending in ledger.late(count, settings, 1301.1)] == ["c1"]
+
+
+@pytest.mark.parametrize("apart", [-3600.0, 3600.0])
+def test_a_ready_container_is_held_since_we_saw_it_where_the_clusters_clock_is_away(apart: float) -> None:
+    ledger = Ledger()
+    ledger.observe([], 1000.0)
+    seen_later = ready("c1", ready_at_seconds=1000.0 + apart)
+    for now in (1001.0, 1010.0):
+        count = ledger.observe([seen_later], now)[key()]
+        assert count.ready[0].ready_at_seconds == 1001.0
+    assert ledger.observe([ready("c2", ready_at_seconds=1012.0)], 1014.0)[key()].ready[0].ready_at_seconds == 1012.0
+
+
+def test_a_clock_that_goes_back_makes_nobody_wait_for_what_it_said_before() -> None:
+    ledger = Ledger()
+    ledger.ask(_creation("c1"), 5000.0)
+    ledger.failed(key("other"), 5000.0, "why")
+    ledger.observe([creating("c2", created_at_seconds=5000.0)], 5000.0)
+    ledger.turn_back(1000.0)
+    count = ledger.observe([creating("c2", created_at_seconds=5000.0)], 1000.0)[key()]
+    assert count.oldest_creation_age_seconds(1003.0) == 3.0
+    failing = ledger.failing(key("other"))
+    assert failing is not None
+    assert failing.next_at_seconds == pytest.approx(1000.1)
+
+
 def test_a_creation_that_waits_for_a_node_is_not_late() -> None:
     ledger = Ledger()
-    count = ledger.observe([creating("c1", unschedulable_since_seconds=1.0)])[key()]
+    count = ledger.observe([creating("c1", unschedulable_since_seconds=1.0)], 1.0)[key()]
     assert ledger.late(count, pool(), 1e6) == []
     assert count.unschedulable == 1
 
@@ -101,7 +137,7 @@ def test_a_failed_creation_is_tried_again_after_100_ms_times_2_to_the_n_five_tim
     failing = ledger.failing(key())
     assert failing is not None
     assert (failing.failures, failing.next_at_seconds, failing.reason) == (1, 5.1, "quota exceeded")
-    ledger.observe([ready("c2")])
+    ledger.observe([ready("c2")], 1.0)
     assert ledger.failing(key()) is None
 
 
@@ -109,7 +145,7 @@ def test_the_median_creation_is_the_pools_own_else_that_of_all() -> None:
     ledger = Ledger()
     assert ledger.median_creation_seconds(key()) is None
     ledger.observe(
-        [ready("a", ready_at_seconds=1.0), ready("b", ready_at_seconds=2.0), ready("c", ready_at_seconds=9.0)]
+        [ready("a", ready_at_seconds=1.0), ready("b", ready_at_seconds=2.0), ready("c", ready_at_seconds=9.0)], 9.0
     )
     assert ledger.median_creation_seconds(key()) == 2.0
     assert ledger.median_creation_seconds(key("other")) == 2.0
