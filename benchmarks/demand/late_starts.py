@@ -47,7 +47,7 @@ LOADS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     ),
 }
 """What comes to pools, each of a workload of its own; a deployment that stands beside them is no pool."""
-RATES = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.3, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0)
+LEAST_RATE, MOST_RATE, RATE_STEPS = 0.02, 8.0, 9
 LAGS = (1, 2, 3, 4, 6, 8, 12, 16)
 """So many pods are kept for each that waits."""
 
@@ -133,23 +133,25 @@ class Ways:
             self._made[way, size] = found
         return self._made[way, size]
 
-    def as_idle(self, way: str, sizes: Sequence[float], idle: float) -> tuple[float, Point]:
-        """Return the smallest size that is at least as idle, or the largest there is."""
-        low, high = 0, len(sizes) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self(way, sizes[middle]).idle >= idle:
-                high = middle
-            else:
-                low = middle + 1
-        return sizes[low], self(way, sizes[low])
+    def rate_as_idle(self, idle: float) -> tuple[float, Point]:
+        """Return the rate that is as idle, by halving; of the tried ones the smallest that is no less idle."""
+        low, high = LEAST_RATE, MOST_RATE
+        for _ in range(RATE_STEPS):
+            middle = float(f"{(low * high) ** 0.5:.3g}")
+            low, high = (low, middle) if self("rate", middle).idle >= idle else (middle, high)
+        return high, self("rate", high)
+
+    def lag_as_idle(self, idle: float) -> tuple[int, Point]:
+        """Return the smallest number for each that waits which is no less idle, or the largest there is."""
+        times = next((times for times in LAGS if self("lag", times).idle >= idle), LAGS[-1])
+        return times, self("lag", times)
 
 
 def table(load: str, ways: Ways) -> list[Row]:
     """Return the rows of a load: pools, and the others at no less idle capacity."""
     ours, none = ways("pools"), ways("none")
-    rate, by_rate = ways.as_idle("rate", RATES, ours.idle)
-    times, by_lag = ways.as_idle("lag", LAGS, ours.idle)
+    rate, by_rate = ways.rate_as_idle(ours.idle)
+    times, by_lag = ways.lag_as_idle(ours.idle)
     named = (
         ("none", none),
         (f"rate {rate:g}", by_rate),
@@ -183,8 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     say(f"{time.monotonic() - began:.0f} s")
     title = f"pods of pools that start late, at no less idle capacity ({asked.seeds} seeds, nodes take 180 s)"
     notes = [
-        "The rate and the lag are the smallest that are at least as idle as what pools tell, or the largest tried "
-        f"({RATES[-1]:g}; {LAGS[-1]}): wanted are fewer late starts than both, for bursts and ramps."
+        "Rate and lag are the smallest that are no less idle than what pools tell, found by trying: an operator of a "
+        "cluster does not have that. Wanted are fewer late starts than both, for bursts and ramps."
     ]
     show([Report(title, rows, notes)], asked.output)
 
