@@ -45,7 +45,7 @@ help:
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
 	  'make soak           ten minutes of churn and broken watches' \
-	  'make fuzz           six minutes of fuzzing what reads cgroup files, requests, payloads, records and starts' \
+	  'make fuzz           eight minutes of fuzzing what reads cgroup files, requests, payloads, records, starts and queues' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make release        build what a release has into dist: wheel, chart, plugin, bill of materials, sums' \
   'make release-check  build it and install from it, each where nothing else is (some minutes)' \
@@ -231,17 +231,18 @@ bench-scoring-busy: $(READY)
 bench-scoring-memory: $(READY)
 	@$(BIN)/python -m benchmarks.scoring.memory $(ARGS)
 
-# Coverage-guided fuzzing of what reads cgroup files, and of what scheduler, load watcher, gates and agents send; ARGS takes libFuzzer's options. atheris has builds for few systems.
+# Coverage-guided fuzzing of what reads cgroup files, and of what scheduler, load watcher, gates, agents and containers send; ARGS takes libFuzzer's options. atheris has builds for few systems.
 .venv/.fuzz: requirements/fuzz.txt $(READY)
 	@$(call say,'setting up: the fuzzer')
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/fuzz.txt
 	@touch $@
 
 fuzz: .venv/.fuzz
-	@mkdir -p .cache/fuzz/audit .cache/fuzz/scoring .cache/fuzz/throttling
+	@mkdir -p .cache/fuzz/audit .cache/fuzz/scoring .cache/fuzz/throttling .cache/fuzz/demand
 	@PYTHONPATH=. $(BIN)/python fuzz/audit.py -max_len=1024 $(or $(ARGS),-max_total_time=120) .cache/fuzz/audit
 	@PYTHONPATH=. $(BIN)/python fuzz/scoring.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/scoring
 	@PYTHONPATH=. $(BIN)/python fuzz/throttling.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/throttling
+	@PYTHONPATH=. $(BIN)/python fuzz/demand.py -max_len=4096 $(or $(ARGS),-max_total_time=120) .cache/fuzz/demand
 
 soak: $(READY)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +18,21 @@ import pytest
 from e2e.harness import build
 from e2e.harness.api import ApiError, Json
 from e2e.harness.brokers.servers import NatsServer
-from e2e.harness.cluster import access, kwok
+from e2e.harness.cluster import access, kwok, rbac
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.objects import pods, wait_until
-from e2e.harness.product.demand import MEDIA, PROGRAM, DemandController, condition, install, pool, quota, status
+from e2e.harness.product.demand import (
+    MEDIA,
+    PROGRAM,
+    DemandController,
+    condition,
+    install,
+    pool,
+    quota,
+    rights,
+    status,
+)
 from slack.cluster.labels import API_VERSION, LABEL_CREATION, LABEL_POOL
 from slack.demand import policy
 from slack.demand.broker import Broker
@@ -360,3 +371,14 @@ def test_a_leader_that_is_killed_leaves_no_gap_and_makes_nothing_twice(
         assert len(of_pool(place, "steady")) == 10, "and not one more"
         controller.start()
     queue.drain(subject)
+
+
+def test_the_controller_used_the_rights_that_the_chart_gives_it_and_was_refused_none(
+    place: Backend, identity: access.Access, tmp_path: Path
+) -> None:
+    """Judges all tests before it, by the audit log."""
+    asked = place.audit_entries(user=identity.user)
+    granted = rbac.granted(rights(tmp_path / "chart"))
+    assert rbac.refused(granted, asked) == set()
+    unused = {f"{right.verb} {right.resource}" for right in granted - rbac.used(granted, asked)}
+    assert {text for text in unused if not text.startswith(("list ", "patch events"))} == set()

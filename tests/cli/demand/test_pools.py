@@ -11,7 +11,7 @@ from slack.demand.model import PoolSettings, QueueKey
 from slack.demand.trace import SettingsLine, TickLine, encode
 from tests.cli.conftest import Run
 from tests.cli.test_uninstall import config
-from tests.cli.test_vocabulary import as_declared
+from tests.cli.test_vocabulary import as_declared, golden
 from tests.kube.fake_api import FakeApi
 
 POOLS = "/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/"
@@ -73,6 +73,7 @@ def test_top_has_the_worst_off_first(run: Run, api: FakeApi, tmp_path: Path) -> 
     shown = run("demand", "top", "-n", "media", "-o", "json", "--kubeconfig", config(api, tmp_path))
     document = json.loads(shown.stdout)
     as_declared("demand-top", document)
+    golden("demand-top", document)
     assert [item["starving"] for item in document["items"]] == [True, False]
 
 
@@ -85,6 +86,7 @@ def test_explain_tells_the_last_decision_with_what_it_was_given(run: Run, api: F
     assert "Throttled is True (NamespaceFull): too many" in found.stdout
     shown = run("demand", "explain", "-n", "media", "thumbnail", "-o", "json", "--kubeconfig", config(api, tmp_path))
     as_declared("demand-explain", json.loads(shown.stdout))
+    golden("demand-explain", json.loads(shown.stdout))
 
 
 @pytest.mark.parametrize("name", ["pool/nobody", "deployment/thumbnail", "pool/"])
@@ -110,6 +112,7 @@ def test_replay_decides_a_recording_again(run: Run, tmp_path: Path) -> None:
     shown = run("demand", "replay", str(recording(tmp_path)), "-o", "json")
     document = json.loads(shown.stdout)
     as_declared("demand-replay", document)
+    golden("demand-replay", document)
     assert document["ticks"] == 3
     assert document["created"] == 1, "the first container is waited for"
     assert "3 ticks over 0.2 s" in run("demand", "replay", str(recording(tmp_path))).stdout
