@@ -348,7 +348,7 @@ class Round:
         wanted = len(count.ready) + count.in_creation + turn.added - self._ended_of[turn.key]
         wanted = max(wanted, 0) + max(decision.unmet - count.unschedulable, 0)
         horizon = self._node_start_seconds or pool.demand.horizon_seconds
-        queue.demand.observe(self._now, wanted, horizon, pool.demand)
+        queue.demand.observe(self._now, wanted, horizon, pool.demand, before=max(wanted - turn.added, 0))
         warm = kept(pool, queue.last_traffic_seconds, self._now)
         self.targets[turn.key] = target_of(
             queue.demand,

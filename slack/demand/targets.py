@@ -33,9 +33,23 @@ class DemandHistory:
         self._targets: deque[tuple[int, int]] = deque()
         """(bucket, target), falling: the highest of the last ten minutes is the first."""
 
-    def observe(self, now_seconds: float, wanted: int, horizon_seconds: float, settings: DemandSettings) -> bool:
-        """Take what is wanted now; return whether a step of ten seconds was ended by it."""
+    def observe(
+        self,
+        now_seconds: float,
+        wanted: int,
+        horizon_seconds: float,
+        settings: DemandSettings,
+        *,
+        before: int | None = None,
+    ) -> bool:
+        """Take what is wanted now; return whether a step of ten seconds was ended by it.
+
+        `before`: what was wanted before now, which counts at the first look alone: a new pool's first burst is a rise
+        from nothing, and what a new leader finds is none.
+        """
         bucket = int(now_seconds // BUCKET_SECONDS)
+        if self._bucket is None and before is not None:
+            self._wanted.append(before)
         if self._bucket is None or bucket < self._bucket:
             self._bucket, self._highest = bucket, wanted
             self._targets = deque((min(at, bucket), target) for at, target in self._targets)

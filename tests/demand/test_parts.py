@@ -352,6 +352,14 @@ def test_what_was_longer_ago_than_the_window_is_forgotten() -> None:
     assert history.peak_increment == 0
 
 
+@pytest.mark.parametrize(("before", "rise"), [(0, 12), (12, 0), (None, 0)])
+def test_a_new_pools_first_burst_is_a_rise_and_what_a_new_leader_finds_is_none(before: int | None, rise: int) -> None:
+    history = DemandHistory()
+    for step in range(12):
+        history.observe(1000.0 + step * 10.0, 12, 60.0, DemandSettings(), before=before)
+    assert history.peak_increment == rise
+
+
 def test_a_gap_in_what_is_told_is_filled() -> None:
     history = DemandHistory()
     history.observe(0.0, 0, 60.0, DemandSettings())

@@ -62,7 +62,7 @@ class Announced:
         for pool in self._pools:
             wanted, unmet = self._cluster.count[pool.kind], self._unmet(pool)
             horizon = node_start_seconds or pool.settings.horizon_seconds
-            pool.history.observe(now, wanted, horizon, pool.settings)
+            pool.history.observe(now, wanted, horizon, pool.settings, before=wanted)
             pool.target = self._target(pool, wanted, unmet)
 
     def _unmet(self, pool: _Announcer) -> int:
