@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer
+from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer, NatsServer
 from slack.demand.broker import (
     DEAD_LETTERS,
     Broker,
@@ -22,6 +22,7 @@ from slack.demand.broker import (
     QueueSettings,
     RawReport,
 )
+from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.opening import open_broker
 
 QUEUE = "act.media.thumbnail.256"
@@ -195,7 +196,6 @@ def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerS
 
 async def dead_letters(broker: Broker) -> list[tuple[str, bytes]]:
     """Read them with the broker's own means, as somebody would who wants to mend them."""
-    from slack_operator.demand.brokers.nats import NatsBroker
     from slack_operator.demand.brokers.redis import RedisBroker
 
     if isinstance(broker, NatsBroker):
@@ -218,6 +218,41 @@ def test_an_id_is_stored_once_within_two_minutes(server: BrokerServer) -> None:
         assert [message.id for message in await broker.pull(QUEUE, 5, 1.0)] == ["order-7", "order-8"]
 
     on(server, test)
+
+
+def test_an_id_is_a_queues_own_and_another_queue_may_have_the_same(server: BrokerServer) -> None:
+    """All queues of all namespaces are in one stream of NATS, which tells ids apart by stream."""
+
+    async def test(broker: Broker) -> None:
+        for queue in (QUEUE, "act.web.thumbnail.256"):
+            await broker.ensure(QueueSettings(name=queue))
+            for _ in range(2):
+                await broker.publish(queue, queue.encode(), message_id="order-7")
+        for queue in (QUEUE, "act.web.thumbnail.256"):
+            message = await one(broker, queue=queue)
+            assert (message.id, message.body) == ("order-7", queue.encode())
+            await broker.nak(message)
+            again = await one(broker, queue=queue)
+            assert (again.id, again.attempt) == ("order-7", 2)
+            assert await broker.pull(queue, 1, 0.0) == []
+
+    on(server, test)
+
+
+def test_an_id_that_a_nats_client_gives_by_itself_is_the_messages(tmp_path: Path) -> None:
+    reason = NatsServer.missing()
+    if reason:
+        pytest.skip(reason)
+
+    async def test(broker: Broker) -> None:
+        assert isinstance(broker, NatsBroker)
+        await broker.ensure(QUICK)
+        for _ in range(2):
+            await broker.connection.request(QUEUE, b"x", {"Nats-Msg-Id": f"{QUEUE}:order-7"})
+        assert [message.id for message in await broker.pull(QUEUE, 5, 1.0)] == [f"{QUEUE}:order-7"]
+
+    with NatsServer(tmp_path) as started:
+        on(started, test)
 
 
 def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerServer) -> None:

@@ -91,7 +91,10 @@ class Broker(Protocol):
         ...
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
-        """Return when the broker has stored the message. One with an id of the last two minutes is stored once."""
+        """Return when the broker has stored the message. One with an id of the last two minutes is stored once.
+
+        An id is a queue's: another queue may have the same, and loses nothing.
+        """
         ...
 
     async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:

@@ -3,6 +3,9 @@
 Dead letters: who pulls a message that was delivered as often as its queue allows moves it, before it runs once more;
 whoever gives back the last attempt moves it at once. So a message that kills its container ends there too, and none is
 stuck in a stream where no consumer would have it.
+
+Ids: the server tells ids apart by stream, and all queues of a prefix are in one. So what it compares is queue and id
+together, and the publisher's own id has a header of its own.
 """
 
 import asyncio
@@ -35,7 +38,10 @@ from slack_operator.demand.brokers.nats_lag import LagReader
 from slack_operator.demand.brokers.nats_pulls import Pulls, next_request, next_subject, wait_for
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
 
-_MESSAGE_ID: Final = "Nats-Msg-Id"
+_STORED_ONCE: Final = "Nats-Msg-Id"
+"""What the server compares, within a stream and its window."""
+_MESSAGE_ID: Final = "Act-Message"
+"""The publisher's id; the proxy gives it to the container under the same name."""
 _NONE_FOUND: Final = "404"
 _ANSWER_SECONDS: Final = 1.0
 """What a pull waits longer than the server was told to."""
@@ -123,9 +129,10 @@ class NatsBroker:
                 ) from None
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
-        """Store a message; an id of the last two minutes is stored once."""
+        """Store a message; an id of the last two minutes is stored once in a queue."""
         prefix = layout.check_queue(queue, self._prefixes)
-        headers = {_MESSAGE_ID: message_id} if message_id else None
+        # A queue's name has no colon: two queues never come to the same, whatever their ids are.
+        headers = {_STORED_ONCE: f"{queue}:{message_id}", _MESSAGE_ID: message_id} if message_id else None
         for attempt in (1, 2):
             answer = await self.connection.request(queue, body, headers)
             if answer is not None:
@@ -212,9 +219,9 @@ class NatsBroker:
     async def _bury(self, message: Message) -> None:
         stream, sequence = _place(_reply(message))
         headers = {
-            _MESSAGE_ID: f"dead-{stream}-{sequence}",  # whoever is ended between the two does it twice
+            _STORED_ONCE: f"dead-{stream}-{sequence}",  # whoever is ended between the two does it twice
             "Act-Queue": message.queue,
-            "Act-Message": message.id,
+            _MESSAGE_ID: message.id,
             "Act-Attempts": f"{message.attempt}",
         }
         room = self.connection.most_bytes - connection.headers_bytes({**headers, "Act-Bytes": "0" * 12})
@@ -319,7 +326,8 @@ def _check_stored(answer: Msg, queue: str) -> None:
 def _message(queue: str, found: Msg) -> Message:
     data = found.metadata
     age = max(time.time() - data.timestamp.timestamp(), 0.0)
-    own_id = (found.headers or {}).get(_MESSAGE_ID)
+    headers = found.headers or {}
+    own_id = headers.get(_MESSAGE_ID) or headers.get(_STORED_ONCE)  # of one who publishes by himself
     return Message(
         queue=queue,
         id=own_id or f"{data.stream}-{data.sequence.stream}",
