@@ -188,9 +188,9 @@ def rights(manifests: list[Json]) -> set[tuple[str, str, str, str]]:
 )
 def test_it_may_do_just_this_and_only_there(helm: Helm, flags: list[str], places: list[tuple[str, str]]) -> None:
     verbs = {
-        "pods": ("create", "patch", "delete", "list", "watch"),
-        **dict.fromkeys(("activationpools", "activationquotas"), ("get", "list", "watch")),
-        **dict.fromkeys(("activationpools/status", "activationquotas/status"), ("patch", "update")),
+        "pods": ("create", "delete", "list", "watch"),
+        **dict.fromkeys(("activationpools", "activationquotas"), ("list", "watch")),
+        **dict.fromkeys(("activationpools/status", "activationquotas/status"), ("patch",)),
         "events": ("create", "patch"),
     }
     expected = {(*place, what, verb) for place in places for what, some in verbs.items() for verb in some}

@@ -380,5 +380,6 @@ def test_the_controller_used_the_rights_that_the_chart_gives_it_and_was_refused_
     asked = place.audit_entries(user=identity.user)
     granted = rbac.granted(rights(tmp_path / "chart"))
     assert rbac.refused(granted, asked) == set()
-    unused = {f"{right.verb} {right.resource}" for right in granted - rbac.used(granted, asked)}
-    assert {text for text in unused if not text.startswith(("list ", "patch events"))} == set()
+    unused = {(right.verb, right.resource) for right in granted - rbac.used(granted, asked)}
+    # A watch is in the log when it ends; an Event that is said again is patched; a list may be part of its watch.
+    assert {right for right in unused if right[0] not in ("watch", "list")} <= {("patch", "events")}

@@ -78,11 +78,21 @@ def decide(figures: QueueFigures, *, as_written: bool = False) -> Decision:
 def _without_room(figures: QueueFigures) -> Decision:
     above = over_provisions(figures)
     if figures.state is QueueState.RUNNING and (not above or over_provisioned_room(figures) <= 0):
-        clip = Clip.NAMESPACE_LIMIT if namespace_room(figures) <= 0 else Clip.ACTION_LIMIT
-        return Decision(row=2, throttle=True, drop_queued=figures.total == 0, clipped_by=clip, reason=ROWS[2])
+        return Decision(
+            row=2, throttle=True, drop_queued=figures.total == 0, clipped_by=_limit(figures), reason=_full(figures, 2)
+        )
     if figures.state is QueueState.NAMESPACE_THROTTLED and above and over_provisioned_room(figures) > 0:
         return Decision(row=3, throttle=False, reason=ROWS[3])
-    return Decision(row=4, clipped_by=Clip.NAMESPACE_LIMIT, reason=ROWS[4])
+    return Decision(row=4, clipped_by=_limit(figures), reason=_full(figures, 4))
+
+
+def _limit(figures: QueueFigures) -> Clip:
+    return Clip.NAMESPACE_LIMIT if namespace_room(figures) <= 0 else Clip.ACTION_LIMIT
+
+
+def _full(figures: QueueFigures, row: int) -> str:
+    """Return a row's words, or where it is the action's own limit, what is so then."""
+    return ROWS[row] if namespace_room(figures) <= 0 else "it has as many containers as it may have"
 
 
 def _with_room(figures: QueueFigures, room: int, as_written: bool) -> Decision:

@@ -14,7 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from slack.demand.model import Container, ContainerState, Creation, Ending, EndReason, PoolSettings, QueueKey
+from slack.demand.model import (
+    Container,
+    ContainerState,
+    Creation,
+    Ending,
+    EndReason,
+    Place,
+    PoolSettings,
+    QueueKey,
+)
 
 RETRIES = 5
 FIRST_RETRY_SECONDS = 0.1
@@ -38,6 +47,19 @@ class Asked:
     at_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """Since when a container is as it is."""
+
+    told: float | None
+    """By the cluster's clock."""
+    at: float
+    """By ours."""
+
+    def not_after(self, now_seconds: float) -> "_Since":
+        return self if self.at <= now_seconds else _Since(self.told, now_seconds)
+
+
 @dataclass(slots=True)
 class Failing:
     """A pool whose creations fail."""
@@ -58,7 +80,12 @@ class PoolCount:
     draining: int = 0
     unschedulable: int = 0
     subjects: Counter[str] = field(default_factory=Counter)
-    """Containers by what they take from, all that are counted."""
+    """Containers by what they take from, those whose requests are not known."""
+    unknown: int = 0
+    """How many of these there are."""
+    cpu_millis: int = 0
+    """What the others request together."""
+    memory_bytes: int = 0
 
     @property
     def in_creation(self) -> int:
@@ -75,19 +102,28 @@ class PoolCount:
         since = [item.at_seconds for item in self.asked] + [item.created_at_seconds for item in self.creating]
         return max(now_seconds - min(since), 0.0) if since else None
 
+    def add_requests(self, container: Container) -> None:
+        """Count what a container takes of a quota."""
+        if container.cpu_millis is None or container.memory_bytes is None:
+            self.unknown += 1
+            self.subjects[container.subject] += 1
+        else:
+            self.cpu_millis += container.cpu_millis
+            self.memory_bytes += container.memory_bytes
+
 
 class Ledger:
     """What is there and what was asked for, of all pools."""
 
     def __init__(self) -> None:
         """Nothing is known; the first `observe` says what is there."""
-        self._asked: dict[str, Asked] = {}
-        self._ending: dict[str, float] = {}
+        self._asked: dict[Place, Asked] = {}
+        self._ending: dict[Place, float] = {}
         self._failing: dict[QueueKey, Failing] = {}
-        self._since: dict[str, float] = {}
-        """By container that is not ready: since when, by our clock."""
-        self._ready: dict[str, float] = {}
-        """By container that is ready: since when, by our clock."""
+        self._since: dict[Place, _Since] = {}
+        """Of containers that are not ready."""
+        self._ready: dict[Place, _Since] = {}
+        """Of containers that are ready."""
         self._begun = False
         self._took: dict[QueueKey, deque[float]] = {}
         self._all_took: deque[float] = deque(maxlen=3 * LAST_CREATIONS)
@@ -95,33 +131,36 @@ class Ledger:
     def observe(self, containers: Sequence[Container], now_seconds: float) -> dict[QueueKey, PoolCount]:
         """Take what is seen now; return it by pool, with what was asked for. Those told to end count as draining."""
         counts: dict[QueueKey, PoolCount] = {}
-        ending, creating, ready = dict[str, float](), dict[str, float](), dict[str, float]()
+        ending, creating, ready = dict[Place, float](), dict[Place, _Since](), dict[Place, _Since]()
         for container in containers:
             key = container.key
             count = counts.get(key)
             if count is None:
                 count = counts[key] = PoolCount()
-            name = container.id
-            count.subjects[container.subject] += 1
-            asked = self._asked.pop(name, None)
-            if name in self._ending:
-                ending[name] = self._ending[name]
+            place = container.namespace, container.id
+            count.add_requests(container)
+            asked = self._asked.pop(place, None)
+            if place in self._ending:
+                ending[place] = self._ending[place]
             if container.state is ContainerState.READY:
-                since = self._ready.get(name)
-                if since is None:
-                    since = self._first_seen(container.ready_at_seconds, now_seconds)
+                told = container.ready_at_seconds
+                known = self._ready.get(place)
+                if known is None:
                     self._became_ready(container)
-                ready[name] = since
-                if abs(since - (container.ready_at_seconds or since)) > APART_SECONDS:
-                    container = replace(container, ready_at_seconds=since)
+                if known is None or known.told != told:
+                    known = _Since(told, self._first_seen(told, now_seconds))
+                ready[place] = known
+                if abs(known.at - (told or known.at)) > APART_SECONDS:
+                    container = replace(container, ready_at_seconds=known.at)
             elif container.state is ContainerState.CREATING:
-                since = self._since.get(name)
-                if since is None:
-                    since = asked.at_seconds if asked else self._first_seen(container.created_at_seconds, now_seconds)
-                creating[name] = since
-                if abs(since - container.created_at_seconds) > APART_SECONDS:
-                    container = _created(container, since)
-            if name in ending or container.state is ContainerState.DRAINING:
+                told = container.created_at_seconds
+                known = self._since.get(place)
+                if known is None or known.told != told:  # it has got a node, or broke: its time-out begins anew
+                    known = _Since(told, asked.at_seconds if asked else self._first_seen(told, now_seconds))
+                creating[place] = known
+                if abs(known.at - told) > APART_SECONDS:
+                    container = _created(container, known.at)
+            if place in ending or container.state is ContainerState.DRAINING:
                 count.draining += 1
             elif container.state is ContainerState.READY:
                 count.ready.append(container)
@@ -132,6 +171,7 @@ class Ledger:
         for asked in self._asked.values():
             count = counts.setdefault(asked.creation.key, PoolCount())
             count.asked.append(asked)
+            count.unknown += 1
             count.subjects[asked.creation.subject] += 1
         return counts
 
@@ -141,8 +181,8 @@ class Ledger:
 
     def turn_back(self, now_seconds: float) -> None:
         """Our clock went back: nothing began later than now, and nothing waits longer than it would anew."""
-        self._since = {name: min(since, now_seconds) for name, since in self._since.items()}
-        self._ready = {name: min(since, now_seconds) for name, since in self._ready.items()}
+        self._since = {place: since.not_after(now_seconds) for place, since in self._since.items()}
+        self._ready = {place: since.not_after(now_seconds) for place, since in self._ready.items()}
         for asked in self._asked.values():
             asked.at_seconds = min(asked.at_seconds, now_seconds)
         for failing in self._failing.values():
@@ -151,11 +191,11 @@ class Ledger:
 
     def ask(self, creation: Creation, now_seconds: float) -> None:
         """Count a container that is asked for."""
-        self._asked[creation.id] = Asked(creation, now_seconds)
+        self._asked[creation.place] = Asked(creation, now_seconds)
 
     def end(self, ending: Ending, now_seconds: float) -> None:
         """Count a container as one that ends, until it is seen no more."""
-        self._ending[ending.container_id] = now_seconds
+        self._ending[ending.place] = now_seconds
 
     def late(self, count: PoolCount, pool: PoolSettings, now_seconds: float) -> list[Ending]:
         """Return the creations of a pool that are past their time-out; those that no node has room for are not late.
@@ -170,15 +210,16 @@ class Ledger:
             if item.created_at_seconds < before and item.unschedulable_since_seconds is None
         ]
         for name in names:
-            self._asked.pop(name, None)
+            self._asked.pop((pool.key.namespace, name), None)
         if names:
             self.failed(pool.key, now_seconds, "it was not ready within its creation's time-out")
         return [Ending(container_id=name, key=pool.key, reason=EndReason.TIMED_OUT) for name in names]
 
     def refused(self, creation_id: str, now_seconds: float, reason: str) -> None:
         """Take note that a container that was asked for could not be created."""
-        asked = self._asked.pop(creation_id, None)
-        if asked is not None:
+        place = next((place for place in self._asked if place[1] == creation_id), None)
+        if place is not None:
+            asked = self._asked.pop(place)
             self.failed(asked.creation.key, now_seconds, reason)
 
     def failed(self, key: QueueKey, now_seconds: float, reason: str) -> None:
@@ -202,7 +243,7 @@ class Ledger:
 
         What was asked for them goes with them: it is not seen as theirs any more if it comes, and would count for ever.
         """
-        self._asked = {name: asked for name, asked in self._asked.items() if asked.creation.key in keep}
+        self._asked = {place: asked for place, asked in self._asked.items() if asked.creation.key in keep}
         self._failing = {key: value for key, value in self._failing.items() if key in keep}
         self._took = {key: value for key, value in self._took.items() if key in keep}
 

@@ -75,6 +75,10 @@ class QueueKey(NamedTuple):
         return f"{self.namespace}/{self.action}"
 
 
+Place = tuple[str, str]
+"""Namespace and name."""
+
+
 class QueueState(StrEnum):
     """Where a queue is in its life, as far as the table asks."""
 
@@ -201,6 +205,11 @@ class Container:
     revision: str
     subject: str
     """The queue that it takes from."""
+    also: tuple[str, ...] = ()
+    """Retired subjects of its pool that it takes from too."""
+    cpu_millis: int | None = None
+    """What it requests; None where that is not known, and its pool's is taken."""
+    memory_bytes: int | None = None
     node: str | None = None
     state: ContainerState
     created_at_seconds: float
@@ -215,6 +224,11 @@ class Container:
         """The action that it belongs to."""
         return QueueKey(self.namespace, self.pool)
 
+    @property
+    def place(self) -> Place:
+        """By which it is told from all others: another namespace may have one of the same name."""
+        return self.namespace, self.id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
@@ -228,6 +242,11 @@ class Creation:
     also: tuple[str, ...] = ()
     """Retired subjects of the pool that still hold messages: it takes from them too."""
     node_hint: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """As the container's will be."""
+        return self.key.namespace, self.id
 
 
 class EndReason(StrEnum):
@@ -254,6 +273,11 @@ class Ending:
     container_id: str
     key: QueueKey
     reason: EndReason
+
+    @property
+    def place(self) -> Place:
+        """The container's."""
+        return self.key.namespace, self.container_id
 
 
 class Refusal(StrEnum):

@@ -10,6 +10,7 @@ import json
 import re
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -282,7 +283,7 @@ class ActivationPool(PolicyObject):
         """The queue to which new messages go."""
         return f"act.{self.namespace}.{self.name}.{self.spec.template.memory_mib}"
 
-    @property
+    @cached_property
     def revision(self) -> str:
         """Changes with all that a container is made of: template and proxy."""
         made_of: dict[str, Any] = {

@@ -95,13 +95,24 @@ class Queue:
     def waiting(self, count: PoolCount) -> int:
         """Return the messages that wait for this pool's containers; also takes note of it.
 
-        What is left of a retired subject is its own containers' while one of them is there. What was taken and not
-        finished waits too where no container is left that could finish it: a broker hands it out again to who pulls.
+        What is left of a retired subject is its own containers' while one of them is there, and waits for nobody whom
+        it would not be given. What was taken and not finished waits too where no container is left that could finish
+        it: a broker hands it out again to who pulls.
         """
         served = any(item.subject != self.pool.subject for item in count.ready)
+        takes = not count.ready or any(item.also for item in count.ready)
         abandoned = 0 if count.ready or count.draining else self.lag.in_flight
-        self.backlog = self.lag.backlog + abandoned + (0 if served else self.retired_backlog)
+        self.backlog = self.lag.backlog + abandoned + (self.retired_backlog if takes and not served else 0)
         return self.backlog
+
+    def lacks_taker(self, count: PoolCount) -> bool:
+        """Return whether messages of retired subjects wait that no container takes, nor one that comes."""
+        if not self.retired_backlog or self.pool.deleted:
+            return False
+        seen = (*count.ready, *count.creating)
+        return not any(item.also or item.subject != self.pool.subject for item in seen) and not any(
+            item.creation.also for item in count.asked
+        )
 
     def serving(self, count: PoolCount) -> list[Container]:
         """Return the ready containers that take from the pool's own subject."""

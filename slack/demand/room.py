@@ -40,12 +40,16 @@ class NamespaceRoom:
         return max(room, 0)
 
     def count(self, pool: PoolSettings | None, count: PoolCount) -> None:
-        """Count the containers of a pool; those of one that is gone have no resources that are known."""
+        """Count the containers of a pool by what they request; where that is not known, by what the pool's would."""
         self.containers += len(count.ready) + count.draining
         self.creating += count.in_creation
         self.draining += count.draining
-        if pool is not None and self.quota is not None:
-            self.cpu_millis += pool.cpu_millis * count.occupied
+        if self.quota is None:
+            return
+        self.cpu_millis += count.cpu_millis
+        self.memory_bytes += count.memory_bytes
+        if pool is not None:
+            self.cpu_millis += pool.cpu_millis * count.unknown
             self.memory_bytes += sum(_memory_bytes(pool, subject) * n for subject, n in count.subjects.items())
 
     def take(self, pool: PoolSettings, number: int) -> None:

@@ -19,6 +19,7 @@ from slack.demand.model import (
     Ending,
     EndReason,
     Guards,
+    Place,
     QueueFigures,
     QueueKey,
     QueueState,
@@ -78,7 +79,7 @@ class Round:
         self._counts = counts
         self._rooms = rooms
         self._queues = queues
-        self._ended: set[str] = set()
+        self._ended: set[Place] = set()
         self._ended_of: Counter[QueueKey] = Counter()
         self._ended_in: Counter[str] = Counter()
         self._nodes = None if nodes is None else _loads(nodes, containers, counts)
@@ -136,6 +137,7 @@ class Round:
         self._place()
         self._lower_limits()
         for turn in self._turns:
+            self._make_room_for_taker(turn)
             self._end_by_itself(turn)
         if self._guards.eviction or self._guards.yielding:
             self._feed_starving()
@@ -163,7 +165,7 @@ class Round:
         else:
             decision = guarded(figures, self._guards)
         queue.follow(decision)
-        decision = self._within(turn, self._at_least(turn, decision), figures)
+        decision = self._within(turn, self._for_retired(turn, self._at_least(turn, decision)), figures)
         turn.figures, turn.decision = figures, decision
         self._create(turn, decision.add)
         self._replace(turn)
@@ -175,6 +177,24 @@ class Round:
         if short <= decision.add:
             return decision
         return replace(decision, add=short, reason="minContainers are always there")
+
+    def _for_retired(self, turn: _Turn, decision: Decision) -> Decision:
+        """Have a container that takes what is left of retired subjects, where those that are there do not."""
+        if decision.add > 0 or not turn.queue.lacks_taker(turn.count):
+            return decision
+        return replace(decision, add=1, reason="messages of a former memory wait, and no container takes them")
+
+    def _make_room_for_taker(self, turn: _Turn) -> None:
+        """Where there is no room for one that takes from retired subjects, one that does not makes it."""
+        queue, count, decision = turn.queue, turn.count, turn.decision
+        clip = None if decision is None else decision.clipped_by
+        if turn.added or count.draining or not queue.lacks_taker(count) or self._ended_of[turn.key]:
+            return
+        if clip not in (Clip.NAMESPACE_LIMIT, Clip.ACTION_LIMIT, Clip.RESOURCES):
+            return
+        held = [item for item in queue.standing(count).candidates(self._now) if item.held_seconds >= item.hold_seconds]
+        for item in first_to_go(held)[:1]:
+            self._end([Ending(container_id=item.container.id, key=turn.key, reason=EndReason.REVISION)])
 
     def _within(self, turn: _Turn, decision: Decision, figures: QueueFigures) -> Decision:
         """Bound a decision by what the table does not know: draining containers, resources, the next try."""
@@ -245,8 +265,8 @@ class Round:
 
     def _end(self, endings: Sequence[Ending]) -> None:
         for ending in endings:
-            if ending.container_id not in self._ended:
-                self._ended.add(ending.container_id)
+            if ending.place not in self._ended:
+                self._ended.add(ending.place)
                 self._ended_of[ending.key] += 1
                 self._ended_in[ending.key.namespace] += 1
                 self.endings.append(ending)
@@ -279,7 +299,7 @@ class Round:
             for key, count in self._counts.items()
             if key.namespace == namespace and (queue := self._queues.get(key)) is not None
             for item in queue.standing(count).candidates(self._now)
-            if item.container.id not in self._ended
+            if item.container.place not in self._ended
         ]
 
     def _feed_starving(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slack.demand.broker import QueueSettings
 from slack.demand.model import DemandSettings, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.policy import ActivationPool, ActivationQuota, Mode
+from slack.demand.policy import ActivationPool, ActivationQuota, Mode, ProxyMode
 
 
 def pool_settings(pool: ActivationPool, retired_subjects: Sequence[str] = ()) -> PoolSettings:
@@ -15,14 +15,15 @@ def pool_settings(pool: ActivationPool, retired_subjects: Sequence[str] = ()) ->
         retired_subjects: queues of the pool's former memory that may still hold messages.
     """
     spec, timing = pool.spec, pool.spec.timing
+    requests = spec.template.requests(proxied=spec.proxy.mode is ProxyMode.SIDECAR)
     expected = timing.expected_duration
     return PoolSettings(
         key=QueueKey(pool.namespace, pool.name),
         subject=pool.subject,
         revision=pool.revision,
         retired_subjects=tuple(retired_subjects),
-        cpu_millis=spec.template.cpu_millis,
-        memory_bytes=spec.template.memory_bytes,
+        cpu_millis=requests.get("cpu", 0),
+        memory_bytes=requests.get("memory", 0),
         concurrency=spec.proxy.max_concurrency,
         max_containers=spec.limits.max_containers,
         min_containers=spec.limits.min_containers,

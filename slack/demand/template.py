@@ -5,17 +5,24 @@ and its memory is part of the queue's name. What is ours in a pod is refused her
 """
 
 from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Self
 
+import msgspec
 from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
+from slack.cluster import wire
 from slack.cluster.labels import LABEL_TEMPLATE_HASH
-from slack.cluster.quantity import QuantityError, base_units, cpu_millis
+from slack.cluster.quantity import QuantityError, base_units
+from slack.cluster.requests import RequestError, effective_requests
 from slack.schema.policy_object import SpecModel
 from slack.schema.values import label_key, label_value
 
 PROXY: Final = "demand-proxy"
 """The container that is put beside the action's, and the volume with its credentials."""
+PROXY_REQUESTS: Final[Mapping[str, str]] = MappingProxyType({"cpu": "10m", "memory": "48Mi"})
+"""What it requests."""
 OURS: Final = "resource-slack.io/"
 FOREIGN_LABELS: Final = (
     LABEL_TEMPLATE_HASH,
@@ -132,7 +139,15 @@ class PodTemplate(_Open):
     spec: TemplateSpec
     """The spec of the pods: all that a pod may have."""
 
-    @property
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        try:
+            requests_of(self.document, proxied=False)
+        except (RequestError, msgspec.ValidationError) as error:
+            raise ValueError(f"its requests cannot be read: {error}") from None
+        return self
+
+    @cached_property
     def document(self) -> Mapping[str, Any]:
         """The template as it was written."""
         return self.model_dump(by_alias=True, exclude_unset=True, mode="json")
@@ -143,12 +158,24 @@ class PodTemplate(_Open):
         asked = self.spec.containers[0].resources.asked("memory")
         return 0 if asked is None else -(-base_units(asked) // _MEBI)
 
-    @property
-    def cpu_millis(self) -> int:
-        """What all containers ask for together."""
-        return sum(cpu_millis(c.resources.asked("cpu") or "0") for c in self.spec.containers)
+    def requests(self, *, proxied: bool) -> Mapping[str, int]:
+        """Return what a pod requests as the scheduler counts it: cpu in millicores, memory in bytes, and so on.
 
-    @property
-    def memory_bytes(self) -> int:
-        """What all containers ask for together."""
-        return sum(base_units(c.resources.asked("memory") or "0") for c in self.spec.containers)
+        Args:
+            proxied: whether the proxy stands beside its containers.
+        """
+        return requests_of(self.document, proxied=proxied)
+
+
+def requests_of(template: Mapping[str, Any], *, proxied: bool) -> dict[str, int]:
+    """Return what a pod of a template requests, with init containers, overhead and, if it has one, the proxy.
+
+    Raises:
+        RequestError: a quantity cannot be read.
+        msgspec.ValidationError: a part of it has another form than the API's.
+    """
+    spec = dict(template.get("spec") or {})
+    if proxied:
+        beside = {"name": PROXY, "resources": {"requests": dict(PROXY_REQUESTS)}}
+        spec = spec | {"containers": [*(spec.get("containers") or ()), beside]}
+    return effective_requests(msgspec.json.decode(msgspec.json.encode(spec), type=wire.PodSpec))

@@ -41,8 +41,22 @@ def test_a_template_is_kept_whole() -> None:
 
 def test_a_container_asks_for_what_all_of_the_pod_do() -> None:
     second = {"name": "log", "resources": {"limits": {"cpu": "0.1", "memory": "64Mi"}}}
+    first = {"name": "migrate", "resources": {"requests": {"cpu": "0.1", "memory": "1Gi"}}}
+    beside = {"name": "cache", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2", "memory": "2Gi"}}}
     parsed = parse_pool(pool(containers=[CONTAINER, second]), source="pool").spec.template
-    assert (parsed.cpu_millis, parsed.memory_bytes, parsed.memory_mib) == (300, 320 << 20, 256)
+    assert parsed.requests(proxied=False) == {"cpu": 300, "memory": 320 << 20}
+    assert parsed.requests(proxied=True) == {"cpu": 310, "memory": 368 << 20}
+    assert parsed.memory_mib == 256
+    more = parse_pool(
+        pool(containers=[CONTAINER, second], initContainers=[first, beside], overhead={"cpu": "50m"}), source="pool"
+    )
+    assert more.spec.template.requests(proxied=False) == {"cpu": 2350, "memory": (2048 + 320) << 20}
+
+
+def test_requests_of_init_containers_that_nobody_can_read_are_refused() -> None:
+    bad = {"name": "migrate", "resources": {"requests": {"cpu": "much"}}}
+    with pytest.raises(BadPool, match=r"its requests cannot be read: .*initContainers\[0\].*much"):
+        parse_pool(pool(containers=[CONTAINER], initContainers=[bad]), source="pool")
 
 
 @pytest.mark.parametrize(("memory", "mib"), [("256Mi", 256), ("1Gi", 1024), ("256M", 245), (str(1 << 20), 1)])

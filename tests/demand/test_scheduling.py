@@ -1,11 +1,12 @@
 """What a scheduler does with deleted pools, lowered limits, other templates, resources, failures and late creations."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
-from slack.demand.model import Clip, EndReason, Guards, PoolSettings, QueueState, QuotaSettings, Refusal
+from slack.demand.model import Clip, EndReason, Guards, PoolSettings, QueueKey, QueueState, QuotaSettings, Refusal
 from slack.demand.simulation.load import Load
 from slack.demand.simulation.polled import Polling
 from slack.demand.simulation.runs import run_polled
@@ -212,3 +213,72 @@ def test_by_polling_the_first_container_comes_with_a_poll_and_the_last_goes_afte
     assert 40.0 < outcome.first_start_seconds <= 40.0 + 30.0 + 1.3
     assert outcome.gone_seconds is not None
     assert outcome.gone_seconds - outcome.last_finished_seconds > 250.0
+
+
+# --- retired subjects, names and requests ---------------------------------------------------------------------------
+
+RETIRED = "act.media.thumb.64"
+
+
+def test_messages_of_a_former_memory_get_a_container_that_takes_them_beside_those_that_do_not() -> None:
+    found = scheduler(pool(retired_subjects=(RETIRED,)))
+    stuck = {f"act.media.{name}": value for name, value in (("thumb.128", lag(0)), ("thumb.64", lag(1)))}
+    own = ready("a", idle_since_seconds=4.0)
+    result = found.tick(replace(seen(5.0, {}, [own]), lags=stuck))
+    (creation,) = result.creations
+    assert creation.also == (RETIRED,)
+    coming = creating(creation.id, created_at_seconds=5.0, also=(RETIRED,))
+    assert not found.tick(replace(seen(5.1, {}, [own, coming]), lags=stuck)).creations, "one is enough"
+
+
+def test_without_room_for_it_one_that_does_not_take_them_makes_way_and_idle_ones_end() -> None:
+    found = scheduler(pool(retired_subjects=(RETIRED,), max_containers=1))
+    stuck = {"act.media.thumb.128": lag(0), RETIRED: lag(1)}
+    result = found.tick(replace(seen(5.0, {}, [ready("a", idle_since_seconds=4.5)]), lags=stuck))
+    assert ended(result) == {"a": EndReason.REVISION}
+    assert not result.creations
+    (creation,) = found.tick(replace(seen(6.0, {}, []), lags=stuck)).creations
+    assert creation.also == (RETIRED,)
+
+
+def test_a_container_of_the_same_name_in_another_namespace_is_another() -> None:
+    found = Scheduler(epoch="t")
+    evil = replace(pool("evil"), key=QueueKey("evil", "evil"), subject="act.evil.evil.128")
+    found.configure([pool(max_containers=3), evil], [QuotaSettings(namespace="media", max_containers=3)])
+    asked: list[str] = []
+    for tick in range(40):
+        forged = [
+            replace(ready(f"thumb-t-{number:x}", "evil"), namespace="evil", subject="act.evil.evil.128")
+            for number in range(1, 40)
+        ]
+        result = found.tick(seen(tick / 10, {"thumb": lag(50)}, forged))
+        asked += [creation.id for creation in result.creations if creation.key == key()]
+    assert len(asked) <= 3
+
+
+def test_a_quota_counts_what_containers_request_and_not_what_new_ones_would() -> None:
+    old = [ready(f"old-{n}", cpu_millis=2000, memory_bytes=1 << 28, revision="r0") for n in range(3)]
+    small = pool(cpu_millis=100, memory_bytes=1 << 20, max_containers=50)
+    found = scheduler(small, limit=100, max_cpu_millis=6500)
+    used = sum(len(found.tick(seen(1 + n / 10, {"thumb": lag(90)}, old)).creations) for n in range(30))
+    assert used <= 5, "6000 of 6500 millicores are taken by the old ones"
+
+
+def test_a_container_that_got_its_node_late_has_all_its_time_from_there() -> None:
+    found = scheduler(pool(creation_timeout_seconds=20.0))
+    waits = creating("a", created_at_seconds=0.0, unschedulable_since_seconds=1.0)
+    for now in (1.0, 100.0, 200.0):
+        assert not found.tick(seen(now, {"thumb": lag(5)}, [waits])).endings
+    bound = creating("a", created_at_seconds=200.0)
+    assert not found.tick(seen(201.0, {"thumb": lag(5)}, [bound])).endings
+    assert not found.tick(seen(219.0, {"thumb": lag(5)}, [bound])).endings
+    assert ended(found.tick(seen(222.0, {"thumb": lag(5)}, [bound]))) == {"a": EndReason.TIMED_OUT}
+
+
+def test_a_pool_at_its_own_limit_is_told_so_at_the_next_tick_too() -> None:
+    containers = [ready(f"c{n}") for n in range(10)]
+    found = scheduler(pool(max_containers=10), limit=100)
+    for now in (1.0, 1.1, 1.2):
+        decision = found.tick(seen(now, {"thumb": lag(500)}, containers)).decisions[key()]
+        assert decision.clipped_by is Clip.ACTION_LIMIT
+        assert "namespace" not in decision.reason

@@ -38,8 +38,8 @@ def test_a_template_alone_has_the_defaults_of_the_rules() -> None:
         key=QueueKey("media", "thumbnail"),
         subject="act.media.thumbnail.256",
         revision=made.revision,
-        cpu_millis=200,
-        memory_bytes=256 * MIB,
+        cpu_millis=210,  # with the proxy
+        memory_bytes=304 * MIB,
         max_containers=20,
         stale_seconds=0.3,
         keep_warm_seconds=1800.0,
@@ -68,8 +68,8 @@ def test_each_field_of_a_pool_gets_where_it_belongs() -> None:
         subject="act.media.thumbnail.256",
         revision=made.revision,
         retired_subjects=("act.media.thumbnail.128",),
-        cpu_millis=200,
-        memory_bytes=256 * MIB,
+        cpu_millis=210,  # with the proxy
+        memory_bytes=304 * MIB,
         concurrency=4,
         max_containers=9,
         min_containers=2,

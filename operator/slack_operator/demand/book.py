@@ -129,7 +129,11 @@ class Books:
         quotas: dict[str, list[Entry[ActivationQuota]]] = {}
         for quota in self._desired_quotas.entries():
             quotas.setdefault(quota.namespace, []).append(quota)
-        refused = {key: why for key, entry in entries.items() if (why := self._refusal(entry)) is not None}
+        refused = {
+            key: why
+            for key, entry in entries.items()
+            if (why := self._refusal(entry) or _without_quota(quotas.get(key.namespace, ()))) is not None
+        }
         usable = {key: entry.policy for key, entry in entries.items() if entry.policy and key not in refused}
         of_namespace = {
             name: [quota.policy for quota in found if quota.policy is not None] for name, found in quotas.items()
@@ -167,6 +171,16 @@ class Books:
             text = f"spec.queue.broker: {broker}, but the controller's broker is {self._broker} (--broker-url)"
             return Condition(READY, False, OTHER_BROKER, text)
         return None
+
+
+def _without_quota(quotas: Sequence[Entry[ActivationQuota]]) -> Condition | None:
+    """Say that a quota of the namespace never had a good spec: what it is to bound must not go unbounded."""
+    for quota in quotas:
+        if quota.policy is None:
+            problems = "; ".join(quota.problems)
+            text = f"ActivationQuota {quota.name} cannot be used: {problems}; until then containers stay as they are"
+            return Condition(READY, False, INVALID, text)
+    return None
 
 
 def _above_quota(pool: ActivationPool, quotas: Sequence[ActivationQuota]) -> Condition | None:

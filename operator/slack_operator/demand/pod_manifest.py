@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from slack.cluster.duration import fine_text
 from slack.cluster.labels import (
+    ANNOTATION_RETIRED_SUBJECTS,
     ANNOTATION_SAFE_TO_EVICT,
     ANNOTATION_SUBJECT,
     API_VERSION,
@@ -23,7 +24,7 @@ from slack.cluster.labels import (
 )
 from slack.demand.model import Creation
 from slack.demand.policy import POOL_KIND, ActivationPool, Mode, ProxyMode
-from slack.demand.template import PROXY
+from slack.demand.template import PROXY, PROXY_REQUESTS
 
 Json = dict[str, Any]
 PROXY_PORT: Final = 8087
@@ -54,7 +55,8 @@ def pod_manifest(pool: ActivationPool, creation: Creation, options: ProxyOptions
     }
     if pool.spec.proxy.mode is ProxyMode.SIDECAR:
         _add_proxy(spec, pool, creation, options)
-    spec["restartPolicy"] = "Always"
+    # Of mode perMessage the proxy ends after its message, and must stay so: the controller takes the pod away then.
+    spec["restartPolicy"] = "Never" if pool.spec.mode is Mode.PER_MESSAGE else "Always"
     spec.setdefault("terminationGracePeriodSeconds", _grace_seconds(pool))
     spec.setdefault(
         "topologySpreadConstraints",
@@ -78,6 +80,7 @@ def pod_manifest(pool: ActivationPool, creation: Creation, options: ProxyOptions
                 ANNOTATION_SAFE_TO_EVICT: "true",
                 **(metadata.get("annotations") or {}),
                 ANNOTATION_SUBJECT: creation.subject,
+                **({ANNOTATION_RETIRED_SUBJECTS: ",".join(creation.also)} if creation.also else {}),
             },
             "ownerReferences": [
                 {"apiVersion": API_VERSION, "kind": POOL_KIND, "name": pool.name, "uid": pool.uid, "controller": True}
@@ -124,7 +127,7 @@ def _add_proxy(spec: Json, pool: ActivationPool, creation: Creation, options: Pr
         "ports": [{"name": "demand-proxy", "containerPort": PROXY_PORT, "protocol": "TCP"}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": PROXY_PORT}, "periodSeconds": 1},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": PROXY_PORT}, "periodSeconds": 20},
-        "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}, "limits": {"memory": "128Mi"}},
+        "resources": {"requests": dict(PROXY_REQUESTS), "limits": {"memory": "128Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

@@ -13,15 +13,23 @@ from typing import Final
 
 import msgspec
 
-from slack.cluster.labels import ANNOTATION_SUBJECT, LABEL_CREATION, LABEL_POOL, LABEL_POOL_REVISION
-from slack.demand.model import Container, ContainerState, QueueKey
+from slack.cluster import wire
+from slack.cluster.labels import (
+    ANNOTATION_RETIRED_SUBJECTS,
+    ANNOTATION_SUBJECT,
+    LABEL_CREATION,
+    LABEL_POOL,
+    LABEL_POOL_REVISION,
+)
+from slack.cluster.requests import RequestError, effective_requests
+from slack.demand.model import Container, ContainerState, Place, QueueKey
 from slack.demand.policy import POOL_KIND
+from slack.demand.template import PROXY
 from slack.kube.watch import EventType
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _LAST_WAITS: Final = 50
-Place = tuple[str, str]
-"""Namespace and name."""
+_MOST_RETIRED: Final = 16
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
@@ -52,13 +60,23 @@ class _Condition(_Wire):
     last_transition_time: datetime | None = None
 
 
+class _State(_Wire):
+    terminated: dict[str, object] | None = None
+
+
+class _ContainerStatus(_Wire):
+    name: str = ""
+    state: _State | None = None
+
+
 class _Status(_Wire):
     phase: str = ""
     conditions: list[_Condition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
 
 
-class _Spec(_Wire):
-    node_name: str | None = None
+class _Spec(wire.PodSpec):
+    restart_policy: str | None = None
 
 
 class PodRow(_Wire):
@@ -80,6 +98,8 @@ class Seen:
     finished: bool
     """It has ended by itself, or was evicted: only its object is left."""
     deleted: bool
+    spent: bool = False
+    """Its proxy has had its messages and has ended for good: it is to be deleted."""
 
     @property
     def place(self) -> Place:
@@ -100,6 +120,8 @@ def seen(row: PodRow) -> Seen | None:
     is_ready = ready is not None and ready.status == "True"
     deleted = metadata.deletion_timestamp is not None
     unschedulable = scheduled is not None and scheduled.status == "False" and scheduled.reason == "Unschedulable"
+    spent = row.spec.restart_policy == "Never" and any(map(_is_ended_proxy, status.container_statuses or ()))
+    requests, annotations = _requests(row.spec), metadata.annotations or {}
     since = _seconds(ready.last_transition_time) if ready is not None else None
     if not is_ready and ready is not None and since is not None:
         created = max(created, since)  # from its node on, or from when it broke: the time-out counts from there
@@ -108,14 +130,37 @@ def seen(row: PodRow) -> Seen | None:
         namespace=metadata.namespace,
         pool=labels[LABEL_POOL],
         revision=labels.get(LABEL_POOL_REVISION, ""),
-        subject=(metadata.annotations or {}).get(ANNOTATION_SUBJECT, ""),
+        subject=annotations.get(ANNOTATION_SUBJECT, ""),
+        also=tuple(annotations.get(ANNOTATION_RETIRED_SUBJECTS, "").split(",", _MOST_RETIRED)[:_MOST_RETIRED])
+        if ANNOTATION_RETIRED_SUBJECTS in annotations
+        else (),
+        cpu_millis=None if requests is None else requests.get("cpu", 0),
+        memory_bytes=None if requests is None else requests.get("memory", 0),
         node=row.spec.node_name or None,
-        state=ContainerState.DRAINING if deleted else ContainerState.READY if is_ready else ContainerState.CREATING,
+        state=_state(ends=deleted or spent, is_ready=is_ready),
         created_at_seconds=created,
         ready_at_seconds=since if is_ready else None,
         unschedulable_since_seconds=_seconds(scheduled.last_transition_time) if scheduled and unschedulable else None,
     )
-    return Seen(container, metadata.uid, owner.uid, status.phase in _FINISHED, deleted)
+    return Seen(container, metadata.uid, owner.uid, status.phase in _FINISHED, deleted, spent)
+
+
+def _state(*, ends: bool, is_ready: bool) -> ContainerState:
+    if ends:
+        return ContainerState.DRAINING
+    return ContainerState.READY if is_ready else ContainerState.CREATING
+
+
+def _is_ended_proxy(status: _ContainerStatus) -> bool:
+    return status.name == PROXY and status.state is not None and status.state.terminated is not None
+
+
+def _requests(spec: _Spec) -> dict[str, int] | None:
+    """Return what the pod requests, its init containers and overhead included; None where nobody can read it."""
+    try:
+        return effective_requests(spec)
+    except RequestError:
+        return None
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slack.cluster.labels import LABEL_POOL
-from slack.demand.model import Container, Creation, Ending, QueueKey
+from slack.demand.model import Container, Creation, Ending, Place, QueueKey
 from slack.demand.policy import ActivationPool
 from slack.kube.apply import DELETE_OPTIONS
 from slack.kube.connection import Connection
@@ -26,7 +26,7 @@ from slack.kube.reflector import Reflector
 from slack.process.outages import Outages
 from slack_operator.demand.containers import OnFailure
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
-from slack_operator.demand.pod_rows import Place, PodRow, PodRows, Seen, owned
+from slack_operator.demand.pod_rows import PodRow, PodRows, Seen, owned
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,8 @@ class PodContainers:
                 if pod.deleted:
                     self._ending.pop(place, None)
         late = [_deletion(pod, ending[place]) for place, pod in pods.items() if place in ending and not pod.deleted]
-        late += [_deletion(pod, "Finished") for pod in pods.values() if pod.finished and not pod.deleted]
+        over = (pod for pod in pods.values() if (pod.finished or pod.spent) and not pod.deleted)
+        late += [_deletion(pod, "Finished") for pod in over]
         return late
 
     def _exchange(self, writes: Sequence[_Write]) -> None:

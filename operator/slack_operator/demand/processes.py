@@ -209,6 +209,7 @@ def _container(process: _Process) -> Container:
         pool=creation.key.action,
         revision=creation.revision,
         subject=creation.subject,
+        also=creation.also,
         node=creation.node_hint,
         state=ContainerState.DRAINING if process.ending else state,
         created_at_seconds=process.created_at,

@@ -200,7 +200,7 @@ def quota_status(
         previous: the status that is there.
         now: RFC 3339.
     """
-    known = [pools[container.pool] for container in containers if container.pool in pools]
+    requests = [_requests(container, pools.get(container.pool)) for container in containers]
     ready = Condition(READY, True, "WithinQuota", "the namespace's pools stay within it")
     if problems:
         ready = Condition(
@@ -210,13 +210,20 @@ def quota_status(
         "observedGeneration": generation,
         "used": {
             "containers": len(containers),
-            "cpu": format_cpu(sum(pool.cpu_millis for pool in known)),
-            "memory": format_memory(sum(pool.memory_bytes for pool in known)),
+            "cpu": format_cpu(sum(cpu for cpu, _ in requests)),
+            "memory": format_memory(sum(memory for _, memory in requests)),
         },
         "pools": len(pools),
         "throttled": throttled,
         "conditions": with_times([ready], previous, now, generation),
     }
+
+
+def _requests(container: Container, pool: PoolSettings | None) -> tuple[int, int]:
+    """Return a container's millicores and bytes: its own, or where these are not known, its pool's."""
+    cpu, memory = (0, 0) if pool is None else (pool.cpu_millis, pool.memory_bytes)
+    own_cpu, own_memory = container.cpu_millis, container.memory_bytes
+    return cpu if own_cpu is None else own_cpu, memory if own_memory is None else own_memory
 
 
 def headline(status: Status) -> object:

@@ -53,6 +53,14 @@ def test_a_limit_above_the_quota_is_told_and_the_quota_holds() -> None:
     assert found.usable(KEY) is not None
 
 
+def test_a_quota_that_never_was_good_bounds_nothing_away() -> None:
+    bad = quota(4)
+    bad["spec"] = {"maxContainers": -1}
+    found = books(document(), quotas=(bad,)).now()
+    assert found.usable(KEY) is None
+    assert "ActivationQuota q cannot be used: " in found.refused[KEY].message
+
+
 def test_a_queue_of_former_memory_that_holds_messages_is_still_run() -> None:
     kept = books(document())
     kept.read({"act.media.thumbnail.128": QueueLag(backlog=3, in_flight=0)})

@@ -59,6 +59,35 @@ def test_the_proxy_takes_what_it_is_told() -> None:
     assert found.container_id == "thumbnail-x-1"
 
 
+def made_row(spec: Json, **status: Any) -> PodRow:
+    """The pod of a creation as the API server has it later."""
+    made = pod_manifest(pool(**spec), creation(also=("act.media.thumbnail.128",)), OPTIONS)
+    made["metadata"]["uid"] = "u"
+    return msgspec.json.decode(msgspec.json.encode(made | {"status": status}), type=PodRow)
+
+
+def test_a_pod_is_seen_with_what_it_requests_and_takes_from() -> None:
+    found = seen(made_row({}))
+    assert found is not None
+    container = found.container
+    assert (container.subject, container.also) == ("act.media.thumbnail.256", ("act.media.thumbnail.128",))
+    assert (container.cpu_millis, container.memory_bytes) == (210, (256 + 48) << 20)
+    other = seen(row(name="a"))
+    assert other is not None
+    assert other.container.also == ()
+
+
+@pytest.mark.parametrize(("mode", "spent"), [("perMessage", True), ("hold", False)])
+def test_a_proxy_that_had_its_message_ends_the_pod_and_one_that_broke_does_not(mode: str, spent: bool) -> None:
+    """With restartPolicy Always the kubelet would start it again, for another message, in the same container."""
+    ended = {"name": PROXY, "state": {"terminated": {"exitCode": 0}}}
+    ready = [condition("Ready", "False", "2026-01-01T00:00:05Z")]
+    found = seen(made_row({"mode": mode}, conditions=ready, containerStatuses=[ended]))
+    assert found is not None
+    assert (found.spent, found.container.state is ContainerState.DRAINING) == (spent, spent)
+    assert not found.finished, "its other container still runs, and counts"
+
+
 def test_a_pod_requests_for_its_proxy_what_slack_keeps_for_it() -> None:
     """With more, one pod would displace two placeholders of its own shape."""
     containers = pod_manifest(pool(), creation(), OPTIONS)["spec"]["containers"]

@@ -116,6 +116,13 @@ def test_it_ends_after_its_number_of_messages_however_many_slots_it_has() -> Non
     assert slots.draining
 
 
+def test_more_slots_than_messages_pull_no_more_than_it_may_have() -> None:
+    broker = MemoryBroker(*(b"%d" % number for number in range(9)))
+    play(broker, Scripted(), lambda: False, messages=1, slots=4)
+    assert len(broker.acked) == 1
+    assert len(broker.waiting[QUEUE]) == 8
+
+
 def test_draining_finishes_what_runs_and_pulls_no_more() -> None:
     broker = MemoryBroker(b"runs", b"waits")
     runner = Scripted(runs=0.1)

@@ -141,5 +141,8 @@ def test_a_quota_says_what_is_used() -> None:
 
     settings = {"thumbnail": pool_settings(pool())}
     found = quota_status(settings, [container("a"), replace(container("b"), pool="gone")], 1, 2, (), {}, NOW)
-    assert found["used"] == {"containers": 2, "cpu": "200m", "memory": "256Mi"}
+    assert found["used"] == {"containers": 2, "cpu": "210m", "memory": "304Mi"}
+    known = replace(container("c"), cpu_millis=4000, memory_bytes=1 << 30)
+    found = quota_status(settings, [container("a"), known], 1, 2, (), {}, NOW)
+    assert found["used"] == {"containers": 2, "cpu": "4210m", "memory": "1328Mi"}, "what it has, not what new ones get"
     assert (found["pools"], found["throttled"]) == (1, 1)

@@ -29,6 +29,8 @@ _REFUSED_SECONDS: Final = 2.0
 _FIRST_DELAY_SECONDS: Final = 0.1
 _LONGEST_DELAY_SECONDS: Final = 10.0
 _EXTENDED_PER_WAIT: Final = 4
+_OTHERS_PULL: Final = 0.05
+"""Until a slot looks again whether another one has got the last message that the container may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,8 @@ class Slots:
         self._on_ready = on_ready
         self._running: dict[Message, None] = {}
         self._pulling: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        """Messages that are pulled or were; none is pulled beyond the number that the container has."""
         self._begun = 0
         self._outages = Outages()
         self.draining = False
@@ -129,17 +133,21 @@ class Slots:
                 return
 
     async def _slot(self) -> None:
-        while not self.draining and self._may_begin():
+        most = self._settings.messages
+        while not self.draining:
+            if most and self._taken >= most:
+                if self._begun >= most:
+                    self.drain()
+                else:
+                    await asyncio.sleep(_OTHERS_PULL)
+                continue
+            self._taken += 1
             message = await self._next()
             if message is None:
+                self._taken -= 1
                 continue
             self._begun += 1
             await self._handle(message)
-        if self._settings.messages and self._begun >= self._settings.messages:
-            self.drain()
-
-    def _may_begin(self) -> bool:
-        return not self._settings.messages or self._begun < self._settings.messages
 
     async def _next(self) -> Message | None:
         """Pull one message; None when there was none, or the end came."""
