@@ -30,6 +30,8 @@ ROWS = {
 """What each row says, in the words of `explain`."""
 
 _NOT_MANY = 1 << 31
+_LEAST_RUNS = 1e-12
+"""Of a container in a window: a window that is nothing beside a run must not become a division by nothing."""
 
 
 def namespace_room(figures: QueueFigures) -> int:
@@ -61,10 +63,10 @@ def action_room(figures: QueueFigures) -> int:
 
 
 def runs_per_window(figures: QueueFigures) -> float:
-    """Return how many messages a container runs in one stale window."""
+    """Return how many messages a container runs in one stale window; more than 0."""
     if figures.mean_duration_ms is None or figures.mean_duration_ms <= 0:
         return float(figures.concurrency)
-    return figures.stale_window_ms / figures.mean_duration_ms * figures.concurrency
+    return max(figures.stale_window_ms / figures.mean_duration_ms * figures.concurrency, _LEAST_RUNS)
 
 
 def decide(figures: QueueFigures, *, as_written: bool = False) -> Decision:

@@ -15,6 +15,8 @@ from slack.demand.model import DEFAULT_STALE_MS, Clip, Guard, Guards, QueueFigur
 MOST_MESSAGES = 1 << 40
 MOST_CONTAINERS = 1 << 24
 MOST_SECONDS = 1e9
+LEAST_WINDOW_MS = 1.0
+"""A shorter stale window is a slip of the unit: no container runs anything within it."""
 MOST_BYTES = 64 << 10
 """Of a line."""
 Messages = Annotated[int, msgspec.Meta(ge=0, le=MOST_MESSAGES)]
@@ -60,8 +62,8 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Running, NamespaceThrottled, ActionThrottled, Flushing or Removing."""
     over_provision_ratio: Annotated[float, msgspec.Meta(ge=1, le=1000)] | None = None
     """How many times its limit the namespace may have for queues without any container; null: once."""
-    stale_window_ms: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS * 1000)] = DEFAULT_STALE_MS
-    """After so long a message is stale."""
+    stale_window_ms: Annotated[float, msgspec.Meta(ge=LEAST_WINDOW_MS, le=MOST_SECONDS * 1000)] = DEFAULT_STALE_MS
+    """After so long a message is stale; at least 1."""
     in_flight: Messages = 0
     """Messages that containers have taken and not finished."""
     oldest_creation_age_seconds: Seconds | None = None

@@ -57,6 +57,12 @@ CASES: list[tuple[int, str, dict[str, Any], dict[str, Any]]] = [
     (10, "a container each already", {"containers": 4, "queued": 4, "mean_duration_ms": 6000.0}, {"add": 0}),
     (10, "stale ones", {"containers": 1, "queued": 4, "stale": 4, "mean_duration_ms": 50.0}, {"add": 2}),
     (10, "stale, less what comes", {"creating": 1, "queued": 4, "stale": 4, "mean_duration_ms": 50.0}, {"add": 1}),
+    (
+        10,
+        "a window that is nothing beside a run",
+        {"containers": 1, "queued": 3, "stale": 2, "mean_duration_ms": 1e12, "stale_window_ms": 5e-324},
+        {"add": 2},
+    ),
     (10, "stale and fresh", {"containers": 1, "queued": 9, "stale": 4, "mean_duration_ms": 50.0}, {"add": 4}),
     (10, "runs of no time", {"containers": 1, "queued": 9, "mean_duration_ms": 0.0}, {"add": 0}),
     (10, "runs of no time, stale", {"containers": 1, "queued": 9, "stale": 3, "mean_duration_ms": 0.0}, {"add": 3}),

@@ -34,6 +34,8 @@ def test_a_queue_without_others_in_its_namespace_needs_no_figures_of_the_namespa
         ({"queued": 2, "stale": 3}, "stale: 3 is more than queued + incoming, which is 2"),
         ({"containers": 3, "namespace_containers": 2}, "containers: 3 is more than namespace_containers, which is 2"),
         ({"namespace_limit": None}, "namespace_limit: Expected `int`, got `null`"),
+        ({"stale_window_ms": 5e-324}, "stale_window_ms: Expected `float` >= 1.0"),
+        ({"stale_window_ms": 0}, "stale_window_ms: Expected `float` >= 1.0"),
         ({"mean_duration_ms": 1e300}, "mean_duration_ms: Expected `float` <= 1000000000000.0"),
     ],
 )
