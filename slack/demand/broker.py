@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from slack.demand.bounds import Messages, Seconds, Total
+
 PREFIX: Final = "act."
 """Of all queues of ours."""
 DEAD_LETTERS: Final = "act.dead"
@@ -49,11 +51,11 @@ class QueueLag:
     given back too: what is in flight beyond all containers' slots waits, whatever it is called.
     """
 
-    backlog: int
-    in_flight: int
-    delivered_total: int | None = None
-    published_total: int | None = None
-    oldest_age_seconds: float | None = None
+    backlog: Messages
+    in_flight: Messages
+    delivered_total: Total | None = None
+    published_total: Total | None = None
+    oldest_age_seconds: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,20 +9,21 @@ from typing import Annotated
 
 import msgspec
 
+from slack.demand.bounds import (
+    Concurrency,
+    Containers,
+    Messages,
+    Milliseconds,
+    Ratio,
+    Seconds,
+    WindowMilliseconds,
+    by_field,
+)
 from slack.demand.guards import guarded
 from slack.demand.model import DEFAULT_STALE_MS, Clip, Guard, Guards, QueueFigures, QueueState
 
-MOST_MESSAGES = 1 << 40
-MOST_CONTAINERS = 1 << 24
-MOST_SECONDS = 1e9
-LEAST_WINDOW_MS = 1.0
-"""A shorter stale window is a slip of the unit: no container runs anything within it."""
 MOST_BYTES = 64 << 10
 """Of a line."""
-Messages = Annotated[int, msgspec.Meta(ge=0, le=MOST_MESSAGES)]
-Containers = Annotated[int, msgspec.Meta(ge=0, le=MOST_CONTAINERS)]
-Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS * 1000)]
-Seconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
 
 
 class BadLine(ValueError):
@@ -52,7 +53,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """As `containers`, of all queues of the namespace; null: it has no others."""
     namespace_creating: Containers | None = None
     """As `creating`, of all queues of the namespace; null: it has no others."""
-    concurrency: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    concurrency: Concurrency = 1
     """Messages that a container runs at once."""
     mean_duration_ms: Milliseconds | None = None
     """Of the last runs; null where none is known."""
@@ -60,9 +61,9 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Whether the queue was given its first container once."""
     state: QueueState = QueueState.RUNNING
     """Running, NamespaceThrottled, ActionThrottled, Flushing or Removing."""
-    over_provision_ratio: Annotated[float, msgspec.Meta(ge=1, le=1000)] | None = None
+    over_provision_ratio: Ratio | None = None
     """How many times its limit the namespace may have for queues without any container; null: once."""
-    stale_window_ms: Annotated[float, msgspec.Meta(ge=LEAST_WINDOW_MS, le=MOST_SECONDS * 1000)] = DEFAULT_STALE_MS
+    stale_window_ms: WindowMilliseconds = DEFAULT_STALE_MS
     """After so long a message is stale; at least 1."""
     in_flight: Messages = 0
     """Messages that containers have taken and not finished."""
@@ -120,7 +121,7 @@ def read_line(data: bytes) -> tuple[str | None, QueueFigures]:
     try:
         line = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadLine(_plain(str(error))) from None
+        raise BadLine(by_field(str(error))) from None
     if line.namespace_containers is None:
         line.namespace_containers = line.containers
     if line.namespace_creating is None:
@@ -142,11 +143,6 @@ def _check(line: Line) -> None:
     for name, value, limit_name, limit in bounds:
         if value > limit:
             raise BadLine(f"{name}: {value} is more than {limit_name}, which is {limit}")
-
-
-def _plain(text: str) -> str:
-    what, found, path = text.partition(" - at `$.")
-    return f"{path.rstrip('`')}: {what}" if found else text
 
 
 def decision_line(data: bytes, guards: Guards) -> bytes:

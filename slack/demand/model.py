@@ -9,6 +9,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Self
 
+from slack.demand.bounds import (
+    Amount,
+    Concurrency,
+    Containers,
+    Instant,
+    Messages,
+    Milliseconds,
+    Percentile,
+    Ratio,
+    Seconds,
+    Share,
+    Weight,
+    WindowSeconds,
+)
+
 DEFAULT_STALE_MS = 100.0
 
 
@@ -212,11 +227,11 @@ class Container:
     memory_bytes: int | None = None
     node: str | None = None
     state: ContainerState
-    created_at_seconds: float
-    ready_at_seconds: float | None = None
-    idle_since_seconds: float | None = None
+    created_at_seconds: Instant
+    ready_at_seconds: Instant | None = None
+    idle_since_seconds: Instant | None = None
     """None: busy, or not known."""
-    unschedulable_since_seconds: float | None = None
+    unschedulable_since_seconds: Instant | None = None
     """No node has had room for it since then."""
 
     @property
@@ -318,10 +333,10 @@ class DemandSettings:
     """What slack is told of a pool: `spec.demand`."""
 
     publish: bool = True
-    horizon_seconds: float = 180.0
+    horizon_seconds: WindowSeconds = 180.0
     """How long a node takes to start, until its pods have shown it."""
-    window_seconds: float = 7200.0
-    percentile: float = 99.0
+    window_seconds: WindowSeconds = 7200.0
+    percentile: Percentile = 99.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,27 +350,27 @@ class PoolSettings:
     """Of template and memory together: containers of another are replaced."""
     retired_subjects: tuple[str, ...] = ()
     """Those of another memory, that may still hold messages."""
-    cpu_millis: int = 0
-    memory_bytes: int = 0
+    cpu_millis: Amount = 0
+    memory_bytes: Amount = 0
     """Of one container, for quotas of resources."""
-    concurrency: int = 1
-    max_containers: int
-    min_containers: int = 0
+    concurrency: Concurrency = 1
+    max_containers: Containers
+    min_containers: Containers = 0
     per_message: bool = False
     """A container a message, as the old scheduler had it: it ends once it is idle, and none is held."""
-    stale_seconds: float = DEFAULT_STALE_MS / 1000
-    idle_timeout_seconds: float = 60.0
-    hold_seconds: float = 1.0
-    creation_timeout_seconds: float = 300.0
-    expected_duration_ms: float | None = None
+    stale_seconds: WindowSeconds = DEFAULT_STALE_MS / 1000
+    idle_timeout_seconds: Seconds = 60.0
+    hold_seconds: Seconds = 1.0
+    creation_timeout_seconds: Seconds = 300.0
+    expected_duration_ms: Milliseconds | None = None
     """What its owner says of its runs; counts until runs are known."""
-    keep_warm: int = 0
-    keep_warm_seconds: float = 0.0
+    keep_warm: Containers = 0
+    keep_warm_seconds: Seconds = 0.0
     """After the last message that many containers stay, that long."""
-    max_messages: int = 10_000
-    max_age_seconds: float | None = None
+    max_messages: Messages = 10_000
+    max_age_seconds: Seconds | None = None
     """Messages that are older are dropped when no container can come; None: never."""
-    throttle_fraction: float = 0.9
+    throttle_fraction: Share = 0.9
     """A queue that was full takes messages again once it is down to this share of `max_messages`."""
     demand: DemandSettings = field(default_factory=DemandSettings)
     deleted: bool = False
@@ -367,11 +382,11 @@ class QuotaSettings:
     """What a namespace may have; made of an ActivationQuota's spec."""
 
     namespace: str
-    max_containers: int
-    max_cpu_millis: int | None = None
-    max_memory_bytes: int | None = None
-    over_provision_ratio: float = 1.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    max_containers: Containers
+    max_cpu_millis: Amount | None = None
+    max_memory_bytes: Amount | None = None
+    over_provision_ratio: Ratio = 1.0
+    weights: Mapping[str, Weight] = field(default_factory=dict)
     """By pool; who is served first where not all can be. 1 where none is given."""
 
 

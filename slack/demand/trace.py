@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
+from slack.demand.bounds import Instant, Messages, Milliseconds, Seconds, by_field
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, EndReason, Guards, PoolSettings, QueueKey, QuotaSettings
+from slack.demand.model import BadGuards, Container, EndReason, Guards, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.tick import Observation, Scheduler, TickResult
 
 MOST_LINE_BYTES: Final = 64 << 20
@@ -36,15 +37,15 @@ class SettingsLine(msgspec.Struct, frozen=True, kw_only=True, tag="settings"):
 class TickLine(msgspec.Struct, frozen=True, kw_only=True, tag="tick", omit_defaults=True):
     """One tick. What is as it was at the tick before is left out."""
 
-    now_seconds: float
+    now_seconds: Instant
     lags: dict[str, QueueLag] | None = None
     broker: bool = True
     """Whether the broker could be read."""
     containers: tuple[Container, ...] | None = None
     """None: as before."""
-    durations_ms: tuple[tuple[QueueKey, tuple[float, ...]], ...] = ()
-    incoming: tuple[tuple[QueueKey, int], ...] = ()
-    node_start_seconds: float | None = None
+    durations_ms: tuple[tuple[QueueKey, tuple[Milliseconds, ...]], ...] = ()
+    incoming: tuple[tuple[QueueKey, Messages], ...] = ()
+    node_start_seconds: Seconds | None = None
     failed: tuple[tuple[str, str], ...] = ()
     """Creations that had failed since the tick before, with their reasons."""
     created: tuple[str, ...] = ()
@@ -72,9 +73,14 @@ def decode(text: bytes, number: int) -> Line:
     if len(text) > MOST_LINE_BYTES:
         raise BadTrace(f"line {number}: is longer than {MOST_LINE_BYTES >> 20} MiB")
     try:
-        return _DECODER.decode(text)
+        line = _DECODER.decode(text)
+        if isinstance(line, SettingsLine):
+            Guards.parse(line.guards)  # here, where the line is known
+    except BadGuards as error:
+        raise BadTrace(f"line {number}: guards: {str(error)[:200]}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadTrace(f"line {number}: {str(error)[:200]}") from None
+        raise BadTrace(f"line {number}: {by_field(str(error))[:200]}") from None
+    return line
 
 
 class TraceWriter:
@@ -170,7 +176,7 @@ def _changed(pool: PoolSettings, changes: Mapping[str, object]) -> PoolSettings:
     try:
         return msgspec.convert(msgspec.to_builtins(pool) | dict(changes), PoolSettings) if changes else pool
     except msgspec.ValidationError as error:
-        raise BadTrace(f"the changed settings of {pool.key}: {error}") from None
+        raise BadTrace(f"the changed settings of {pool.key}: {by_field(str(error))}") from None
 
 
 def _observation(line: TickLine, containers: tuple[Container, ...]) -> Observation:

@@ -1,5 +1,6 @@
 """A run that was written down is decided the same when it is played again, and is told apart where it is not."""
 
+import json
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
-from slack.demand.model import Guards, PoolSettings
+from slack.demand.model import Guards, PoolSettings, QuotaSettings
 from slack.demand.simulation.events import Events
 from slack.demand.simulation.load import Load, Traffic
 from slack.demand.simulation.pools import NAMESPACE, Pools, Rules
@@ -105,7 +106,7 @@ def test_other_guards_and_settings_answer_otherwise() -> None:
     assert replay(run.lines, guards=Guards.parse("none")).differing_ticks > 0
     fewer = replay(run.lines, changes={"max_containers": 1})
     assert fewer.differing_ticks > 0
-    with pytest.raises(BadTrace, match="the changed settings of sim/a0: Expected `int`"):
+    with pytest.raises(BadTrace, match="the changed settings of sim/a0: max_containers: Expected `int`"):
         replay(run.lines, changes={"max_containers": "many"})
 
 
@@ -123,11 +124,49 @@ def test_a_broker_that_is_gone_and_refusals_are_in_the_recording() -> None:
     assert totals.seconds == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("line", "at", "value", "complaint"),
+    [
+        (0, ("pools", 0, "concurrency"), 0, "line 1: pools[0].concurrency: Expected `int` >= 1"),
+        (0, ("pools", 0, "stale_seconds"), 0, "line 1: pools[0].stale_seconds: Expected `float` >= 0.001"),
+        (0, ("pools", 0, "max_containers"), -1, "line 1: pools[0].max_containers: Expected `int` >= 0"),
+        (0, ("pools", 0, "demand", "horizon_seconds"), 1e308, "line 1: pools[0].demand.horizon_seconds: Expected"),
+        (0, ("quotas", 0, "over_provision_ratio"), 1e308, "line 1: quotas[0].over_provision_ratio: Expected"),
+        (0, ("quotas", 0, "max_containers"), -1, "line 1: quotas[0].max_containers: Expected `int` >= 0"),
+        (0, ("quotas", 0, "weights"), {"thumb": -1}, "line 1: quotas[0].weights[...]: Expected `float` >= 1e-06"),
+        (1, ("lags", "q", "backlog"), -50, "line 2: lags[...].backlog: Expected `int` >= 0"),
+        (1, ("durations_ms", 0, 1, 0), 1e308, "line 2: durations_ms[0][1][0]: Expected `float` <= "),
+        (1, ("incoming", 0, 1), -1, "line 2: incoming[0][1]: Expected `int` >= 0"),
+        (1, ("now_seconds",), 1e308, "line 2: now_seconds: Expected `float` <= "),
+    ],
+)
+def test_figures_that_no_run_has_are_refused_with_line_and_field(
+    line: int, at: tuple[str | int, ...], value: object, complaint: str
+) -> None:
+    quota = QuotaSettings(namespace="media", max_containers=3)
+    settings = SettingsLine(epoch="x", guards="all", pools=(pool(),), quotas=(quota,), fresh=True)
+    tick = TickLine(
+        now_seconds=1.0, lags={"q": lag(1)}, containers=(), durations_ms=((key(), (1.0,)),), incoming=((key(), 1),)
+    )
+    lines = [encode(settings), encode(tick)]
+    assert replay(read(lines)).ticks == 1
+    document = found = json.loads(lines[line])
+    for part in at[:-1]:
+        found = found[part]
+    found[at[-1]] = value
+    lines[line] = json.dumps(document).encode()
+    with pytest.raises(BadTrace) as refused:
+        replay(read(lines))
+    assert str(refused.value).startswith(complaint)
+
+
 def test_what_is_no_line_is_told_with_its_number() -> None:
     good = encode(SettingsLine(epoch="x", guards="all"))
     with pytest.raises(BadTrace, match="line 3: "):
         list(read([good, b"\n", b'{"type":"nothing"}\n']))
     with pytest.raises(BadTrace, match="line 1: is longer than 64 MiB"):
         decode(b" " * (MOST_LINE_BYTES + 1), 1)
+    with pytest.raises(BadTrace, match="line 4: guards: G9 is no guard"):
+        decode(good.replace(b"all", b"G9"), 4)
     with pytest.raises(BadTrace, match="the settings are missing"):
         replay([TraceWriter().tick(seen(1.0, {}), (), TickResult())])

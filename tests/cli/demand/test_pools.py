@@ -125,6 +125,8 @@ def test_replay_decides_a_recording_again(run: Run, tmp_path: Path) -> None:
         (b"nonsense\n", [], "line 1: "),
         (b'{"type":"tick","now_seconds":1}\n', [], "the settings are missing"),
         (b"", [], "has no tick"),
+        (b'{"type":"settings","epoch":"x","guards":"G9"}\n', [], "trace.jsonl: line 1: guards: G9 is no guard"),
+        (None, ["--stale", "0s"], "stale_seconds: Expected `float` >= 0.001"),
         (None, ["--guards", "G9"], "--guards: G9 is no guard"),
         (None, ["--stale", "soon"], "--stale: 'soon' is not a duration"),
     ],
