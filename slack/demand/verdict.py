@@ -94,7 +94,9 @@ def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
 def _retry_after_ms(pressure: Pressure, level: int) -> int:
     """When to ask again: when nodes should be there, else when the lag should be low enough."""
     if pressure.node_wait_seconds is not None:
-        return max(round(pressure.node_wait_seconds * 1000), SHORTEST_RETRY_MS)
+        # The usual start of a node may be over while none has come: nobody knows then how long it still takes.
+        left = round(pressure.node_wait_seconds * 1000)
+        return max(left, SHORTEST_RETRY_MS) if left > 0 else UNKNOWN_RETRY_MS
     if pressure.speed_per_second <= 0:
         return UNKNOWN_RETRY_MS
     above = max(pressure.lag - CLEARED_AT * level, 1.0)

@@ -75,6 +75,11 @@ def test_where_no_container_may_be_nothing_is_taken(limits: dict[str, float]) ->
 def test_who_waits_for_a_node_is_told_how_long_it_takes() -> None:
     found = verdict(node_wait_seconds=42.0)
     assert (found.reason, found.retry_after_ms) == (Refusal.CAPACITY_SHORT, 42_000)
+    assert verdict(node_wait_seconds=0.02).retry_after_ms == 100
+    late = verdict(node_wait_seconds=0.0)
+    assert (late.reason, late.retry_after_ms) == (Refusal.CAPACITY_SHORT, 1000), (
+        "nobody knows how long a late one takes"
+    )
     held = judge(pressure(node_wait_seconds=42.0, lag=100), Held())
     assert judge(pressure(node_wait_seconds=41.0, lag=95, rate_per_second=0.0), held).verdict.reject
 
