@@ -6,7 +6,7 @@ containers of a recording are those that its own decisions made.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -214,12 +214,27 @@ def _count(totals: Totals, line: TickLine, result: TickResult) -> None:
     totals.differing_ticks += answered != (line.created, line.ended, line.refused)
 
 
-def read(lines: Iterable[bytes]) -> Iterator[Line]:
+def read(lines: Iterable[bytes], cut: Callable[[int], None] | None = None) -> Iterator[Line]:
     """Read a recording.
+
+    Args:
+        lines: with their ends.
+        cut: is told the number of a last line that was cut off while it was written; it is left out.
 
     Raises:
         BadTrace: a line is none.
     """
     for number, text in enumerate(lines, start=1):
-        if text.strip():
+        if cut is not None and not text.endswith(b"\n") and text.strip() and is_cut(text):
+            cut(number)
+        elif text.strip():
             yield decode(text, number)
+
+
+def is_cut(text: bytes) -> bool:
+    """Return whether a last line is no whole one: it is no JSON, for who wrote it ended on the way."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return False

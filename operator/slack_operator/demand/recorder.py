@@ -1,20 +1,26 @@
 """A run written down as it happens, in a thread of its own: the loop never waits for a disk.
 
 What comes quicker than it can be written is left out and counted, and a disk that is full is told once and tried again.
+A line that was cut off, by a kill or a full disk, goes before the next one is written: glued to it both were lost, and
+the recording with them.
 """
 
 import logging
+import os
 import queue
 import threading
 from pathlib import Path
 from typing import Final
 
-from slack.demand.trace import Line, encode
+from slack.demand.trace import MOST_LINE_BYTES, Line, encode, is_cut
 from slack.process.outages import Outages
 
 log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 256
+_BEGIN: Final = b'{"type"'
+"""Of each line of ours."""
+_PIECE_BYTES: Final = 1 << 20
 
 
 class TraceRecorder:
@@ -58,11 +64,44 @@ class TraceRecorder:
             )
 
     def _run(self) -> None:
+        whole = False  # whoever wrote to it before may have been killed on the way
         while (line := self._waiting.get()) is not None:
             try:
+                if not whole:
+                    end_last_line(self._file)
+                whole = False
                 with self._file.open("ab") as opened:
                     opened.write(encode(line))
+                whole = True
                 self._outages.end()
             except OSError as error:
                 if self._outages.is_new(str(error)):
                     log.warning("%s: ticks cannot be written: %s", self._file, error.strerror or error)
+
+
+def end_last_line(file: Path) -> None:
+    """Make a file end with a whole line: one that was cut off goes, and one that only lacks its end gets it.
+
+    What is no line of ours stays, whatever it is; so does all of what is no file, such as a pipe.
+
+    Raises:
+        OSError: it cannot be read or changed.
+    """
+    if not file.is_file():
+        return
+    with file.open("rb+") as opened:
+        size = opened.seek(0, os.SEEK_END)
+        begin, last = size, b""
+        while begin > 0 and b"\n" not in last and len(last) <= MOST_LINE_BYTES:
+            end, begin = begin, max(begin - _PIECE_BYTES, 0)
+            opened.seek(begin)
+            last = opened.read(end - begin) + last
+        last = last.rpartition(b"\n")[2]
+        if not last:
+            return
+        if (last.startswith(_BEGIN) or _BEGIN.startswith(last)) and is_cut(last):
+            opened.truncate(size - len(last))
+            log.warning("%s: its last line was cut off while it was written, and is taken away", file)
+        else:
+            opened.seek(0, os.SEEK_END)
+            opened.write(b"\n")

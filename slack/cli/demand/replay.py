@@ -58,9 +58,13 @@ def replay(
                 changes[field] = parse_fine_duration(text).total_seconds()
             except ValueError as error:
                 raise UserError(f"{flag}: {error}") from None
+
+    def cut(number: int) -> None:
+        typer.echo(f"warning: {name_of(trace)}: line {number}: was cut off while it was written: left out", err=True)
+
     try:
         held = None if guards is None else Guards.parse(guards)
-        totals = played(read(read_bytes(trace).splitlines()), held, changes)
+        totals = played(read(read_bytes(trace).splitlines(keepends=True), cut), held, changes)
     except BadGuards as error:
         raise UserError(f"--guards: {error}") from None
     except BadTrace as error:

@@ -108,6 +108,27 @@ def recording(folder: Path) -> Path:
     return file
 
 
+def test_a_last_line_that_was_cut_off_is_left_out_with_a_word_and_one_in_the_middle_is_an_error(
+    run: Run, tmp_path: Path
+) -> None:
+    file = recording(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    found = run("demand", "replay", str(file))
+    assert found.code == 0, found.stderr
+    assert "2 ticks over 0.1 s" in found.stdout
+    assert f"warning: {file}: line 4: was cut off while it was written: left out" in found.stderr
+    file.write_bytes(whole[:-1])
+    found = run("demand", "replay", str(file))
+    assert "3 ticks" in found.stdout, "only its end is missing"
+    assert not found.stderr
+    for glued in (whole[:-20] + b"\n", whole[:-20] + whole):
+        file.write_bytes(glued)
+        found = run("demand", "replay", str(file))
+        assert found.code == 2
+        assert "line 4: JSON is malformed" in found.stderr or "line 4: Input data was truncated" in found.stderr
+
+
 def test_replay_decides_a_recording_again(run: Run, tmp_path: Path) -> None:
     shown = run("demand", "replay", str(recording(tmp_path)), "-o", "json")
     document = json.loads(shown.stdout)
