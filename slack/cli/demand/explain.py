@@ -9,7 +9,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document
+from slack.cli.terminal.formats import Format, OutputFormat, print_document, printable
 from slack.cli.terminal.problems import UserError
 
 _KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
@@ -60,7 +60,7 @@ def explain(
         print_document(shown, output)
         return
     for line in told(f"{namespace}/{name}", status):
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def told(name: str, status: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import typer
 from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
-from slack.cli.terminal.formats import Format, OutputFormat, print_document, watched
+from slack.cli.terminal.formats import Format, OutputFormat, print_document, printable, watched
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,11 +72,12 @@ def _print(rows: list[dict[str, Any]]) -> None:
     print_table(out, _table(rows))
     for row in rows:
         if row["problem"]:
-            out.print(f"{row['namespace']}/{row['name']}: {row['problem']}", markup=False)
+            out.print(printable(f"{row['namespace']}/{row['name']}: {row['problem']}"), markup=False)
 
 
 def _table(rows: list[dict[str, Any]]) -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in _HEADINGS:
@@ -91,7 +92,7 @@ def _table(rows: list[dict[str, Any]]) -> "Table":
             oldest or "-",
             *("-" if row[name] is None else f"{row[name]:g}" for name in ("arrivals", "completions")),
             "yes" if row["throttled"] else "no",
-            state,
+            Text(printable(state)),
         )
     return table
 

@@ -104,7 +104,7 @@ def watched(
             if before is None:
                 raise
             if before != str(error):
-                typer.echo(f"error: {_printable(str(error))}; trying again", err=True)
+                typer.echo(f"error: {printable(str(error))}; trying again", err=True)
             before = str(error)
         else:
             machine = document(found)
@@ -120,5 +120,6 @@ def watched(
         time.sleep(_WATCH_SECONDS)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Return a text of others' as a line that moves no cursor, rings no bell and sets no title."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -96,6 +96,17 @@ def test_explain_says_what_is_no_pool(run: Run, api: FakeApi, tmp_path: Path, na
     assert "pool" in found.stderr.lower()
 
 
+def test_what_a_status_says_moves_no_cursor_and_sets_no_title(run: Run, api: FakeApi, tmp_path: Path) -> None:
+    said = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb [red]c"
+    spoilt = {"type": "Ready", "status": "False", "reason": said, "message": said}
+    api.put(POOLS + "spoilt", status={"conditions": [spoilt], "decision": {"row": 1, "reason": said}})
+    for command in (["top", "-n", "media"], ["explain", "-n", "media", "pool/spoilt"]):
+        found = run("demand", *command, "--kubeconfig", config(api, tmp_path))
+        assert found.code == 0, found.stderr
+        assert all(line.isprintable() for line in found.stdout.split("\n"))
+        assert found.stdout.count("b [red]c") >= 2, "and it is no markup either"
+
+
 def recording(folder: Path) -> Path:
     pool = PoolSettings(key=KEY, subject="act.media.thumbnail.256", revision="r", max_containers=3)
     lines: list[Any] = [SettingsLine(epoch="x", guards="all", pools=(pool,), fresh=True)]
