@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from slack.cli.inputs.cluster_names import namespace_names
 from slack.cli.inputs.flags import Context, Kubeconfig
 from slack.cli.terminal.formats import Format, OutputFormat, print_document, printable
 from slack.cli.terminal.problems import UserError
+
+if TYPE_CHECKING:
+    from slack.cli.demand.pool_view import Status
 
 _KINDS = ("", "pool", "pools", "activationpool", "activationpools", "actpool")
 
@@ -26,7 +29,8 @@ def explain(
 ) -> None:
     """Tell the last decision about a pool: what it was given, the row of the table, and what clipped it.
 
-    It is the last one that changed something, or was kept from it, as the pool's status has it.
+    It is the last one that changed something, or was kept from it, as the pool's status has it. A status that cannot be
+    read is told with its field.
 
     Exit code 0: told; 2: there is no such pool, or no cluster.
 
@@ -39,33 +43,37 @@ def explain(
     kind, _, name = pool.rpartition("/")
     if kind not in _KINDS or not name:
         raise UserError(f"{pool}: is no pool; write one such as pool/thumbnail")
-    from slack.cli.demand.pool_view import read_pools, row
+    from slack.cli.demand.pool_view import BadStatus, read_pools, read_status, row
     from slack.cluster.labels import API_VERSION
 
     with api_server(kubeconfig, context) as connection:
         found = read_pools(connection, namespace, name)
     if not found:
         raise UserError(f"there is no ActivationPool {name} in the namespace {namespace}")
-    status: Mapping[str, Any] = found[0].get("status") or {}
+    try:
+        status = read_status(found[0])
+        text, conditions = told(f"{namespace}/{name}", status), (found[0].get("status") or {}).get("conditions")
+    except BadStatus as error:
+        status, text, conditions = read_status({}), [f"{namespace}/{name}: {error}"], None
     shown = {
         "apiVersion": API_VERSION,
         "kind": "DemandExplanation",
         "pool": row(found[0]),
-        "decision": _named(status.get("decision")),
-        "throttle": _named(status.get("throttle")),
-        "conditions": [_named(entry) for entry in status.get("conditions") or ()],
-        "text": told(f"{namespace}/{name}", status),
+        "decision": _named(status.decision),
+        "throttle": _named(status.throttle),
+        "conditions": [_named(entry) for entry in conditions or ()],
+        "text": text,
     }
     if output.for_machines:
         print_document(shown, output)
         return
-    for line in told(f"{namespace}/{name}", status):
+    for line in text:
         typer.echo(printable(line))
 
 
-def told(name: str, status: Mapping[str, Any]) -> list[str]:
+def told(name: str, status: "Status") -> list[str]:
     """Return a pool's standing in sentences."""
-    decision = status.get("decision")
+    decision = status.decision
     lines = []
     if decision is None:
         lines.append(f"{name}: nothing has been decided about it yet")
@@ -97,16 +105,16 @@ def told(name: str, status: Mapping[str, Any]) -> list[str]:
             )
             if key in decision
         ]
-    throttle = status.get("throttle") or {}
+    throttle = status.throttle or {}
     if throttle.get("reject"):
         lines.append(
             f"  new messages are refused ({throttle.get('reason', '')}): {throttle.get('containers')} of "
             f"{throttle.get('limit')} containers, {throttle.get('ratePerSecond')} messages a second come, "
             f"{throttle.get('speedPerSecond')} are done"
         )
-    for entry in status.get("conditions") or ():
-        if (entry["status"] == "True") != (entry["type"] in ("Ready", "BrokerReachable")):
-            lines.append(f"  {entry['type']} is {entry['status']} ({entry.get('reason')}): {entry.get('message')}")
+    for entry in status.conditions or ():
+        if (entry.status == "True") != (entry.type in ("Ready", "BrokerReachable")):
+            lines.append(f"  {entry.type} is {entry.status} ({entry.reason}): {entry.message}")
     return lines
 
 

@@ -107,6 +107,39 @@ def test_what_a_status_says_moves_no_cursor_and_sets_no_title(run: Run, api: Fak
         assert found.stdout.count("b [red]c") >= 2, "and it is no markup either"
 
 
+@pytest.mark.parametrize(
+    ("status", "complaint"),
+    [
+        ({"containers": "x"}, "containers: Expected `object | null`, got `str`"),
+        ({"lag": []}, "lag: Expected `object | null`, got `array`"),
+        ({"lag": {"queued": "many"}}, "lag.queued: Expected `int | null`, got `str`"),
+        ({"decision": 1}, "decision: Expected `object | null`, got `int`"),
+        ({"conditions": ["Ready"]}, "conditions[0]: Expected `object`, got `str`"),
+        ("none", "Expected `object`, got `str`"),
+    ],
+)
+def test_a_status_that_cannot_be_read_is_a_row_that_says_so_and_the_others_are_shown(
+    run: Run, api: FakeApi, tmp_path: Path, status: Any, complaint: str
+) -> None:
+    api.put(POOLS + "broken", status=status)
+    words = f"media/broken: its status cannot be read: {complaint}"
+    found = run("demand", "top", "-n", "media", "--kubeconfig", config(api, tmp_path))
+    assert found.code == 0, found.stderr
+    assert [line.split()[0] for line in found.stdout.splitlines()[1:4]] == [
+        "media/starving",
+        "media/thumbnail",
+        "media/broken",
+    ]
+    assert found.stdout.splitlines()[3].split()[-1] == "Unreadable"
+    assert words in found.stdout
+    shown = run("demand", "top", "-n", "media", "-o", "json", "--kubeconfig", config(api, tmp_path))
+    as_declared("demand-top", json.loads(shown.stdout))
+    found = run("demand", "explain", "-n", "media", "pool/broken", "--kubeconfig", config(api, tmp_path))
+    assert (found.code, found.stdout.strip()) == (0, words)
+    shown = run("demand", "explain", "-n", "media", "broken", "-o", "json", "--kubeconfig", config(api, tmp_path))
+    as_declared("demand-explain", json.loads(shown.stdout))
+
+
 def recording(folder: Path) -> Path:
     pool = PoolSettings(key=KEY, subject="act.media.thumbnail.256", revision="r", max_containers=3)
     lines: list[Any] = [SettingsLine(epoch="x", guards="all", pools=(pool,), fresh=True)]
