@@ -221,6 +221,8 @@ def test_a_limit_above_the_quota_is_told_with_its_field(place: Backend) -> None:
         ({"queue": {"name": "act.media.other"}}, policy.OTHER_ACTION),
         ({"queue": {"name": "act.media.>"}}, policy.NO_QUEUE_NAME),
         ({"queue": {"broker": "kafka"}}, policy.LAG_ONLY),
+        ({"mode": "perMessage", "proxy": {"maxConcurrency": 2}}, policy.ONE_MESSAGE),
+        ({"proxy": {"path": "/a b"}}, policy.NO_PATH),
         ({"timing": {"tick": "99ms"}}, policy.out_of_bounds("tick")),
         ({"limits": {"maxContainers": 3, "minContainers": 4}}, policy.MIN_ABOVE_MAX),
         ({"keepWarm": {"count": 21}}, policy.WARM_ABOVE_MAX),

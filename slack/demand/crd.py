@@ -58,6 +58,7 @@ _RULES: Rules = {
         (f"!has(self.name) || self.name.matches('{QUEUE_NAME}')", policy.NO_QUEUE_NAME),
         _bounded("ackWait"),
     ),
+    "Proxy": ((f"!has(self.path) || self.path.matches('{policy.PROXY_PATH}')", policy.NO_PATH),),
     "Limits": (
         (
             "!has(self.minContainers) || self.minContainers <= (has(self.maxContainers) ? self.maxContainers : 20)",
@@ -97,6 +98,11 @@ _RULES: Rules = {
             "!has(self.queue) || !has(self.queue.broker) || self.queue.broker != 'kafka' || "
             "(has(self.proxy) && has(self.proxy.mode) && self.proxy.mode == 'none')",
             policy.LAG_ONLY,
+        ),
+        (
+            "!has(self.mode) || self.mode != 'perMessage' || !has(self.proxy) || !has(self.proxy.maxConcurrency) || "
+            "self.proxy.maxConcurrency <= 1",
+            policy.ONE_MESSAGE,
         ),
         (
             f"self.template.spec.containers.size() == 0 || ({_HAS_RESOURCES} && {_MEMORY} != '0')",

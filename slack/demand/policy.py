@@ -39,6 +39,7 @@ BOUNDS: Final = {
 """Shortest and longest value of each duration."""
 QUEUE_NAME: Final = r"^act[.][a-z0-9]([-a-z0-9]*[a-z0-9])?[.][a-z0-9]([-a-z0-9]*[a-z0-9])?([.][0-9]{1,7})?$"
 POOL_NAME: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+PROXY_PATH: Final = "^/[!-~]*$"
 NO_POOL_NAME: Final = (
     "metadata.name: is the action in the queue's name: lower case letters, digits and '-', at most 63 characters"
 )
@@ -46,6 +47,7 @@ NO_QUEUE_NAME: Final = (
     "is no queue such as act.media.thumbnail or act.media.thumbnail.256: act, the namespace, the pool, the memory in "
     "MiB; leave it out, and it is made of them"
 )
+NO_PATH: Final = "proxy.path begins with / and has only printable ASCII without blanks, such as /run"
 OTHER_ACTION: Final = "queue.name must name the pool itself: act.NAMESPACE.POOL"
 OTHER_MEMORY: Final = "the memory in queue.name must be what the first container of template requests, in MiB"
 NO_MEMORY: Final = "the first container of template must request memory: a part of the queue name"
@@ -54,6 +56,7 @@ RUN_TOO_LONG: Final = "queue.ackWait must be longer than timing.expectedDuration
 MIN_ABOVE_MAX: Final = "minContainers is above maxContainers"
 WARM_ABOVE_MAX: Final = "keepWarm.count is above limits.maxContainers"
 LAG_ONLY: Final = "of kafka only the lag is read: it needs proxy.mode none, with workers that take their messages alone"
+ONE_MESSAGE: Final = "proxy.maxConcurrency must be 1 with mode perMessage: a container takes one message, and ends"
 _DEFAULT_ACK = timedelta(seconds=60)
 _DEFAULT_MAX = 20
 
@@ -128,6 +131,13 @@ def _queue_name(value: str) -> str:
     return value
 
 
+def _proxy_path(value: str) -> str:
+    # it goes into a request's first line, and into a URL that the proxy's own flag refuses: the pod would never start
+    if re.fullmatch(PROXY_PATH, value) is None:
+        raise ValueError(NO_PATH)
+    return value
+
+
 _WHOLE = BeforeValidator(_whole)
 _NUMBER = BeforeValidator(_number)
 Count = Annotated[int, _WHOLE, Field(ge=0, le=MOST_CONTAINERS)]
@@ -154,10 +164,10 @@ class Proxy(SpecModel):
     """sidecar: a proxy beside the container posts each message to it. none: the container takes its messages itself."""
     port: Annotated[int, _WHOLE, Field(ge=1, le=65535)] = 8080
     """Of the container, on the pod's loopback."""
-    path: Annotated[str, Field(max_length=253)] = "/"
-    """What is posted to."""
+    path: Annotated[str, AfterValidator(_proxy_path), Field(max_length=253)] = "/"
+    """What is posted to: / and printable ASCII, such as /run."""
     max_concurrency: Annotated[int, _WHOLE, Field(ge=1, le=1000)] = 1
-    """So many messages a container runs at once."""
+    """So many messages a container runs at once; 1 with mode perMessage."""
     credentials_secret: Annotated[str, Field(max_length=253)] | None = None
     """Secret of the pool's namespace with the key `credentials`, by which the proxy, and nothing else in the pod, gets
     at the broker."""
@@ -264,6 +274,8 @@ class ActivationPoolSpec(SpecModel):
             raise ValueError(WARM_ABOVE_MAX)
         if self.queue.broker is BrokerKind.KAFKA and self.proxy.mode is not ProxyMode.NONE:
             raise ValueError(LAG_ONLY)
+        if self.mode is Mode.PER_MESSAGE and self.proxy.max_concurrency > 1:
+            raise ValueError(ONE_MESSAGE)
         if not self.template.memory_mib:
             raise ValueError(NO_MEMORY)
         memory = self.queue.name.split(".")[3:] if self.queue.name else []

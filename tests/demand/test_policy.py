@@ -93,6 +93,12 @@ def test_the_queue_may_be_named(name: str) -> None:
         ({"limits": {"maxContainers": "3"}}, "spec.limits.maxContainers", "no whole number"),
         ({"keepWarm": {"count": 21}}, "spec", policy.WARM_ABOVE_MAX),
         ({"retention": {"throttleFraction": 2}}, "spec.retention.throttleFraction", "less than or equal to 1"),
+        ({"mode": "perMessage", "proxy": {"maxConcurrency": 2}}, "spec", policy.ONE_MESSAGE),
+        ({"proxy": {"path": "run"}}, "spec.proxy.path", policy.NO_PATH),
+        ({"proxy": {"path": ""}}, "spec.proxy.path", policy.NO_PATH),
+        ({"proxy": {"path": "/ HTTP/1.1\r\nHost: other"}}, "spec.proxy.path", policy.NO_PATH),
+        ({"proxy": {"path": "/r\u00fcn"}}, "spec.proxy.path", policy.NO_PATH),
+        ({"proxy": {"path": "/run\n"}}, "spec.proxy.path", policy.NO_PATH),
         ({"mode": "often"}, "spec.mode", "'hold' or 'perMessage'"),
         ({"template": None}, "spec.template", "is null"),
     ],
@@ -130,6 +136,17 @@ def test_pods_are_labelled_neither_as_ours_nor_as_another_controllers(key: str, 
     document = pool()
     document["spec"]["template"]["metadata"] = {"labels": {key: "x"}}
     assert words in said_of(document)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mode": "perMessage", "proxy": {"maxConcurrency": 1}},
+        {"mode": "hold", "proxy": {"maxConcurrency": 4, "path": "/a/b?c=d"}},
+    ],
+)
+def test_what_is_right_is_taken(spec: Json) -> None:
+    assert parse_pool(pool(spec), source="pool").spec.proxy.max_concurrency
 
 
 @pytest.mark.parametrize("name", ["thumb.nail", "t" * 64])

@@ -46,9 +46,13 @@ def test_a_template_alone_has_the_defaults_of_the_rules() -> None:
     )
 
 
+def test_a_container_a_message_is_a_mode() -> None:
+    assert pool_settings(pool(mode="perMessage")).per_message
+    assert not pool_settings(pool()).per_message
+
+
 def test_each_field_of_a_pool_gets_where_it_belongs() -> None:
     made = pool(
-        mode="perMessage",
         queue={"ackWait": "90s", "maxDeliver": 7},
         proxy={"maxConcurrency": 4},
         limits={"maxContainers": 9, "minContainers": 2},
@@ -73,7 +77,6 @@ def test_each_field_of_a_pool_gets_where_it_belongs() -> None:
         concurrency=4,
         max_containers=9,
         min_containers=2,
-        per_message=True,
         stale_seconds=0.2,
         idle_timeout_seconds=30.0,
         hold_seconds=2.0,
