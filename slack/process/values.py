@@ -137,19 +137,22 @@ def dns_labels(value: object) -> tuple[str, ...]:
 
 
 def broker_url(value: object) -> str:
-    """Parse the address of a message broker: a scheme, a host, and a port where it is not the usual one."""
+    """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
     from urllib.parse import urlsplit
 
+    scheme, _, rest = (value if isinstance(value, str) else "").partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    servers = []
     try:
-        parts = urlsplit(value if isinstance(value, str) else "")
-        known = parts.scheme in BROKER_SCHEMES and parts.hostname and parts.port != 0
+        servers = [urlsplit(f"{scheme}://{server}") for server in authority.split(",")]
+        known = all(parts.scheme in BROKER_SCHEMES and parts.hostname and parts.port != 0 for parts in servers)
     except ValueError:
         known = False
     if not known or not str(value).isprintable():
         raise ValueError(
             f"should be the address of a broker such as nats://nats.media:4222: {', '.join(BROKER_SCHEMES)}"
         )
-    if parts.username is not None or parts.password is not None:
+    if any(parts.username is not None or parts.password is not None for parts in servers):
         raise ValueError("must have no user and password in it; --broker-credentials-file has them")
     return str(value).rstrip("/")
 

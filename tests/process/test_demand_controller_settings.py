@@ -36,7 +36,11 @@ def test_a_broker_is_needed_and_its_address_has_no_password() -> None:
     told = problems(broker_url="nats://me:hidden@nats:4222")
     assert "--broker-credentials-file" in told
     assert "hidden" not in told
-    assert "should be the address of a broker" in problems(broker_url="amqp://rabbit")
+    assert "--broker-credentials-file" in problems(broker_url="nats://one:4222,me:hidden@two:4222")
+    for url in ("amqp://rabbit", "nats://one:4222,two:port", "nats://one,", "nats://", "nats"):
+        assert "should be the address of a broker" in problems(broker_url=url)
+    for url in ("nats://one:4222,two:4222,three:4222?replicas=3", "tls://[fd00::1]:4222", "redis://redis?db=3"):
+        assert loaded(broker_url=url).broker_url == url
 
 
 @pytest.mark.parametrize("text", ["G6", "G1, G2", "some"])

@@ -307,7 +307,7 @@ agent.{{ include "resource-slack.throttler" . }}.{{ .Release.Namespace }}
 {{- $usual = 9092 -}}
 {{- end -}}
 {{- $ports := list -}}
-{{- range splitList "," .Values.demand.broker.url -}}
+{{- range splitList "," (regexReplaceAll "[?].*$" .Values.demand.broker.url "") -}}
 {{- $host := regexReplaceAll "^[a-z+]+://" . "" | regexFind "^[^/]+" -}}
 {{- $ports = append $ports (regexFind ":[0-9]+$" $host | trimPrefix ":" | default $usual | int) -}}
 {{- end -}}
