@@ -101,6 +101,11 @@ class Kind:
         return engine.run([self.kind, *arguments], seconds, self.docker.environment)
 
     @property
+    def name_of_cluster(self) -> str:
+        """Before the names of its nodes."""
+        return self._cluster
+
+    @property
     def api(self) -> Api:
         """The cluster-admin's door to the API."""
         return self._identities.admin.api
@@ -188,6 +193,8 @@ class Kind:
     def _keep_real_node_apart(self) -> None:
         taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
         self.api.patch(f"/api/v1/nodes/{self._node}", {"spec": {"taints": [taint]}})
+        if self._configuration is not None:
+            return  # its workers are real, and need what DaemonSets bring
         selector = {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": self._node}}}}}
         for entry in self.api.items("/apis/apps/v1/namespaces/kube-system/daemonsets"):
             self.api.patch(f"/apis/apps/v1/namespaces/kube-system/daemonsets/{entry['metadata']['name']}", selector)
