@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer, NatsServer
+from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer, NatsServer, RedisServer
 from slack.demand.broker import (
     DEAD_LETTERS,
     Broker,
@@ -24,6 +24,7 @@ from slack.demand.broker import (
 )
 from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.opening import open_broker
+from slack_operator.demand.brokers.redis import RedisBroker
 
 QUEUE = "act.media.thumbnail.256"
 OTHER = "act.media.poster.256"
@@ -196,8 +197,6 @@ def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerS
 
 async def dead_letters(broker: Broker) -> list[tuple[str, bytes]]:
     """Read them with the broker's own means, as somebody would who wants to mend them."""
-    from slack_operator.demand.brokers.redis import RedisBroker
-
     if isinstance(broker, NatsBroker):
         stream = broker.connection.client.jetstream()
         found = await stream.get_last_msg("ACT_DEAD", DEAD_LETTERS)
@@ -309,6 +308,27 @@ def test_the_lag_is_of_all_queues_also_those_that_are_empty_and_of_a_prefix(serv
         await stranger.close()
 
     on(server, test)
+
+
+def test_a_key_of_redis_that_is_no_stream_is_refused_and_tells_no_lag_and_others_do(tmp_path: Path) -> None:
+    reason = RedisServer.missing()
+    if reason:
+        pytest.skip(reason)
+
+    async def test(broker: Broker) -> None:
+        assert isinstance(broker, RedisBroker)
+        for name in (QUEUE, OTHER):
+            await broker.ensure(QueueSettings(name=name))
+        await published(broker, 2, OTHER)
+        await broker.client.delete(QUEUE)
+        assert QUEUE not in await broker.lag(), "it is gone: who made it makes it again"
+        await broker.client.set(QUEUE, "something else")
+        assert {queue: lag.backlog for queue, lag in (await broker.lag()).items()} == {OTHER: 2}
+        with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+            await broker.ensure(QUICK)
+
+    with RedisServer(tmp_path) as started:
+        on(started, test)
 
 
 def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:

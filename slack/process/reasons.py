@@ -606,6 +606,16 @@ REASONS: tuple[Reason, ...] = (
         about="ActivationPool",
     ),
     Reason(
+        "QueueRefused",
+        ("Ready=False", "BrokerReachable=False"),
+        Level.TROUBLE,
+        "The broker is there, and refuses to make this pool's queue. Other pools go on; this one gets no containers "
+        "where its messages cannot be counted. It is tried again each half minute.",
+        "the message has the broker's words: a ?prefix= of demand.broker.url that the pool's namespace is not among, a "
+        "right that lacks, or something else that has the queue's name",
+        about="ActivationPool",
+    ),
+    Reason(
         "CreationsFail",
         ("Ready=False",),
         Level.TROUBLE,

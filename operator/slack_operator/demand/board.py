@@ -6,7 +6,7 @@ ticks lets everything in.
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -108,8 +108,3 @@ class Board:
         kept.append(_Counted(at, published, completed))
         while len(kept) > 2 and kept[1].at <= at - RATE_SECONDS:
             kept.popleft()
-
-
-def by_subject(counts: Mapping[str, QueueLag] | None, subject: str) -> QueueLag | None:
-    """Return a queue's counters; None where they are not known."""
-    return None if counts is None else counts.get(subject, QueueLag(backlog=0, in_flight=0))

@@ -1,8 +1,9 @@
 """The loop that decides: one read of all queues a tick, one round of the rules, and what follows from it.
 
 An asyncio loop in a thread of its own. A broker that cannot be read stops decisions and nothing else: containers stay,
-new messages are taken, and the next tick asks again. A tick that comes late is not made up for. Nothing is decided by a
-process that does not lead, or before all of the cluster is seen; who comes to lead begins with what is seen.
+new messages are taken, and the next tick asks again. A queue that it refuses stops none of the others. A tick that
+comes late is not made up for. Nothing is decided by a process that does not lead, or before all of the cluster is seen;
+who comes to lead begins with what is seen.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from slack.demand.tick import Observation, Scheduler, TickResult
 from slack.demand.trace import SettingsLine, TraceWriter
 from slack.process.outages import Outages
 from slack_operator.demand.containers import Containers
+from slack_operator.demand.provisioning import Provisioner
 from slack_operator.demand.recorder import TraceRecorder
 
 log = logging.getLogger(__name__)
@@ -33,8 +35,6 @@ log = logging.getLogger(__name__)
 BROKER_SECONDS: Final = 2.0
 """A read that takes longer is given up; the next tick asks again."""
 OPEN_AGAIN_SECONDS: Final = 5.0
-ENSURED_A_TICK: Final = 64
-"""Queues that are made at one tick; others wait for the next."""
 SILENT_REPORT_SECONDS: Final = 15.0
 """A container that has not reported for so long is not known to be idle."""
 HEALTHY_SECONDS: Final = 60.0
@@ -72,6 +72,8 @@ class Turn:
     node_start_seconds: float | None = None
     reported: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Run times that came since the tick before, by subject, in milliseconds."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Queues that the broker refuses to make, with its words."""
 
 
 @dataclass(slots=True)
@@ -131,7 +133,7 @@ class DecisionLoop:
         self._broker_problem: str | None = "the broker is not connected yet"
         self._scheduler: Scheduler | None = None
         self._version = -1
-        self._ensured: dict[str, QueueSettings] = {}
+        self._provisioner = Provisioner(BROKER_SECONDS, clock)
         self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
         self._heard: dict[str, _Heard] = {}
         self._durations: dict[str, list[float]] = {}
@@ -274,6 +276,7 @@ class DecisionLoop:
                 failing=failing,
                 node_start_seconds=observation.node_start_seconds,
                 reported={subject: tuple(runs) for subject, runs in durations.items()},
+                refused=self._provisioner.refused,
             )
         )
         return wanted.tick_seconds
@@ -283,7 +286,7 @@ class DecisionLoop:
         if self._scheduler is None:
             epoch = "".join(secrets.choice(_WORD) for _ in range(5))
             self._scheduler = Scheduler(epoch=epoch, guards=self._guards)
-            self._ensured.clear()
+            self._provisioner.clear()
             self._epoch = epoch
         if wanted.version != self._version:
             self._version = wanted.version
@@ -304,7 +307,7 @@ class DecisionLoop:
         if self._broker is None:
             return None
         try:
-            await self._ensure(self._broker, wanted.queues)
+            await self._provisioner.make(self._broker, wanted.queues)
             lags = await asyncio.wait_for(self._broker.lag(), BROKER_SECONDS)
         except (BrokerError, TimeoutError) as error:
             self._broker_problem = str(error) or "the broker does not answer"
@@ -317,16 +320,8 @@ class DecisionLoop:
         for pool in wanted.pools:
             if pool.max_age_seconds is not None and (lag := lags.get(pool.subject)) is not None:
                 self._published_since(pool.subject, lag, pool.max_age_seconds)
-        missing = [queue.name for queue in wanted.queues if queue.name in self._ensured and queue.name not in lags]
-        for name in missing:  # somebody deleted it, or its broker came back empty
-            del self._ensured[name]
+        self._provisioner.seen(wanted.queues, lags)
         return lags
-
-    async def _ensure(self, broker: Broker, queues: Sequence[QueueSettings]) -> None:
-        new = [queue for queue in queues if self._ensured.get(queue.name) != queue][:ENSURED_A_TICK]
-        for queue in new:
-            await asyncio.wait_for(broker.ensure(queue), BROKER_SECONDS)
-            self._ensured[queue.name] = queue
 
     def _drained(self, now: float) -> list[tuple[str, str]]:
         assert self._scheduler is not None, "only called with one"

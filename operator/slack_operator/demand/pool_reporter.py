@@ -20,7 +20,7 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.schema.conditions import is_trouble
-from slack_operator.demand.board import Board, by_subject
+from slack_operator.demand.board import Board
 from slack_operator.demand.book import Book, Books
 from slack_operator.demand.loop import Turn
 from slack_operator.demand.status import (
@@ -132,7 +132,7 @@ class PoolReporter:
             generation=entry.generation,
             problems=entry.problems,
             containers=containers,
-            lag=by_subject(turn.lags, pool.subject),
+            lag=None if turn.lags is None else turn.lags.get(pool.subject),
             rates=self._board.rates(pool.subject),
             target=turn.targets.get(
                 key, Target(wanted=sum(c.state is not ContainerState.DRAINING for c in containers))
@@ -142,6 +142,7 @@ class PoolReporter:
             told=self._board.told.get(key),
             failing=turn.failing.get(key),
             broker_problem=turn.broker_problem if turn.lags is None else None,
+            queue_problem=turn.refused.get(pool.subject),
             warning=book.warned.get(key),
             unix_seconds=turn.unix_seconds,
             node_start_seconds=turn.node_start_seconds,

@@ -46,6 +46,8 @@ class Observed:
     told: Told | None
     failing: Failing | None
     broker_problem: str | None
+    queue_problem: str | None
+    """Why the broker refuses this queue, where it does."""
     warning: Condition | None
     unix_seconds: float
     node_start_seconds: float | None
@@ -156,6 +158,8 @@ def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[
         ready = Condition(READY, False, "InvalidSpec", text)
     elif observed.broker_problem is not None:
         ready = Condition(READY, False, "BrokerUnreachable", "the queue cannot be read: containers stay as they are")
+    elif observed.queue_problem is not None:
+        ready = Condition(READY, False, "QueueRefused", f"the broker refuses the queue: {observed.queue_problem}")
     elif observed.failing is not None:
         text = f"{observed.failing.failures} creations in a row have failed: {observed.failing.reason}"
         ready = Condition(READY, False, "CreationsFail", text)
@@ -177,6 +181,8 @@ def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[
     reachable = Condition(BROKER_REACHABLE, True, "QueueRead", "the queue is read at each tick")
     if observed.broker_problem is not None:
         reachable = Condition(BROKER_REACHABLE, False, "BrokerUnreachable", observed.broker_problem)
+    elif observed.queue_problem is not None and observed.lag is None:
+        reachable = Condition(BROKER_REACHABLE, False, "QueueRefused", "the broker tells nothing of this queue")
     return [ready, throttled, short, reachable]
 
 

@@ -10,7 +10,7 @@ from slack.cluster.labels import (
     LABEL_POOL,
     LABEL_POOL_REVISION,
 )
-from slack.demand.broker import BrokerUnreachable, QueueLag, QueueSettings
+from slack.demand.broker import BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
 from slack.demand.policy import ActivationPool, parse_pool
 
 Json = dict[str, Any]
@@ -67,10 +67,14 @@ class FakeBroker:
         self.ensured: list[QueueSettings] = []
         self.published: list[tuple[str, bytes, str | None]] = []
         self.gone = False
+        self.refuses: dict[str, str] = {}
+        """Words, by queue."""
 
     async def ensure(self, queue: QueueSettings) -> None:
         """Take note."""
         self._there()
+        if (words := self.refuses.get(queue.name)) is not None:
+            raise BrokerRefused(words)
         self.ensured.append(queue)
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:

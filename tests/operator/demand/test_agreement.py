@@ -16,6 +16,7 @@ from slack.demand.simulation.pools import Pools, Rules
 from slack.demand.simulation.world import World
 from slack.demand.tick import Observation, Scheduler, TickResult
 from slack_operator.demand import loop as loop_module
+from slack_operator.demand import provisioning
 from slack_operator.demand.loop import DecisionLoop, Turn, Wanted
 from tests.operator.demand.pools import FakeBroker
 
@@ -115,7 +116,7 @@ def test_the_controller_decides_what_the_simulation_decides(
 ) -> None:
     ticks, wanted = simulated(7, load, World(nodes=1, slots=slots))
     monkeypatch.setattr(loop_module, "BROKER_SECONDS", 60.0)
-    monkeypatch.setattr(loop_module, "ENSURED_A_TICK", 1000)
+    monkeypatch.setattr(provisioning, "A_TICK", 1000)
     monkeypatch.setattr("slack_operator.demand.loop.secrets.choice", lambda word: EPOCH[0])
     played = Played(ticks, wanted)
     played.loop.start()

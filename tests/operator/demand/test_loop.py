@@ -1,9 +1,10 @@
 """The loop that decides: what it does with its broker, without it, and when it does not lead."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slack.demand.broker import BrokerRefused, QueueLag, QueueSettings
 from slack.demand.model import Container, ContainerState, Creation, Ending, Guards, PoolSettings, QueueKey
 from slack.demand.trace import TickLine, read, replay
 from slack_operator.demand.loop import DecisionLoop, Turn, Wanted
+from slack_operator.demand.provisioning import AGAIN_SECONDS, Provisioner
 from slack_operator.demand.recorder import TraceRecorder
 from tests.operator.demand.pools import FakeBroker
 
@@ -54,7 +56,7 @@ class FakeContainers:
 class Running:
     """A loop with its surroundings."""
 
-    def __init__(self, recorder: TraceRecorder | None = None) -> None:
+    def __init__(self, recorder: TraceRecorder | None = None, wanted: Wanted = WANTED) -> None:
         self.broker, self.containers = FakeBroker(), FakeContainers()
         self.leads = True
         self.turns: list[Turn] = []
@@ -65,7 +67,7 @@ class Running:
         self.loop = DecisionLoop(
             open_broker=opened,  # type: ignore[arg-type]  # pulls are not the loop's
             containers=self.containers,
-            wanted=lambda: WANTED,
+            wanted=lambda: wanted,
             may_act=lambda: self.leads,
             on_turn=self.turns.append,
             guards=Guards(),
@@ -135,6 +137,54 @@ def test_a_queue_that_is_gone_is_made_again(running: Running) -> None:
     running.wait(ticks=4)
     running.loop.stop()
     assert len(running.broker.ensured) > 1, "the broker tells of no queue, so it is made anew each time"
+
+
+def test_a_queue_that_the_broker_refuses_holds_up_no_other() -> None:
+    evil = "act.evil.x.1"
+    wanted = replace(
+        WANTED,
+        pools=(replace(POOL, key=QueueKey("evil", "x"), subject=evil), POOL),
+        queues=(QueueSettings(name=evil), *WANTED.queues),
+    )
+    running = Running(wanted=wanted)
+    running.broker.refuses[evil] = "WRONGTYPE"
+    running.broker.lags[SUBJECT] = QueueLag(backlog=5, in_flight=0)
+    running.loop.start()
+    running.wait()
+    running.loop.stop()
+    assert running.containers.there, "the other pool's queue is read, and it gets its containers"
+    assert running.turns[-1].refused == {evil: "WRONGTYPE"}
+    assert running.turns[-1].broker_problem is None
+
+
+def test_a_refused_queue_is_asked_for_again_later_or_with_other_settings() -> None:
+    clock = [0.0]
+    made, broker = Provisioner(1.0, lambda: clock[0]), FakeBroker()
+    queue = QueueSettings(name=SUBJECT)
+
+    async def whole() -> None:
+        broker.refuses[SUBJECT] = "WRONGTYPE"
+        await made.make(broker, [queue])  # type: ignore[arg-type]  # pulls are not its
+        assert made.refused == {SUBJECT: "WRONGTYPE"}
+        broker.refuses.clear()
+        await made.make(broker, [queue])  # type: ignore[arg-type]
+        assert not broker.ensured, "not before its time"
+        await made.make(broker, [replace(queue, max_deliver=9)])  # type: ignore[arg-type]
+        assert broker.ensured == [replace(queue, max_deliver=9)]
+        assert not made.refused
+        broker.refuses[SUBJECT] = "WRONGTYPE"
+        await made.make(broker, [queue])  # type: ignore[arg-type]
+        broker.refuses.clear()
+        clock[0] = AGAIN_SECONDS
+        await made.make(broker, [queue])  # type: ignore[arg-type]
+        assert broker.ensured[-1] == queue
+        broker.refuses[SUBJECT] = "WRONGTYPE"
+        made.seen([queue], ())
+        await made.make(broker, [queue])  # type: ignore[arg-type]
+        await made.make(broker, [])  # type: ignore[arg-type]
+        assert not made.refused, "its pool is gone"
+
+    asyncio.run(whole())
 
 
 def test_a_recorded_run_is_decided_the_same_again(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def observed(**more: Any) -> Observed:
         "told": None,
         "failing": None,
         "broker_problem": None,
+        "queue_problem": None,
         "warning": None,
         "unix_seconds": 0.0,
         "node_start_seconds": 90.0,
@@ -90,6 +91,9 @@ def test_every_field_is_one_of_the_crds() -> None:
     [
         ({"broker_problem": "nats: no answer"}, "BrokerReachable", ("False", "BrokerUnreachable")),
         ({"broker_problem": "nats: no answer"}, "Ready", ("False", "BrokerUnreachable")),
+        ({"queue_problem": "WRONGTYPE"}, "Ready", ("False", "QueueRefused")),
+        ({"queue_problem": "WRONGTYPE"}, "BrokerReachable", ("True", "QueueRead")),
+        ({"queue_problem": "WRONGTYPE", "lag": None}, "BrokerReachable", ("False", "QueueRefused")),
         ({"failing": Failing(3, 0.0, "exceeded quota")}, "Ready", ("False", "CreationsFail")),
         ({"problems": ("spec.mode: bad",)}, "Ready", ("False", "InvalidSpec")),
         ({"warning": Condition("Ready", False, "LimitAboveQuota", "")}, "Ready", ("False", "LimitAboveQuota")),

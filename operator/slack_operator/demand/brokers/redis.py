@@ -246,7 +246,8 @@ class RedisBroker:
                 chunk = queues[start : start + _CHUNK]
                 found = await self._lag_script(keys=chunk, args=[_LOOKS])
                 for queue, at in zip(chunk, range(0, len(found), 4), strict=True):
-                    lags[queue] = _lag(*found[at : at + 4])
+                    if found[at] >= 0:
+                        lags[queue] = _lag(*found[at : at + 4])
         return lags
 
     async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:

@@ -86,12 +86,13 @@ return 1
 )
 
 LAG: Final = f"""
--- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1
+-- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1; a length of
+-- -1 is no stream at all: nothing is there, or something else
 local now, looks, out = redis.call('TIME'), tonumber(ARGV[1]), {{}}
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local function age(id) return math.max(0, now_ms - tonumber(string.match(id, '^%d+'))) end
 for _, key in ipairs(KEYS) do
-  local pending, read, last, oldest, length = 0, -1, false, -1, 0
+  local pending, read, last, oldest, length = 0, -1, false, -1, -1
   local groups = redis.pcall('XINFO', 'GROUPS', key)
   if not groups.err then
     length = redis.call('XLEN', key)
