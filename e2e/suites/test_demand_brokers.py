@@ -25,6 +25,7 @@ from slack.demand.broker import (
 from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.brokers.redis import RedisBroker
+from slack_operator.demand.provisioning import Provisioner
 
 QUEUE = "act.media.thumbnail.256"
 OTHER = "act.media.poster.256"
@@ -422,6 +423,31 @@ def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_mess
 
         await until(back, 15.0)
         assert (await one(broker)).body == b"0"
+
+    on(server, test)
+
+
+def test_of_a_broker_that_comes_back_empty_all_queues_are_made_again(server: BrokerServer) -> None:
+    async def test(broker: Broker) -> None:
+        queues, made = [QUICK, QueueSettings(name=OTHER)], Provisioner(5.0)
+
+        async def ticked() -> bool:
+            try:
+                await made.make(broker, queues)
+                lags = await broker.lag()
+            except BrokerUnreachable:
+                return False
+            made.seen(queues, lags)
+            return set(lags) == {QUEUE, OTHER}
+
+        assert await ticked()
+        await published(broker, 2)
+        await asyncio.to_thread(server.lose_all)
+        await asyncio.sleep(1.0)  # until the connection is there anew
+        await until(ticked, 15.0)
+        stranger = await open_broker(server.url)  # for it is not enough that this one believes it
+        assert {queue: lag.backlog for queue, lag in (await stranger.lag()).items()} == {QUEUE: 0, OTHER: 0}
+        await stranger.close()
 
     on(server, test)
 

@@ -26,6 +26,8 @@ class BrokerServer(ABC):
     """A server that keeps its address, and what it has stored, from one start to the next."""
 
     scheme = ""
+    data = ""
+    """What it has stored, in its folder."""
 
     def __init__(self, folder: Path, *, protected: bool = False) -> None:
         """Make its folder.
@@ -71,6 +73,12 @@ class BrokerServer(ABC):
             self.program.stop()
         wait_until(lambda: not is_listening(self.port), READY_SECONDS, f"{self.scheme} to be gone")
 
+    def lose_all(self) -> None:
+        """Kill it, and start it again without what it had stored."""
+        self.stop(killed=True)
+        shutil.rmtree(self.folder / self.data)
+        self.start()
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -82,6 +90,7 @@ class NatsServer(BrokerServer):
     """NATS with JetStream."""
 
     scheme = "nats"
+    data = "data"
 
     @staticmethod
     def missing() -> str | None:
@@ -107,6 +116,7 @@ class RedisServer(BrokerServer):
     """Redis with its log of writes on disk."""
 
     scheme = "redis"
+    data = "appendonlydir"
 
     @staticmethod
     def missing() -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from slack_operator.demand.brokers.nats_connection import CONSUMER_NOT_FOUND, ApiRefused
+from slack_operator.demand.brokers.nats_connection import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused
 from slack_operator.demand.brokers.nats_lag import PAGE, READS, LagReader
 from slack_operator.demand.brokers.nats_pulls import Pulls, wait_for
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
@@ -107,8 +107,13 @@ class Server:
         self.counts = dict(counts)
         self.asked: list[str] = []
 
+        self.empty = False
+        """It came back without its files."""
+
     async def api(self, subject: str, body: Any, kind: Any) -> Any:
         self.asked.append(subject)
+        if self.empty:
+            raise ApiRefused("stream not found", STREAM_NOT_FOUND)
         words = subject.split(".")
         answer: dict[str, Any]
         if subject.startswith("STREAM.INFO"):
@@ -197,6 +202,22 @@ def test_a_queue_without_a_consumer_waits_whole_and_a_prefix_tells_its_own() -> 
         }
         lag.forget("act.media.idle.64")
         assert "act.media.idle.64" not in await lag.read()
+
+    asyncio.run(whole())
+
+
+def test_of_a_server_that_came_back_empty_no_queue_is_told_of_until_it_is_made_again() -> None:
+    server = Server({QUEUE: consumer(QUEUE, 7, 2, 3)}, {QUEUE: 5})
+
+    async def whole() -> None:
+        lag = reader(server)
+        assert set(await lag.read()) == {QUEUE}
+        server.empty = True
+        assert not await lag.read()
+        server.empty, server.consumers, server.counts = False, {}, {}
+        assert not await lag.read()
+        lag.know(QUEUE)
+        assert set(await lag.read()) == {QUEUE}
 
     asyncio.run(whole())
 

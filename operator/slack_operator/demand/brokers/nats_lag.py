@@ -121,7 +121,11 @@ class LagReader:
         except ApiRefused as refused:
             if refused.number != STREAM_NOT_FOUND:
                 raise
-            return {}  # no queue was made yet
+            # No queue was made yet, or the server came back empty: whoever goes by what is told makes them anew.
+            for queue in [name for name in self._known if name.startswith(own)]:
+                self.forget(queue)
+            self._offsets.pop(stream, None)
+            return {}
         return counts
 
     async def _counts(self, stream: str, prefix: str) -> dict[str, int]:
