@@ -14,6 +14,7 @@ from slack.demand.broker import QueueLag
 from slack.demand.model import QueueKey
 from slack.demand.policy import ActivationPool, ActivationQuota
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
+from slack.demand.subjects import BadSubject, Subject
 from slack.schema.conditions import Condition
 from slack_operator.demand.loop import Wanted
 from slack_operator.runtime.desired import Desired, Entry
@@ -22,6 +23,8 @@ INVALID: Final = "InvalidSpec"
 OTHER_BROKER: Final = "OtherBroker"
 LIMIT_ABOVE_QUOTA: Final = "LimitAboveQuota"
 READY: Final = "Ready"
+MOST_RETIRED: Final = 8
+"""Queues of former memories that a pool is still run from at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,9 @@ class Book:
     """Why a pool cannot be acted upon."""
     warned: Mapping[QueueKey, Condition] = field(default_factory=dict)
     """What is wrong with a pool that is acted upon all the same."""
+
+    subjects: frozenset[str] = frozenset()
+    """Where new messages of the usable pools go."""
 
     def usable(self, key: QueueKey) -> ActivationPool | None:
         """Return a pool that is acted upon."""
@@ -105,17 +111,24 @@ class Books:
         return None if entry is None or book.usable(key) is None else entry.uid
 
     def read(self, lags: Mapping[str, QueueLag]) -> None:
-        """Take which queues hold messages: those of a pool's former memory are still to be run."""
-        book, found = self.now(), dict[QueueKey, list[str]]()
-        for subject, lag in lags.items():
-            if not lag.backlog and not lag.in_flight:
+        """Take which queues hold messages: those of a pool's former memory are still to be run.
+
+        No more than `MOST_RETIRED` of a pool, those with the most messages: each is a name in the pods' arguments.
+        """
+        book, found = self.now(), dict[QueueKey, list[tuple[int, str]]]()
+        for name, lag in lags.items():
+            messages = lag.backlog + lag.in_flight
+            if not messages or name in book.subjects:
                 continue
-            _, namespace, action, *_ = (*subject.split("."), "", "", "")
-            key = QueueKey(namespace, action)
-            pool = book.usable(key)
-            if pool is not None and pool.subject != subject:
-                found.setdefault(key, []).append(subject)
-        retired = {key: tuple(sorted(subjects)) for key, subjects in found.items()}
+            try:
+                subject = Subject.parse(name)
+            except BadSubject:  # who may publish may have thought it up
+                continue
+            if book.usable(subject.key) is not None:
+                found.setdefault(subject.key, []).append((-messages, name))
+        retired = {
+            key: tuple(sorted(name for _, name in sorted(subjects)[:MOST_RETIRED])) for key, subjects in found.items()
+        }
         if retired != self._retired:
             self._retired, self._dirty = retired, True
 
@@ -161,6 +174,7 @@ class Books:
             quotas={name: tuple(found) for name, found in quotas.items()},
             refused=refused,
             warned=warned,
+            subjects=frozenset(queue.name for queue in wanted.queues),
         )
 
     def _refusal(self, entry: Entry[ActivationPool]) -> Condition | None:

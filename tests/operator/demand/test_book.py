@@ -69,6 +69,24 @@ def test_a_queue_of_former_memory_that_holds_messages_is_still_run() -> None:
     assert kept.wanted().pools[0].retired_subjects == ()
 
 
+def test_what_is_no_queues_name_is_no_former_memory() -> None:
+    """Any NATS client with the right to publish can make a subject that only looks like one."""
+    kept = books(document())
+    names = ("act.media.thumbnail", "act.media.thumbnail.FOO_bar", "act.media.thumbnail.0128", "act.media.nobody.64")
+    kept.read(dict.fromkeys(names, QueueLag(backlog=1, in_flight=0)))
+    assert kept.wanted().pools[0].retired_subjects == ()
+
+
+def test_of_many_former_memories_those_with_the_most_messages_are_run_first() -> None:
+    kept = books(document())
+    lags = {f"act.media.thumbnail.{number}": QueueLag(backlog=number // 2, in_flight=0) for number in range(1000, 1100)}
+    for found in (lags, dict(reversed(lags.items()))):
+        kept.read(found)
+        assert kept.wanted().pools[0].retired_subjects == tuple(
+            f"act.media.thumbnail.{number}" for number in range(1092, 1100)
+        )
+
+
 def test_containers_of_refused_pools_count_in_the_quota() -> None:
     kept = books(document(), quotas=(quota(5),))
     kept.others({"media": 2})

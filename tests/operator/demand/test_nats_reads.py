@@ -206,6 +206,21 @@ def test_a_queue_without_a_consumer_waits_whole_and_a_prefix_tells_its_own() -> 
     asyncio.run(whole())
 
 
+def test_names_that_somebody_has_only_published_to_are_forgotten_once_they_are_empty() -> None:
+    names = [f"act.media.thumbnail.junk{number}" for number in range(500)]
+    server = Server({QUEUE: consumer(QUEUE)}, dict.fromkeys(names, 1))
+
+    async def whole() -> None:
+        lag = reader(server)
+        lag.know("act.media.idle.64")
+        assert len(await lag.read()) == 502
+        server.counts = {names[0]: 1}
+        assert set(await lag.read("act.web.")) == set()
+        assert set(await lag.read()) == {QUEUE, "act.media.idle.64", names[0]}
+
+    asyncio.run(whole())
+
+
 def test_of_a_server_that_came_back_empty_no_queue_is_told_of_until_it_is_made_again() -> None:
     server = Server({QUEUE: consumer(QUEUE, 7, 2, 3)}, {QUEUE: 5})
 

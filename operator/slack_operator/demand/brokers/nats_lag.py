@@ -73,6 +73,8 @@ class _Known:
     in_flight: int = 0
     delivered: int = 0
     published: int = 0
+    made: bool = False
+    """It was ensured, or has a consumer. Any other is only what somebody has published to."""
 
 
 class LagReader:
@@ -88,7 +90,7 @@ class LagReader:
 
     def know(self, queue: str) -> None:
         """A queue was made: it is told of from now on."""
-        self._known.setdefault(queue, _Known())
+        self._known.setdefault(queue, _Known()).made = True
 
     def forget(self, queue: str) -> None:
         """A queue was deleted."""
@@ -108,6 +110,9 @@ class LagReader:
                 if own.startswith(prefix) or prefix.startswith(own):
                     counts |= await self._stream(own, max(own, prefix, key=len))
             await self._waiting_longest(counts)
+            for queue in [name for name, known in self._known.items() if not known.made and name.startswith(prefix)]:
+                if queue not in counts:  # who may publish may think up any number of names
+                    self.forget(queue)
             return {
                 queue: self._lag(counts.get(queue, 0), known)
                 for queue, known in self._known.items()
@@ -138,7 +143,7 @@ class LagReader:
             if not page or len(counts) >= found.total:
                 break
         for queue in counts:
-            self.know(queue)  # published to before anybody made it
+            self._known.setdefault(queue, _Known())  # published to before anybody made it
         return counts
 
     async def _page(self, stream: str) -> None:
@@ -162,7 +167,9 @@ class LagReader:
         except ApiRefused as refused:
             if refused.number not in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
                 raise
-            self._known[queue] = _Known(read=self._read)  # nobody has pulled from it: all of it waits
+            # Nobody has pulled from it: all of it waits.
+            known = self._known.get(queue)
+            self._known[queue] = _Known(read=self._read, made=known is not None and known.made)
 
     def _learn(self, queue: str, consumer: _Consumer) -> None:
         delivered = consumer.delivered.consumer_seq
@@ -171,6 +178,7 @@ class LagReader:
             in_flight=consumer.num_ack_pending,
             delivered=delivered,
             published=delivered + consumer.num_pending,
+            made=True,
         )
 
     def _lag(self, messages: int, known: _Known) -> QueueLag:
