@@ -332,6 +332,32 @@ def test_a_key_of_redis_that_is_no_stream_is_refused_and_tells_no_lag_and_others
         on(started, test)
 
 
+def test_names_that_somebody_has_put_among_redis_queues_cost_one_read_and_a_time_out_cuts_it(tmp_path: Path) -> None:
+    reason = RedisServer.missing()
+    if reason:
+        pytest.skip(reason)
+
+    async def test(broker: Broker) -> None:
+        assert isinstance(broker, RedisBroker)
+        await broker.ensure(QUICK)
+        await published(broker, 2)
+        for start in range(0, 200_000, 20_000):
+            await broker.client.sadd(
+                "act:queues", *(f"act.evil.n{number}.1" for number in range(start, start + 20_000))
+            )
+        await broker.client.sadd("act:queues", b"\xff", "act.media.thumbnail.0256", "act.x.y")
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(broker.lag(), 0.1)
+        assert time.monotonic() - began < 1.0
+        assert {queue: lag.backlog for queue, lag in (await broker.lag()).items()} == {QUEUE: 2}
+        assert {queue: lag.backlog for queue, lag in (await broker.lag()).items()} == {QUEUE: 2}
+        assert await broker.client.scard("act:queues") == 4
+
+    with RedisServer(tmp_path) as started:
+        on(started, test)
+
+
 def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:
     async def test(broker: Broker) -> None:
         await broker.ensure(QUICK)

@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from redis import exceptions
 from redis.asyncio import Redis
@@ -31,6 +31,7 @@ from slack.demand.broker import (
     QueueSettings,
     RawReport,
 )
+from slack.demand.subjects import BadSubject, Subject
 from slack_operator.demand.brokers import redis_scripts as scripts
 from slack_operator.demand.brokers.credentials import NONE, Credentials
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
@@ -234,21 +235,32 @@ class RedisBroker:
             await self._bury_script(keys=[message.queue, DEAD_LETTERS], args=args)
 
     async def lag(self, prefix: str = PREFIX) -> Mapping[str, QueueLag]:
-        """Return the counters of all queues with the prefix: a chunk of them a round trip."""
+        """Return the counters of all queues with the prefix: a chunk of them two round trips.
+
+        Names are read in chunks too, for whoever may write the set of names may fill it: between two chunks others have
+        the event loop, and a caller's time-out cuts it.
+        """
         lags: dict[str, QueueLag] = {}
+        self._reads += 1
+        cursor, first = 0, True
+        cancelled = _cancelled()
         with self._mapped():
-            names = await cast("Awaitable[set[bytes]]", self.client.smembers(scripts.QUEUES))
-            queues = sorted(name for raw in names if (name := raw.decode("utf-8", "replace")).startswith(prefix))
-            self._reads += 1
-            turn = self._reads * _LOOKS % max(len(queues), 1)  # so that each has its look at its oldest
-            queues = queues[turn:] + queues[:turn]
-            for start in range(0, len(queues), _CHUNK):
-                chunk = queues[start : start + _CHUNK]
-                found = await self._lag_script(keys=chunk, args=[_LOOKS])
-                for queue, at in zip(chunk, range(0, len(found), 4), strict=True):
-                    if found[at] >= 0:
-                        lags[queue] = _lag(*found[at : at + 4])
+            while cursor or first:
+                first = False
+                cursor, names = await self.client.sscan(scripts.QUEUES, cursor, count=_CHUNK)
+                found = sorted(name for raw in names if (name := _queue(raw)) is not None and name.startswith(prefix))
+                for start in range(0, len(found), _CHUNK):
+                    lags |= await self._lags(found[start : start + _CHUNK])
+                if _cancelled() > cancelled:  # the library sends by wait_for, which before Python 3.12 may swallow it
+                    raise asyncio.CancelledError
         return lags
+
+    async def _lags(self, queues: Sequence[str]) -> dict[str, QueueLag]:
+        turn = self._reads * _LOOKS % len(queues)  # so that each has its look at its oldest
+        queues = [*queues[turn:], *queues[:turn]]
+        found = [int(word) for word in (await self._lag_script(keys=queues, args=[_LOOKS])).split()]
+        counted = zip(queues, range(0, len(found), 4), strict=True)
+        return {queue: _lag(*found[at : at + 4]) for queue, at in counted if found[at] >= 0}
 
     async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
         """Drop messages that are older, those in flight included."""
@@ -357,6 +369,21 @@ def _check(queue: str) -> None:
     words = queue.split(".")
     if words[0] != "act" or len(words) < 3 or len(queue) > _MOST_NAME:
         raise BrokerRefused(f"queue {queue[:_MOST_NAME]!r}: write act.NAMESPACE.ACTION.MEMORY")
+
+
+def _cancelled() -> int:
+    """Return how often the present task was told to end."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def _queue(raw: bytes | str) -> str | None:
+    """Return a name of a queue; None for any other that somebody has put among them."""
+    name = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+    try:
+        return str(Subject.parse(name))
+    except BadSubject:
+        return None
 
 
 def _lag(length: int, pending: int, read: int, oldest_millis: int) -> QueueLag:

@@ -86,17 +86,20 @@ return 1
 )
 
 LAG: Final = f"""
--- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1; a length of
--- -1 is no stream at all: nothing is there, or something else
+-- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1; all as one
+-- text, for a client in Python takes longer to read many answers than Redis to give them. A length of -1 is no stream:
+-- something else is there, or nothing, and then the name goes, for `ensure` makes the stream before it names it
 local now, looks, out = redis.call('TIME'), tonumber(ARGV[1]), {{}}
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local function age(id) return math.max(0, now_ms - tonumber(string.match(id, '^%d+'))) end
 for _, key in ipairs(KEYS) do
   local pending, read, last, oldest, length = 0, -1, false, -1, -1
-  local groups = redis.pcall('XINFO', 'GROUPS', key)
-  if not groups.err then
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'none' then
+    redis.pcall('SREM', '{QUEUES}', key)
+  elseif kind == 'stream' then
     length = redis.call('XLEN', key)
-    for _, group in ipairs(groups) do
+    for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
       if group[2] == '{GROUP}' then pending, last, read = group[6], group[8], group[10] or -1 end
     end
     if length > pending and looks > 0 then
@@ -105,12 +108,9 @@ for _, key in ipairs(KEYS) do
       if first[1] then oldest = age(first[1][1]) end
     end
   end
-  out[#out + 1] = length
-  out[#out + 1] = pending
-  out[#out + 1] = read
-  out[#out + 1] = oldest
+  out[#out + 1] = string.format('%d %d %d %d', length, pending, read, oldest)
 end
-return out
+return table.concat(out, ' ')
 """
 
 SWEEP: Final = f"""
