@@ -26,6 +26,7 @@ from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.brokers.redis import RedisBroker
 from slack_operator.demand.provisioning import Provisioner
+from slack_operator.demand.throttle import MAX_BODY_BYTES
 
 QUEUE = "act.media.thumbnail.256"
 OTHER = "act.media.poster.256"
@@ -266,6 +267,23 @@ def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerSer
         while len(found) < len(bodies):
             found += await broker.pull(QUEUE, 5, 5.0)
         assert [message.body for message in found] == bodies
+
+    on(server, test)
+
+
+def test_the_longest_body_is_stored_with_the_longest_names_and_comes_whole_also_as_a_dead_letter(
+    server: BrokerServer,
+) -> None:
+    queue = f"act.{'n' * 63}.{'a' * 63}.16777216"
+
+    async def test(broker: Broker) -> None:
+        await broker.ensure(QueueSettings(name=queue, max_deliver=1))
+        body = b"x" * min(broker.most_body_bytes or MAX_BODY_BYTES, MAX_BODY_BYTES)
+        await broker.publish(queue, body, message_id="i" * 128)
+        message = await one(broker, queue=queue)
+        assert (message.body, message.id) == (body, "i" * 128)
+        await broker.nak(message)
+        assert await dead_letters(broker) == [(queue, body)]
 
     on(server, test)
 

@@ -88,6 +88,11 @@ class Broker(Protocol):
     one, or back to the queue at `close`.
     """
 
+    @property
+    def most_body_bytes(self) -> int | None:
+        """What `publish` takes in one message, its id's room left; None: as much as anybody sends."""
+        ...
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Make the queue, or give the one that is there these settings. Messages that wait stay."""
         ...

@@ -198,6 +198,7 @@ def _throttle(
         followed=parts.followed,
         leads=base.leadership.may_write,
         publish=parts.loop.publish,
+        most_body_bytes=parts.loop.most_body_bytes,
         callers=callers,
         on_rejected=parts.metrics.on_rejected,
         tls=None if certificate is None else certificate.context,

@@ -177,6 +177,11 @@ class DecisionLoop:
             return done
         return asyncio.run_coroutine_threadsafe(self._publish(queue, body, message_id), loop)
 
+    def most_body_bytes(self) -> int | None:
+        """Return what the broker takes in one message; None: anything, or it is not connected yet."""
+        broker = self._broker
+        return None if broker is None else broker.most_body_bytes
+
     # In the loop's thread.
 
     async def _publish(self, queue: str, body: bytes, message_id: str) -> None:

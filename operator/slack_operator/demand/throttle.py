@@ -29,6 +29,7 @@ from slack_operator.runtime.serving import ServingThread
 AUDIENCE: Final = "resource-slack-demand"
 """Whom callers' tokens are for."""
 MAX_BODY_BYTES: Final = 1 << 20
+"""Whatever the broker takes."""
 READ_SECONDS: Final = 10.0
 MAX_PUBLISHING: Final = 1024
 """Messages that are on their way to the broker; more are asked to come again."""
@@ -113,6 +114,7 @@ class Throttle(ServingThread):
         followed: Followed,
         leads: Callable[[], bool],
         publish: Publish,
+        most_body_bytes: Callable[[], int | None],
         callers: Callers | None,
         on_rejected: Callable[[QueueKey], None],
         tls: ssl.SSLContext | None,
@@ -127,6 +129,7 @@ class Throttle(ServingThread):
             followed: what a standby goes by.
             leads: whether this replica decides.
             publish: sends a message to the broker.
+            most_body_bytes: what the broker takes in one message, where it has a limit that is known.
             callers: says whose a token is; None: whoever reaches it may call.
             on_rejected: told of each 429.
             tls: None serves plain HTTP.
@@ -137,6 +140,7 @@ class Throttle(ServingThread):
         self._followed = followed
         self._leads = leads
         self._publish = publish
+        self._most_body_bytes = most_body_bytes
         self._callers = callers
         self._on_rejected = on_rejected
         self._publishing = 0
@@ -210,18 +214,20 @@ class Throttle(ServingThread):
             await asyncio.get_running_loop().run_in_executor(self._workers, self._callers.who, token)
 
     async def _body(self, request: web.Request) -> bytes:
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise Refused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+        broker_bytes = self._most_body_bytes()
+        most = MAX_BODY_BYTES if broker_bytes is None else min(broker_bytes, MAX_BODY_BYTES)
+        if (request.content_length or 0) > most:
+            raise Refused(413, f"the body is longer than {most} bytes")
         if request.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused(415, "a Content-Encoding is not understood")
         try:
             body = await asyncio.wait_for(request.read(), READ_SECONDS)
         except web.HTTPRequestEntityTooLarge:
-            raise Refused(413, f"the body is longer than {MAX_BODY_BYTES} bytes") from None
+            raise Refused(413, f"the body is longer than {most} bytes") from None
         except TimeoutError:
             raise Refused(408, f"the body did not come within {READ_SECONDS:.0f} s") from None
-        if len(body) > MAX_BODY_BYTES:
-            raise Refused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+        if len(body) > most:
+            raise Refused(413, f"the body is longer than {most} bytes")
         return body
 
     async def _sent(self, subject: str, body: bytes, message_id: str) -> None:

@@ -17,6 +17,7 @@ class MemoryBroker:
         self.extended: list[bytes] = []
         self.made: list[QueueSettings] = []
         self.gone = False
+        self.most_body_bytes: int | None = None
 
     def _look(self) -> None:
         if self.gone:

@@ -67,6 +67,7 @@ class FakeBroker:
         self.ensured: list[QueueSettings] = []
         self.published: list[tuple[str, bytes, str | None]] = []
         self.gone = False
+        self.most_body_bytes: int | None = None
         self.refuses: dict[str, str] = {}
         """Words, by queue."""
 

@@ -57,6 +57,7 @@ class Endpoint:
         self.leads, self.rejected = True, list[QueueKey]()
         self.published: list[tuple[str, bytes, str]] = []
         self.trouble: Exception | None = None
+        self.most_body_bytes: int | None = None
         self.server = Throttle(
             "127.0.0.1",
             0,
@@ -65,6 +66,7 @@ class Endpoint:
             followed=self.followed,
             leads=lambda: self.leads,
             publish=self._publish,
+            most_body_bytes=lambda: self.most_body_bytes,
             callers=callers,
             on_rejected=self.rejected.append,
             tls=None,
@@ -163,6 +165,17 @@ def test_bad_requests_are_refused_with_the_part(
     assert found[0] == code
     assert words in found[1]["problem"]
     assert not endpoint.published
+
+
+def test_a_body_that_the_broker_would_refuse_is_too_long(endpoint: Endpoint) -> None:
+    """NATS's own limit of 1 MiB is for headers too."""
+    endpoint.most_body_bytes = 5000
+    assert endpoint.call("POST", SEND, b"x" * 5000)[0] == 202
+    code, told, _ = endpoint.call("POST", SEND, b"x" * 5001)
+    assert (code, told) == (413, {"problem": "the body is longer than 5000 bytes"})
+    assert len(endpoint.published) == 1
+    endpoint.most_body_bytes = 10 * MAX_BODY_BYTES
+    assert endpoint.call("POST", SEND, b"x" * MAX_BODY_BYTES)[0] == 202
 
 
 def test_a_broker_that_is_gone_is_told_to_who_sends(endpoint: Endpoint) -> None:

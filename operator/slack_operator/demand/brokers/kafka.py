@@ -69,6 +69,10 @@ class KafkaLag:
         self._topics: dict[str, str] = {}
         self._closed = asyncio.Event()
 
+    @property
+    def most_body_bytes(self) -> None:
+        """Nothing is published."""
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Remember the queue: its topic is its owner's to make."""
         self._topics[topic(queue.name)] = queue.name

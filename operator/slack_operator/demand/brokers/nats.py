@@ -42,6 +42,8 @@ _STORED_ONCE: Final = "Nats-Msg-Id"
 """What the server compares, within a stream and its window."""
 _MESSAGE_ID: Final = "Act-Message"
 """The publisher's id; the proxy gives it to the container under the same name."""
+_HEADERS_BYTES: Final = 1024
+"""What headers of ours take at the most, of a stored message or of a dead letter: names are bounded, and so are ids."""
 _NONE_FOUND: Final = "404"
 _ANSWER_SECONDS: Final = 1.0
 """What a pull waits longer than the server was told to."""
@@ -79,6 +81,11 @@ class NatsBroker:
     def _on_gone(self) -> None:
         self._pulls.fail_all()
         self._streams.clear()  # the server that is there next may be another
+
+    @property
+    def most_body_bytes(self) -> int:
+        """The server's `max_payload` is for body and headers together."""
+        return max(self.connection.most_bytes - _HEADERS_BYTES, 0)
 
     async def ensure(self, queue: QueueSettings) -> None:
         """Make the queue's consumer, and its prefix's stream where that is missing."""

@@ -97,6 +97,10 @@ class RedisBroker:
     def _new_client(self, timeout_seconds: float | None) -> Redis:
         return Redis(socket_timeout=timeout_seconds, **self._options)
 
+    @property
+    def most_body_bytes(self) -> None:
+        """Half a gigabyte: no limit that anybody meets."""
+
     async def ensure(self, queue: QueueSettings) -> None:
         """Make stream and group; consumers that are long gone are forgotten."""
         _check(queue.name)
