@@ -222,9 +222,9 @@ class Container:
     """The queue that it takes from."""
     also: tuple[str, ...] = ()
     """Retired subjects of its pool that it takes from too."""
-    cpu_millis: int | None = None
+    cpu_millis: Amount | None = None
     """What it requests; None where that is not known, and its pool's is taken."""
-    memory_bytes: int | None = None
+    memory_bytes: Amount | None = None
     node: str | None = None
     state: ContainerState
     created_at_seconds: Instant

@@ -27,7 +27,7 @@ from slack.demand.trace import (
     read,
     replay,
 )
-from tests.demand.build import key, lag, pool, seen
+from tests.demand.build import key, lag, pool, ready, seen
 
 
 @dataclass
@@ -135,6 +135,7 @@ def test_a_broker_that_is_gone_and_refusals_are_in_the_recording() -> None:
         (0, ("quotas", 0, "max_containers"), -1, "line 1: quotas[0].max_containers: Expected `int` >= 0"),
         (0, ("quotas", 0, "weights"), {"thumb": -1}, "line 1: quotas[0].weights[...]: Expected `float` >= 1e-06"),
         (1, ("lags", "q", "backlog"), -50, "line 2: lags[...].backlog: Expected `int` >= 0"),
+        (1, ("containers", 0, "memory_bytes"), -1, "line 2: containers[0].memory_bytes: Expected `int` >= 0"),
         (1, ("durations_ms", 0, 1, 0), 1e308, "line 2: durations_ms[0][1][0]: Expected `float` <= "),
         (1, ("incoming", 0, 1), -1, "line 2: incoming[0][1]: Expected `int` >= 0"),
         (1, ("now_seconds",), 1e308, "line 2: now_seconds: Expected `float` <= "),
@@ -146,7 +147,11 @@ def test_figures_that_no_run_has_are_refused_with_line_and_field(
     quota = QuotaSettings(namespace="media", max_containers=3)
     settings = SettingsLine(epoch="x", guards="all", pools=(pool(),), quotas=(quota,), fresh=True)
     tick = TickLine(
-        now_seconds=1.0, lags={"q": lag(1)}, containers=(), durations_ms=((key(), (1.0,)),), incoming=((key(), 1),)
+        now_seconds=1.0,
+        lags={"q": lag(1)},
+        containers=(ready("c1"),),
+        durations_ms=((key(), (1.0,)),),
+        incoming=((key(), 1),),
     )
     lines = [encode(settings), encode(tick)]
     assert replay(read(lines)).ticks == 1
