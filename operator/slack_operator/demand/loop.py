@@ -135,7 +135,8 @@ class DecisionLoop:
         self._version = -1
         self._provisioner = Provisioner(BROKER_SECONDS, clock)
         self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
-        self._heard: dict[str, _Heard] = {}
+        self._heard: dict[tuple[str, str], _Heard] = {}
+        """By the queue under whose name it came, which the broker's rights bound, and the container that it names."""
         self._durations: dict[str, list[float]] = {}
         self._accepted: dict[QueueKey, int] = {}
         self._published: dict[str, deque[tuple[float, int]]] = {}
@@ -232,8 +233,9 @@ class DecisionLoop:
     def _take(self, subject: str, body: bytes) -> None:
         with contextlib.suppress(BadReport):
             report = decode_report(body)
-            if len(self._heard) < 100_000 or report.container in self._heard:
-                self._heard[report.container] = _Heard(report, self._clock())
+            source = subject, report.container
+            if len(self._heard) < 100_000 or source in self._heard:
+                self._heard[source] = _Heard(report, self._clock())
             runs = self._durations.setdefault(subject, [])
             runs.extend(report.last_run_ms)
             del runs[:-100]
@@ -337,13 +339,22 @@ class DecisionLoop:
         return failed
 
     def _with_reports(self, containers: Sequence[Container], now: float) -> list[Container]:
-        """Return containers with what they say of themselves: since when they are idle."""
+        """Return containers with what they say of themselves: since when they are idle.
+
+        A report counts only where it came by a queue that the container takes from: whoever may report for one pool
+        must not name a busy container of another one idle.
+        """
         if not self._heard:
             return list(containers)
         clock = self._clock()
         found = []
         for container in containers:
-            heard = self._heard.get(container.id)
+            sources = [(subject, container.id) for subject in (container.subject, *container.also)]
+            heard = max(
+                (self._heard[source] for source in sources if source in self._heard),
+                key=lambda heard: heard.at,
+                default=None,
+            )
             if heard is not None and clock - heard.at <= SILENT_REPORT_SECONDS:
                 idle = heard.report.idle_seconds
                 since = None if idle is None or heard.report.busy else now - idle - (clock - heard.at)
@@ -351,8 +362,8 @@ class DecisionLoop:
             else:
                 found.append(container)
         if len(self._heard) > 2 * len(found) + 100:
-            ids = {container.id for container in found}
-            self._heard = {name: heard for name, heard in self._heard.items() if name in ids}
+            known = {(subject, item.id) for item in found for subject in (item.subject, *item.also)}
+            self._heard = {source: heard for source, heard in self._heard.items() if source in known}
         return found
 
     @staticmethod

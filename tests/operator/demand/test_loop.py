@@ -11,6 +11,7 @@ import pytest
 
 from slack.demand.broker import BrokerRefused, QueueLag, QueueSettings
 from slack.demand.model import Container, ContainerState, Creation, Ending, Guards, PoolSettings, QueueKey
+from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.trace import TickLine, read, replay
 from slack_operator.demand.loop import DecisionLoop, Turn, Wanted
 from slack_operator.demand.provisioning import AGAIN_SECONDS, Provisioner
@@ -137,6 +138,37 @@ def test_a_queue_that_is_gone_is_made_again(running: Running) -> None:
     running.wait(ticks=4)
     running.loop.stop()
     assert len(running.broker.ensured) > 1, "the broker tells of no queue, so it is made anew each time"
+
+
+def test_a_report_counts_only_by_a_queue_that_its_container_takes_from() -> None:
+    """Whoever may report for one pool could end a busy container of another one by naming it idle."""
+    loop = Running().loop
+    busy = Container(
+        id="thumbnail-x-1",
+        namespace="media",
+        pool="thumbnail",
+        revision="r",
+        subject=SUBJECT,
+        also=("act.media.thumbnail.128",),
+        state=ContainerState.READY,
+        created_at_seconds=0.0,
+    )
+    idle = encode_report(ContainerReport(container=busy.id, idle_seconds=100.0))
+
+    def idle_since() -> float | None:
+        return loop._with_reports([busy], 1000.0)[0].idle_since_seconds
+
+    loop._take("act.evil.x.1", idle)
+    assert idle_since() is None
+    loop._take(SUBJECT, encode_report(ContainerReport(container=busy.id, busy=1)))
+    loop._take("act.evil.x.1", idle)
+    assert idle_since() is None
+    loop._take("act.media.thumbnail.128", idle)
+    assert idle_since() == pytest.approx(900.0, abs=1.0)
+    for number in range(1000):
+        loop._take("act.evil.x.1", encode_report(ContainerReport(container=f"made-up-{number}")))
+    idle_since()
+    assert len(loop._heard) == 2, "what names no container of its queue is forgotten"
 
 
 def test_a_queue_that_the_broker_refuses_holds_up_no_other() -> None:
