@@ -21,6 +21,7 @@ from e2e.harness.product.operator import Operator, placeholders, policy, wait_un
 BURST, POD_MILLIS = 30, 20
 BASE = 6
 """Pods that run all the time; the policy keeps five times as much as they request, which is a burst."""
+FIVE_TIMES: Json = {"minRate": BURST / BASE, "ceiling": {"cpu": "1", "memory": "1Gi"}}
 LATE_NODE = "worker2"
 SCAN_SECONDS = 2.0
 NODES: Json = {
@@ -141,8 +142,9 @@ def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind) -> None
     with Operator(cluster) as operator, autoscaler(cluster, machine):
         operator.wait_until_ready()
         began = time.monotonic()
-        rate = {"minRate": BURST / BASE}
-        api.create(policy("default", extraCapacity=rate, cover={"mode": "None"}, stabilization={"shrinkDelay": "60m"}))
+        api.create(
+            policy("default", extraCapacity=FIVE_TIMES, cover={"mode": "None"}, stabilization={"shrinkDelay": "60m"})
+        )
         wait_until(lambda: machine.ready, 180, "placeholders to bring a worker", state=lambda: placeholders(api))
         print(f"placeholders brought a real worker, ready {time.monotonic() - began:.1f} s after the policy")
         wait_until_placed(api, "default", 120)
@@ -170,7 +172,7 @@ def test_a_worker_that_is_killed_in_a_burst_costs_its_placeholders_and_the_opera
         wait_until(lambda: machine.ready, 180, "the worker")
     with Operator(cluster, name="operator-killed") as operator:
         operator.wait_until_ready()
-        api.create(policy("default", extraCapacity={"minRate": BURST / BASE}, cover={"mode": "None"}))
+        api.create(policy("default", extraCapacity=FIVE_TIMES, cover={"mode": "None"}))
         wait_until_placed(api, "default", 120)
         scale(api, "burst", BURST)
         cluster.docker.run("kill", machine.name)
