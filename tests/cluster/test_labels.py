@@ -23,6 +23,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "LABEL_POOL_REVISION": "resource-slack.io/pool-revision",
         "LABEL_CREATION": "resource-slack.io/creation",
         "ANNOTATION_SUBJECT": "resource-slack.io/subject",
+        "ANNOTATION_RETIRED_SUBJECTS": "resource-slack.io/retired-subjects",
         "PRIORITY_CLASS": "resource-slack",
         "BRAKE": "resource-slack-brake",
         "LABEL_PLACEHOLDER": "resource-slack.io/placeholder",
