@@ -47,7 +47,7 @@ LOADS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     ),
 }
 """What comes to pools, each of a workload of its own; a deployment that stands beside them is no pool."""
-LEAST_RATE, MOST_RATE, RATE_STEPS = 0.02, 8.0, 9
+LEAST_RATE, MOST_RATE, RATE_STEPS = 0.02, 1.0, 8
 LAGS = (1, 2, 3, 4, 6, 8, 12, 16)
 """So many pods are kept for each that waits."""
 

@@ -4,6 +4,7 @@ Two things differ where no registry can be pulled from: the nodes' image and wha
 made here. Each step's time is printed.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -100,6 +101,25 @@ def count(shell: Shell, cores: str) -> int:
     return int(shell(cores, "echo $cores"))
 
 
+def memory_mib(shell: Shell) -> str:
+    """The operator's pods by the worker's kubelet; where that knows none, as with nested groups, its processes'."""
+    summary = json.loads(shell(f"kubectl get --raw /api/v1/nodes/{CLUSTER}-worker/proxy/stats/summary"))
+    own = [pod for pod in summary["pods"] if pod["podRef"]["name"].startswith("resource-slack-")]
+    assert own, "the kubelet tells of no pod of the operator"
+    told = [pod["memory"]["workingSetBytes"] >> 20 for pod in own if "memory" in pod]
+    resident = [
+        int(line.split()[1]) >> 10 for line in shell(f"docker exec {CLUSTER}-worker sh -c '{_RESIDENT}'").splitlines()
+    ]
+    assert resident, "no process of the operator runs on the worker"
+    return f"{told} MiB by the kubelet, {resident} MiB resident"
+
+
+_RESIDENT = (
+    "for p in /proc/[0-9]*; do"
+    ' if tr "\\0" " " < $p/cmdline 2>/dev/null | grep -q "resource-slack operator"; then grep VmRSS $p/status; fi; done'
+)
+
+
 def test_the_readme_as_it_is_written_on_kind(shell: Shell) -> None:
     began = time.monotonic()
 
@@ -134,6 +154,7 @@ def test_the_readme_as_it_is_written_on_kind(shell: Shell) -> None:
     print("seconds from CREATED to BOUND:", sorted(waits))
     shell("kubectl rollout status deployment/shop --timeout=120s")
     took("4. the burst runs")
+    print("memory of the operator's pods:", memory_mib(shell))
     if len(waits) - count(shell, cores) > 1:
         wait_until(lambda: "have made way" in shell(made_way), 60, "way to be made", state=lambda: shell(made_way))
     else:
