@@ -20,7 +20,9 @@ _PAUSE = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 2147483647
 # kube-proxy calls these and they load their extensions by name, so that no list of libraries has them.
 _FILTER = (
     "set -e; cd /; for program in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore"
-    " nft; do echo usr/sbin/$program; ldd /usr/sbin/$program; done"
+    " nft; do echo usr/sbin/$program; ldd /usr/sbin/$program; done > /tmp/found;"
+    # an extension may need more than the programs do: the one that divides among endpoints needs libm
+    " ldd /usr/lib/*/xtables/*.so >> /tmp/found; cat /tmp/found"
     " | awk '{for (i = 1; i <= NF; i++) if ($i ~ \"/\") print $i}'"
     " | grep -v ':$' | sort -u > /tmp/files; ls -d usr/lib/*/xtables >> /tmp/files; tar -chf - -T /tmp/files"
 )
