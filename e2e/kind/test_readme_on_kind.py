@@ -116,7 +116,8 @@ def memory_mib(shell: Shell) -> str:
 
 _RESIDENT = (
     "for p in /proc/[0-9]*; do"
-    ' if tr "\\0" " " < $p/cmdline 2>/dev/null | grep -q "resource-slack operator"; then grep VmRSS $p/status; fi; done'
+    ' if tr "\\0" " " < $p/cmdline 2>/dev/null | grep -q "[r]esource-slack operator";'
+    " then grep VmRSS $p/status; fi; done"
 )
 
 
