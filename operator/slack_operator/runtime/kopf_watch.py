@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -214,6 +214,8 @@ class KopfWatch:
                     settings=kopf_settings(),
                     clusterwide=not self._kind.namespaces,
                     namespaces=self._kind.namespaces,
+                    # Without one it asks for the user's name, and an image's number has none. Nobody peers here.
+                    identity=cast(Any, "resource-slack"),
                     stop_flag=stop,
                 )
             )

@@ -186,7 +186,7 @@ async def served(answers: list[bytes]) -> tuple[asyncio.Server, list[bytes]]:
                 heard.append(head + await reader.readexactly(length))
                 answer = answers.pop(0)
                 writer.write(answer)
-                if not answer or b"close" in answer:
+                if not answer or b"close" in answer or b"HTTP/1.0" in answer:
                     return
         except (asyncio.IncompleteReadError, OSError):
             pass
@@ -206,6 +206,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         ([b"HTTP/1.1 204 No Content\r\n\r\n"], DONE),
         ([b"HTTP/1.1 100 Continue\r\n\r\n" + OK], DONE),
         ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"], DONE),
+        ([b"HTTP/1.0 200 OK\r\nServer: BaseHTTP\r\n\r\n"], DONE),
+        ([b"HTTP/1.0 200 OK\r\n\r\nas long as it is"], DONE),
+        ([b"HTTP/1.0 503 Busy\r\n\r\n"], Outcome(done=False, reason="HTTP 503")),
         ([b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"], Outcome(done=False, reason="HTTP 500")),
         ([b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"], Outcome(done=False, reason="HTTP 302")),
         (

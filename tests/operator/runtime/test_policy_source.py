@@ -1,13 +1,15 @@
 """The desired-state map: lists, events, and their races; and what of kopf's troubles reaches a user's log."""
 
 import logging
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from slack.kube.errors import ApiError, Unreachable
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
+from slack_operator.runtime import kopf_watch
 from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
 from slack_operator.runtime.policy_source import ABSENT_SECONDS, CONFIRM_SECONDS, ERROR_SECONDS, PolicySource
 from tests.operator.fakes import Clock, policy
@@ -242,3 +244,16 @@ def test_a_list_that_fails_is_told_once_an_outage_and_its_end_once(
         source.reconcile()
     told = "slackpolicies cannot be listed: refused"
     assert caplog.messages == [told, "slackpolicies are listed again", told]
+
+
+def test_kopf_needs_no_user_of_a_name_for_an_images_has_only_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies, _ = desired()
+    given: dict[str, Any] = {}
+
+    async def operator(**settings: Any) -> None:
+        given.update(settings)
+
+    monkeypatch.setattr("slack_operator.runtime.kopf_watch.kopf.operator", operator)
+    watch = kopf_watch.KopfWatch(cast("Any", None), policies, SLACK_POLICY)
+    watch._run(threading.Event())
+    assert given["identity"] == "resource-slack"

@@ -34,6 +34,7 @@ class _Exchange(asyncio.Protocol):
         self._answer: asyncio.Future[tuple[int, float | None]] | None = None
         self._retry_after: float | None = None
         self._bytes = 0
+        self._has_head = self._has_length = False
         self.usable = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,6 +44,7 @@ class _Exchange(asyncio.Protocol):
         self._answer = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
         self._retry_after, self._bytes = None, 0
+        self._has_head = self._has_length = False
         assert self.transport is not None, "connection_made comes first"
         self.transport.writelines((head, body) if body else (head,))
         return self._answer
@@ -56,7 +58,11 @@ class _Exchange(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"an answer that is no HTTP: {str(error)[:100]}")
 
+    def on_headers_complete(self) -> None:
+        self._has_head = self._parser is not None and self._parser.get_status_code() >= 200
+
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._has_length |= name.lower() in (b"content-length", b"transfer-encoding")
         if name.lower() == b"retry-after" and value.strip().isdigit():
             self._retry_after = min(float(value), _LONGEST_DELAY_SECONDS)
 
@@ -73,6 +79,12 @@ class _Exchange(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.usable = False
+        parser, answer = self._parser, self._answer
+        if exc is None and self._has_head and not self._has_length and parser is not None and answer is not None:
+            # An answer that does not say how long it is ends with its connection: so simple servers do (RFC 9112, 6.3).
+            if not answer.done():
+                answer.set_result((parser.get_status_code(), self._retry_after))
+            return
         self._fail("closed without an answer")
 
     def _fail(self, reason: str) -> None:
