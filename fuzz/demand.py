@@ -5,12 +5,10 @@ with the reader's own error. What was read can be said again and is then the sam
 limit; a recording that is read can be played.
 """
 
-import sys
-from pathlib import Path
-
 import atheris
 
 from fuzz.demand_seeds import seeds
+from fuzz.running import run
 
 with atheris.instrument_imports(include=["slack.demand"]):
     from slack.demand import lines, reports, trace
@@ -79,15 +77,5 @@ def try_input(data: bytes) -> None:
     try_subject(data)
 
 
-def main() -> None:
-    """Give atheris its arguments: those of libFuzzer, such as -max_total_time=120; the last one is the corpus."""
-    corpus = Path(sys.argv[-1])
-    if corpus.is_dir():
-        for number, seed in enumerate(seeds().values()):
-            (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup(sys.argv, try_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    run(try_input, seeds())

@@ -7,13 +7,12 @@ used: figures of a payload are finite and not negative, a recorded decision can 
 """
 
 import math
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import atheris
 import numpy as np
 
+from fuzz.running import run
 from fuzz.scoring_seeds import AT, seeds
 
 with atheris.instrument_imports(include=["slack.scorer", "slack.loadwatcher", "slack.cluster"]):
@@ -157,15 +156,5 @@ def try_input(data: bytes) -> None:
         reader(data)
 
 
-def main() -> None:
-    """Give atheris its arguments: those of libFuzzer, such as -max_total_time=120; the last one is the corpus."""
-    corpus = Path(sys.argv[-1])
-    if corpus.is_dir():
-        for number, seed in enumerate(seeds().values()):
-            (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup(sys.argv, try_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    run(try_input, seeds())

@@ -5,11 +5,9 @@ is read, or refused with the reader's own error. What was read can be said again
 the protocol has it, and an order of starts never has a container before one that it depends on.
 """
 
-import sys
-from pathlib import Path
-
 import atheris
 
+from fuzz.running import run
 from fuzz.throttling_seeds import seeds
 
 with atheris.instrument_imports(include=["slack.throttler"]):
@@ -70,15 +68,5 @@ def try_input(data: bytes) -> None:
     try_annotation(data)
 
 
-def main() -> None:
-    """Give atheris its arguments: those of libFuzzer, such as -max_total_time=120; the last one is the corpus."""
-    corpus = Path(sys.argv[-1])
-    if corpus.is_dir():
-        for number, seed in enumerate(seeds().values()):
-            (corpus / f"seed-{number}").write_bytes(seed)
-    atheris.Setup(sys.argv, try_input)
-    atheris.Fuzz()
-
-
 if __name__ == "__main__":
-    main()
+    run(try_input, seeds())

@@ -167,13 +167,11 @@ def test_five_thousand_queues_without_messages_cost_no_decision() -> None:
 class Jumping(Pools):
     """Pools whose controller's clock jumps, or is wrong from the start: forward or back, by as much as an hour."""
 
-    def __init__(self, jumps: list[tuple[float, float]], *arguments: object) -> None:
-        self._jumps = jumps
-        super().__init__(*arguments)  # type: ignore[arg-type]  # those of Pools
+    jumps: tuple[tuple[float, float], ...] = ()
 
     def observation(self) -> Observation:
         seen_now = super().observation()
-        off = sum(by for at, by in self._jumps if at <= seen_now.now_seconds)
+        off = sum(by for at, by in self.jumps if at <= seen_now.now_seconds)
         return replace(seen_now, now_seconds=seen_now.now_seconds + off)
 
 
@@ -188,7 +186,8 @@ def test_a_clock_that_jumps_exceeds_no_limit_and_each_message_is_run(
     load = Load(actions=3, rate_per_second=5.0, run_seconds=(0.01, 0.05), seconds=25.0, cut_seconds=0.0)
     events, random = Events(), Random(seed)
     traffic = Traffic(load, events, random)
-    pools = Jumping(jumps, world, Rules(guards=Guards()), events, random, traffic)
+    pools = Jumping(world, Rules(guards=Guards()), events, random, traffic)
+    pools.jumps = tuple(jumps)
     traffic.taker = pools
     traffic.begin()
     for step in range(1, 251):

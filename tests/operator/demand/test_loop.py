@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from slack.demand.broker import BrokerRefused, QueueLag, QueueSettings
+from slack.demand.broker import Broker, BrokerRefused, QueueLag, QueueSettings
 from slack.demand.model import Container, ContainerState, Creation, Ending, Guards, PoolSettings, QueueKey
 from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.trace import TickLine, read, replay
@@ -192,28 +193,29 @@ def test_a_queue_that_the_broker_refuses_holds_up_no_other() -> None:
 def test_a_refused_queue_is_asked_for_again_later_or_with_other_settings() -> None:
     clock = [0.0]
     made, broker = Provisioner(1.0, lambda: clock[0]), FakeBroker()
+    asked = cast("Broker", broker)  # it pulls nothing, and nothing is pulled here
     queue = QueueSettings(name=SUBJECT)
 
     async def whole() -> None:
         broker.refuses[SUBJECT] = "WRONGTYPE"
-        await made.make(broker, [queue])  # type: ignore[arg-type]  # pulls are not its
+        await made.make(asked, [queue])
         assert made.refused == {SUBJECT: "WRONGTYPE"}
         broker.refuses.clear()
-        await made.make(broker, [queue])  # type: ignore[arg-type]
+        await made.make(asked, [queue])
         assert not broker.ensured, "not before its time"
-        await made.make(broker, [replace(queue, max_deliver=9)])  # type: ignore[arg-type]
+        await made.make(asked, [replace(queue, max_deliver=9)])
         assert broker.ensured == [replace(queue, max_deliver=9)]
         assert not made.refused
         broker.refuses[SUBJECT] = "WRONGTYPE"
-        await made.make(broker, [queue])  # type: ignore[arg-type]
+        await made.make(asked, [queue])
         broker.refuses.clear()
         clock[0] = AGAIN_SECONDS
-        await made.make(broker, [queue])  # type: ignore[arg-type]
+        await made.make(asked, [queue])
         assert broker.ensured[-1] == queue
         broker.refuses[SUBJECT] = "WRONGTYPE"
         made.seen([queue], ())
-        await made.make(broker, [queue])  # type: ignore[arg-type]
-        await made.make(broker, [])  # type: ignore[arg-type]
+        await made.make(asked, [queue])
+        await made.make(asked, [])
         assert not made.refused, "its pool is gone"
 
     asyncio.run(whole())
