@@ -6,6 +6,8 @@ A whole hour by a clock that is moved: tests/operator/placeholders/test_quiet_ho
 import os
 import time
 
+import pytest
+
 from e2e.harness.cluster import audit_log, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, wait_for_running, wait_until
@@ -21,8 +23,10 @@ SIZES = {
     "zone-c": {"minRate": 0.1, "schedule": [EVERY_MINUTE]},
 }
 """By zone."""
+MOST_STARTS = 3
 
 
+@pytest.mark.timeout(MOST_STARTS * (SECONDS + 300))
 def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: Backend) -> None:
     create_all(cluster.api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i % 3]}") for i in range(6)])
     # A pod that is bound while its node still counts as not ready may be evicted for it five minutes later.
@@ -36,15 +40,31 @@ def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: B
             cluster.api.create(policy(name, nodeSelector=zone, extraCapacity=size))
         for name in SIZES:
             wait_until_placed(cluster.api, name, 60)
-        # counters that moved while all came up are due a minute after the write before
-        time.sleep(COUNTERS_SECONDS + 10)
-        mark, began = cluster.audit_mark(), time.monotonic()
-        while time.monotonic() - began < SECONDS:
-            time.sleep(1)
-            assert operator.program.running
+        mark = _quiet_from(cluster, operator)
         writes = cluster.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         leases = [e for e in writes if e.resource == "coordination.k8s.io/leases"]
         others = [e for e in writes if e.resource != "coordination.k8s.io/leases"]
         print(f"\nwrites in {SECONDS:.0f} s: {len(leases)} to the lease, {len(others)} others")
         assert leases, "the audit log must have seen the operator"
         assert not others, "\n".join(str(entry) for entry in others)
+
+
+def _quiet_from(cluster: Backend, operator: Operator) -> int:
+    """Let it run; returns the place in the audit log where the time that is judged begins.
+
+    Where the machine stood still for as long as the lease lasts, it has ended as it should, and is started again as a
+    kubelet would; then the time begins anew.
+    """
+    for _ in range(MOST_STARTS):
+        # counters that moved while all came up are due a minute after the write before
+        time.sleep(COUNTERS_SECONDS + 10)
+        mark, began = cluster.audit_mark(), time.monotonic()
+        while operator.program.running:
+            if time.monotonic() - began >= SECONDS:
+                return mark
+            time.sleep(1)
+        assert "the lease is lost" in operator.program.log_tail(), operator.program.log_tail()
+        print(f"\nonce more: {operator.program.log_tail(3)}")
+        operator.start()
+        operator.wait_until_ready()
+    raise AssertionError(f"the lease was lost {MOST_STARTS} times. {operator.program.log_tail()}")

@@ -3,9 +3,12 @@
 import time
 from typing import Any
 
+import pytest
+
 from e2e.harness.api import Api
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.backend import Backend
+from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.objects import create_all, pod, pods, priority_class, wait_until
 from e2e.harness.product.operator import NAMESPACE, USER, Operator, placeholders, policy, wait_until_placed
 
@@ -99,3 +102,29 @@ def test_the_state_that_a_hang_leaves_is_rescued_and_only_once_its_victim_is_gon
         assert operator.metric(STUCK) == 1
         events = api.items("/api/v1/namespaces/default/events")
         assert any(e["involvedObject"].get("name") == "hangs" and "resource-slack" in str(e) for e in events)
+
+
+def test_a_preemptor_that_hung_while_no_operator_ran_is_rescued_by_the_next(cluster: Backend) -> None:
+    """Who was pushed off for it left unseen; that it would fit where it was promised, and is not put there, is seen."""
+    if not isinstance(cluster, ControlPlane):
+        pytest.skip("only the local control plane's scheduler can be made to stand still")
+    api, path = cluster.api, "/api/v1/namespaces/default/pods/hangs"
+    with Operator(cluster, "--no-make-way") as operator:
+        operator.wait_until_ready()
+        full_node(api)
+        operator.kill()
+        api.create(priority_class("below", -1000))  # it preempts nobody, so that its state is what is made here
+        hanging = pod("hangs", cpu="3", memory="1Gi", priority_class="below")
+        wait_until(lambda: api.create(hanging), 30, "the class to be known to admission")
+        wait_until(lambda: "Unschedulable" in str(api.get(path)["status"]), 30, "the scheduler to look at it")
+        mark = cluster.audit_mark()
+        with cluster.scheduler_stands_still():
+            api.patch(f"{path}/status", {"status": {"nominatedNodeName": "node-0"}})
+            operator.start()
+            operator.wait_until_ready()
+            time.sleep(20)
+            assert rescues(cluster, mark) == []  # there is no room for it
+            api.delete("/api/v1/namespaces/default/pods/filler", grace_seconds=0)
+            wait_until(lambda: operator.metric(RESCUES) == 1, 60, "the pod to be rescued", state=lambda: api.get(path))
+        assert rescues(cluster, mark) == ["hangs"]
+        wait_until(lambda: api.get(path)["spec"].get("nodeName") == "node-0", 60, "the pod to be bound")

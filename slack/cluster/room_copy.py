@@ -1,7 +1,8 @@
 """What is free where, and which placeholders stand there, copied from the columns in less than a millisecond.
 
-For decisions that cannot wait for a snapshot: no pod is looked at but placeholders, and those of the few workloads that
-`nodes_of` is asked for. As with `columns_copy`, those who share the columns hold the lock for these functions only.
+For decisions that cannot wait for a snapshot, and for one pod at a time (`fits_on`). No pod is looked at but
+placeholders, and those of the few workloads that `nodes_of` is asked for. As with `columns_copy`, those who share the
+columns hold the lock for these functions only.
 """
 
 from collections.abc import Collection, Mapping
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slack.cluster.classes import NODE_NAME, Constraints, NodeClass, admits
 from slack.cluster.columns_copy import NeedsCopy, NodesCopy, needs_copy, nodes_copy
-from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
+from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
 if TYPE_CHECKING:
@@ -79,6 +81,30 @@ def nodes_of(columns: "ClusterColumns", workloads: Collection[str]) -> Mapping[s
         nodes = np.unique(pods.node[: pods.size][np.isin(pods.kind[: pods.size], own)])
         found[key] = frozenset(columns.nodes.names[row] for row in nodes[nodes >= 0].tolist())
     return found
+
+
+def fits_on(columns: "ClusterColumns", node: str, requests: Amounts, constraints: Constraints) -> bool:
+    """Say whether one pod more would fit onto a node as it is: its requests, its selectors and the node's taints.
+
+    What other pods decide (affinity among pods, spread, ports, volumes) is not looked at.
+    """
+    table, column_of = columns.nodes, columns.resources.column
+    row = table.rows.get(node)
+    facts = None if row is None else table.facts[row]
+    if row is None or facts is None or not (facts.ready and facts.schedulable):
+        return False
+    if table.pod_count[row] >= facts.max_pods:
+        return False
+    if not admits(constraints, NodeClass((*facts.labels.items(), (NODE_NAME, node)), facts.taints)):
+        return False
+    for resource, amount in requests:
+        column = column_of(resource)
+        if column is None:
+            return False
+        used = sum(int(role[row, column]) for role in table.requested.values() if column < role.shape[1])
+        if facts.allocatable.get(resource, 0) - used < amount:
+            return False
+    return True
 
 
 def _placeholders(columns: "ClusterColumns") -> PlaceholderColumns:

@@ -13,11 +13,13 @@ from types import MappingProxyType
 
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
+from slack.cluster.room_copy import fits_on
 from slack.cluster.snapshot import Snapshot
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
+from slack.planner.way.burst import LeftAlone
 from slack_operator.placeholders.admission import Admission
 from slack_operator.placeholders.displaced import Displaced, Displacement
 from slack_operator.placeholders.failures import Corpse, Failures
@@ -160,10 +162,20 @@ class ClusterView:
     def hangs(self, now: float, scheduler_of: Callable[[str], str | None]) -> list[Hang]:
         """Return pods that hang after a preemption, see `Preemptions.hangs`; `now` is monotonic."""
         with self.lock:
-            found = self.preemptions.hangs(now, scheduler_of)
+            found = self.preemptions.hangs(now, scheduler_of, self._fits)
             for hang in found:
                 self.instant.held_up(hang.uid)
             return found
+
+    def _fits(self, uid: str, node: str) -> bool:
+        """Whether the scheduler would put a pod that it has promised a node there; False where more than room decides.
+
+        Room that others are promised is not taken off: the scheduler looks at that itself.
+        """
+        waiting = self.unplaced.pods.get(uid)
+        if waiting is None or waiting.asked.left_alone is not LeftAlone.NOMINATED:
+            return False
+        return fits_on(self.columns, node, waiting.asked.requests, waiting.asked.constraints)
 
     def node_starts(self) -> Mapping[str, tuple[float, float]]:
         """Return of each node that is ready when it was made (Unix time), and the seconds from there to ready."""

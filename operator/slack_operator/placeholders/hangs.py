@@ -4,10 +4,12 @@ A nomination alone proves nothing. Since Kubernetes 1.35 the scheduler writes `s
 that it has assumed and that wait before they are bound, for a volume, a claim or their gang; there autoscalers read it
 as a reservation, and nobody may take it away. So a hang is told from what it leaves behind: the scheduler said that the
 pod does not fit (`PodScheduled` False, `Unschedulable`), it pushed a pod of lower priority off the node for it, all
-such victims are gone, and nothing came of it (docs/troubleshooting.md, "Pods hang after a preemption"). No clock, no
-I/O.
+such victims are gone, and nothing came of it (docs/troubleshooting.md, "Pods hang after a preemption"). Of a pod that
+was promised a node before it was first seen, as after a restart, nobody knows whom the scheduler pushed off; it hangs
+where it would fit there and is not put there. No clock, no I/O.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 PATIENCE_SECONDS = 15.0
@@ -37,6 +39,8 @@ class Preemptor:
     """It has claims, volumes that may be unbound, or a scheduling group."""
     since: float
     """Monotonic, when this nomination was seen."""
+    unseen: bool = False
+    """It had been promised the node when it was first seen: who left for it may have left before."""
     preempted: bool = False
     """A pod of lower priority was pushed off the node after this pod was created, around its nomination."""
     last_left: float = 0.0
@@ -61,22 +65,25 @@ class Hang:
     """Monotonic, when the nomination was seen; another nomination is another hang."""
 
 
-def hang_of(preemptor: Preemptor, *, scheduler: str | None, victims_remain: bool, now: float) -> Hang | None:
+def hang_of(
+    preemptor: Preemptor, *, scheduler: str | None, victims_remain: bool, fits: Callable[[], bool], now: float
+) -> Hang | None:
     """Judge one preemptor.
 
     Args:
         preemptor: as it was seen last.
         scheduler: of the policy that has the node; None where no policy has it, and then nothing there is ours to mend.
         victims_remain: a pod that the scheduler wants off the node is still on it.
+        fits: whether there is room for it on the node that it was promised, and nothing but room decides.
         now: monotonic seconds.
     """
     waited = now - max(preemptor.last_left, preemptor.since)
     hangs = (
         preemptor.scheduler == scheduler
         and preemptor.unschedulable
-        and preemptor.preempted
         and not victims_remain
         and waited >= preemptor.patience_seconds
+        and (preemptor.preempted or (preemptor.unseen and fits()))
     )
     if not hangs:
         return None

@@ -10,6 +10,7 @@ view, under its lock; no clock of its own.
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -96,10 +97,13 @@ class Preemptions:
             self._unbound.pop(uid, None)
             self._forget(uid)
         else:
-            if uid not in self._unbound:
+            new = uid not in self._unbound
+            if new:
                 self._unbound[uid] = now
                 _cap(self._unbound, MAX_UNBOUND)
             self._waits(uid, pod, spec, status, now)
+            if new and uid in self._preemptors:
+                self._preemptors[uid].unseen = True
 
     def gone(self, pod: Pod, now: float) -> None:
         """A pod that was deleted, as its last event has it.
@@ -130,12 +134,15 @@ class Preemptions:
         if victim is not None:
             self._victim_left(*victim, now)
 
-    def hangs(self, now: float, scheduler_of: Callable[[str], str | None]) -> list[Hang]:
+    def hangs(
+        self, now: float, scheduler_of: Callable[[str], str | None], fits: Callable[[str, str], bool]
+    ) -> list[Hang]:
         """Return all preemptors that hang.
 
         Args:
             now: monotonic seconds.
             scheduler_of: a node's policy's schedulerName; None where no policy has the node.
+            fits: whether there is room for a pod (uid) on a node, and nothing but room decides.
         """
         if not self._preemptors:
             return []
@@ -145,6 +152,7 @@ class Preemptions:
                 preemptor,
                 scheduler=scheduler_of(preemptor.node),
                 victims_remain=preemptor.node in occupied,
+                fits=partial(fits, preemptor.uid, preemptor.node),
                 now=now,
             )
             for preemptor in self._preemptors.values()

@@ -11,8 +11,8 @@ from slack.kube.watch import EventType
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.hangs import HELD_PATIENCE_SECONDS, PATIENCE_SECONDS
 from slack_operator.placeholders.preemptions import MAX_LEFT, MAX_PREEMPTORS, MAX_UNBOUND, Preemptions
-from slack_operator.placeholders.sinks import PodSink
-from tests.operator.fakes import NAMESPACE, Clock
+from slack_operator.placeholders.sinks import NodeSink, PodSink
+from tests.operator.fakes import NAMESPACE, Clock, node
 from tests.operator.fakes import pod as document
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -325,6 +325,79 @@ def test_a_pod_whose_conditions_cannot_be_read_costs_itself_only() -> None:
     cluster.see(bad)
     cluster.preempts(preemptor("a"))
     cluster.clock.now += PATIENCE_SECONDS
+    assert cluster.hangs() == ["a"]
+
+
+def promised_before(
+    room: str = "1", ready: str = "True", taints: Any = (), conditions: Any = (UNSCHEDULABLE,), **spec: Any
+) -> Cluster:
+    """A cluster as an operator finds it that has just been started: `a` was promised n1, which has some room."""
+    cluster = Cluster()
+    machine: Any = node("n1", cpu=room)
+    machine["metadata"]["resourceVersion"] = "1"
+    machine["status"]["conditions"][0]["status"] = ready
+    machine["spec"] = {"taints": list(taints)}
+    nodes = NodeSink(cluster.view)
+    nodes.begin()
+    nodes.apply([(EventType.ADDED, msgspec.json.decode(msgspec.json.encode(machine), type=wire.Node))])
+    nodes.end()
+    cluster.lists(preemptor("a", "n1", *conditions, spec=spec))
+    cluster.clock.now += PATIENCE_SECONDS
+    return cluster
+
+
+TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+
+
+def test_a_pod_that_was_promised_a_node_before_we_looked_hangs_where_it_would_fit() -> None:
+    """The operator was killed in a burst; those who left for the pod had left when it was back."""
+    cluster = promised_before()
+    assert cluster.hangs() == ["a"]
+    cluster.clock.now -= 0.1
+    assert cluster.hangs() == []
+    cluster.clock.now += 0.1
+    assert cluster.hangs("volcano") == []
+    cluster.see(victim("still-leaving"))
+    assert cluster.hangs() == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"room": "999m"},
+        {"ready": "False"},
+        {"taints": [TAINT]},
+        {"nodeSelector": {"team": "red"}},
+        {"topologySpreadConstraints": [SPREAD]},
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
+        {"preemptionPolicy": "Never"},
+        {"schedulingGates": [{"name": "wait"}]},
+        {"conditions": [{**UNSCHEDULABLE, "reason": "SchedulerError"}]},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_one_that_would_not_fit_or_waits_for_more_than_room_does_not(changed: Any) -> None:
+    cluster = promised_before(**changed)
+    cluster.clock.now += 3600
+    assert cluster.hangs() == []
+
+
+def test_it_hangs_once_the_room_is_free_and_pods_that_stand_there_take_it() -> None:
+    cluster = promised_before(room="2")
+    cluster.see(pod("other", "n1", spec={"containers": [{"resources": {"requests": {"cpu": "1500m"}}}]}))
+    assert cluster.hangs() == []
+    cluster.lose(pod("other", "n1"))
+    assert cluster.hangs() == ["a"]
+    cluster.see(*(pod(f"slot-{number}", "n1", spec={"containers": []}) for number in range(110)))
+    assert cluster.hangs() == []
+
+
+def test_a_pod_that_was_seen_before_it_was_promised_its_node_needs_a_victim_still() -> None:
+    cluster = promised_before()
+    cluster.see(pod("b"))
+    cluster.see(preemptor("b"))
+    cluster.clock.now += 3600
     assert cluster.hangs() == ["a"]
 
 
