@@ -2,7 +2,8 @@
 
 The kubelet ends a pod for good when its node runs short or is shut down, and refuses one that it has no room for. The
 ReplicaSet controller makes another at once and leaves the failed one lying; where the kubelet refuses that one too,
-both go on without a pause. Completed ones (a node's shutdown can look so) are the same. Pods of phase Unknown are none
+both go on without a pause. Completed ones are the same: what a kubelet ends, and what then exits with 0 as a placeholder
+does, has succeeded to it, and only the condition tells why. Pods of phase Unknown are none
 of these: their node is silent, and the taint for that evicts placeholders after ten seconds, whether a kubelet answers
 or not, as their grace period is zero.
 Owned by the view, under its lock.
@@ -31,6 +32,8 @@ MAX_MESSAGE = 200
 _FINISHED = ("Failed", "Succeeded")
 OTHER = "Other"
 COMPLETED = "Completed"
+ENDED_BY_KUBELET = "TerminationByKubelet"
+"""The reason of the condition DisruptionTarget: the node was short of something, or shut down."""
 CAUSES = frozenset(
     {
         "Evicted",
@@ -72,7 +75,11 @@ def cause_of_failure(pod: Pod) -> str:
         return reason
     if reason.startswith("OutOf"):
         return "OutOfOther"
-    return COMPLETED if status is not None and status.phase == "Succeeded" and not reason else OTHER
+    if reason or status is None:
+        return OTHER
+    if any(each.reason == ENDED_BY_KUBELET and each.status == "True" for each in status.conditions or ()):
+        return ENDED_BY_KUBELET
+    return COMPLETED if status.phase == "Succeeded" else OTHER
 
 
 def removals(corpses: Iterable[Corpse], dry: Container[str]) -> tuple[DeletePod, ...]:

@@ -22,7 +22,7 @@ from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders import families
 from slack_operator.placeholders.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
-from slack_operator.placeholders.failures import CAUSES
+from slack_operator.placeholders.failures import CAUSES, ENDED_BY_KUBELET
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.runtime.metrics import ProcessMetrics
 
@@ -43,14 +43,14 @@ KNOWN_CAUSES = frozenset(
         "EvictionByEvictionAPI",
         "DeletionByTaintManager",
         "DeletionByPodGC",
-        "TerminationByKubelet",
+        ENDED_BY_KUBELET,
         *CAUSES,
     }
 )
 """Ours, and the reasons that Kubernetes gives for a disruption; any other counts as `Other`: labels stay finite."""
 OTHER_CAUSE = "Other"
 _PARTS_OF_A_POLICY = tuple(part for part in Part if part is not Part.GLOBAL_DEFAULT)
-_USUAL_FAILURES = ("Evicted", "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods")
+_USUAL_FAILURES = ("Evicted", ENDED_BY_KUBELET, "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods")
 
 
 def described() -> list[Family]:

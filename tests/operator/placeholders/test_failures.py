@@ -52,6 +52,15 @@ def test_a_cause_is_one_of_a_few_words(reason: str, phase: str, cause: str) -> N
     assert cause_of_failure(failed("a", reason, phase=phase)) == cause
 
 
+def test_one_that_a_kubelet_has_ended_and_that_exits_with_0_is_told_by_its_condition() -> None:
+    """As a kubelet 1.36 leaves what it evicts: phase Succeeded, and no reason in the status."""
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    completed = {"type": "Ready", "status": "False", "reason": "PodCompleted"}
+    evicted = pod("a", phase="Succeeded", status={"conditions": [disrupted, completed]})
+    assert cause_of_failure(evicted) == "TerminationByKubelet"
+    assert cause_of_failure(pod("b", phase="Succeeded", status={"conditions": [completed]})) == "Completed"
+
+
 def test_a_failed_placeholder_is_counted_once_and_lies_there_until_it_is_deleted() -> None:
     failures = Failures()
     assert failures.seen(failed("a"), NOW) == "Evicted"
