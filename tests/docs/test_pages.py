@@ -86,6 +86,7 @@ FOREIGN = {
         "NodeResourcesBalancedAllocation",
         "OpportunisticBatching",
         "OutOfcpu",
+        "TerminationByKubelet",
         "TargetCPUUtilisation",
         "DisruptionTarget",
         "PodScheduled",

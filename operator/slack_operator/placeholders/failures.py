@@ -2,10 +2,10 @@
 
 The kubelet ends a pod for good when its node runs short or is shut down, and refuses one that it has no room for. The
 ReplicaSet controller makes another at once and leaves the failed one lying; where the kubelet refuses that one too,
-both go on without a pause. Completed ones are the same: what a kubelet ends, and what then exits with 0 as a placeholder
-does, has succeeded to it, and only the condition tells why. Pods of phase Unknown are none
-of these: their node is silent, and the taint for that evicts placeholders after ten seconds, whether a kubelet answers
-or not, as their grace period is zero.
+both go on without a pause. Completed ones are the same: what a kubelet ends, and what then exits with 0 as a
+placeholder does, has succeeded to it, and only a condition tells why. Pods of phase Unknown are none of these: their
+node is silent, and the taint for that evicts placeholders after ten seconds, whether a kubelet answers or not, as their
+grace period is zero.
 Owned by the view, under its lock.
 """
 
