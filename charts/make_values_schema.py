@@ -90,6 +90,8 @@ def closed(node: Any) -> Any:
     ):  # a flag beside the bound in the CRD's dialect, the bound itself in JSON Schema
         if kept.pop(f"exclusive{bound}", False):
             kept[f"exclusive{bound}"] = kept.pop(bound.lower())
+    if kept.pop("nullable", False):  # the CRD's dialect; to JSON Schema null is a type of its own
+        kept["type"] = [kept["type"], "null"]
     if node.get("additionalProperties") == QUANTITY:
         kept["allOf"] = [{"$ref": "#/$defs/amount"}]
     if kept.get("type") == "number":  # Helm's --set gives fractions as text; the chart writes them as numbers again

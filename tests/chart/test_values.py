@@ -45,6 +45,13 @@ def test_the_policys_part_of_the_schema_is_what_the_models_say() -> None:
     assert json.loads(made.stdout) == SCHEMA, "run: make crds"
 
 
+def test_null_turns_a_limit_off_in_the_charts_policies_too() -> None:
+    """`nullable` is of the CRD's dialect: a schema that has it as it is refuses what the CRD takes."""
+    limits = SCHEMA["$defs"]["throttlePolicy"]["properties"]
+    assert limits["maxCPU"]["type"] == limits["minRate"]["type"] == ["string", "null"]
+    assert '"nullable"' not in json.dumps(SCHEMA)
+
+
 def test_another_spelling_of_a_field_is_refused_with_the_one_that_is_meant_and_no_field_is() -> None:
     extra = SCHEMA["$defs"]["policy"]["properties"]["extraCapacity"]
     for path in (SCHEMA["$defs"]["policy"], extra, SCHEMA["$defs"]["auditPolicy"]):
