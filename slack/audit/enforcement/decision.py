@@ -207,7 +207,7 @@ def _action_for(
     reason = exemption(candidate)
     if reason is not None:
         return reason
-    if Mark.AT_LIMIT in candidate.finding.marks:
+    if candidate.at_limit:
         if spec.enforce.resize is None:
             return "needs a higher limit, and enforce.resize is not set"
         if (candidate.finding.lost_ratio or 0.0) < LEAST_LOST:

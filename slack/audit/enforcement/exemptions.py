@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from slack.audit.api.policy import SPECIAL_NAMESPACES
 from slack.audit.enforcement.raised_limits import Key
-from slack.audit.findings.finding import Finding, Mark
+from slack.audit.findings.finding import Finding, Mark, Thresholds
+from slack.audit.findings.sample import Level
 from slack.audit.sources.pods import ContainerFacts, PodFacts
 
 
@@ -25,6 +26,28 @@ class Candidate:
         """Which container."""
         return self.pod.uid, self.container.name
 
+    @property
+    def inherited(self) -> bool:
+        """Whether the quota of a level above stops it, which no limit of its own changes.
+
+        The kubelet gives a pod the sum of its containers' limits. With one container that is a second quota of the same
+        size, and either may run out first: a raise raises both.
+        """
+        if Mark.INHERITED not in self.finding.marks:
+            return False
+        blamed, pod = self.finding.blamed, self.pod
+        running = [container for container in pod.containers if container.sidecar or not container.init]
+        alone = running == [self.container] and pod.cpu_limit_millis is None
+        return not (alone and blamed is not None and blamed.level is Level.POD)
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether it uses up what it may; what the pod's quota stops has no such mark of its own."""
+        marks, used = self.finding.marks, self.finding.use_of_limit
+        if Mark.INHERITED in marks:
+            return used is not None and used >= Thresholds().at_limit
+        return Mark.AT_LIMIT in marks
+
 
 def exemption(candidate: Candidate) -> str | None:
     """Say why nothing may be done about a finding at all; None when something may."""
@@ -38,7 +61,7 @@ def exemption(candidate: Candidate) -> str | None:
         (container.init and not container.sidecar, "an init container, which ends by itself"),
         (container.resize_restarts, "its resizePolicy would restart the container"),
         (
-            Mark.INHERITED in finding.marks,
+            candidate.inherited,
             f"the quota of {f'the {blamed.level}' if blamed else 'a level'} above stops it, not its own",
         ),
         (pod.cpu_limit_millis is not None, "the pod has a limit of its own in spec.resources"),

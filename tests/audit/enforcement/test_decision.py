@@ -221,10 +221,37 @@ def test_what_is_left_alone_has_its_reason(fields: dict[str, Any], word: str) ->
     assert word in reason
 
 
-def test_a_finding_that_an_ancestor_s_quota_made_is_left_alone() -> None:
-    above = Target(Level.POD, "/kubepods/poduid-api-1", "n1", "uid-api-1")
-    inherited = replace(finding(), marks=frozenset({Mark.INHERITED}), blamed=above)
-    assert reasons(run(candidate(finding=inherited))) == ["the quota of the pod above stops it, not its own"]
+ABOVE = Target(Level.POD, "/kubepods/poduid-api-1", "n1", "uid-api-1")
+TWO = pod(containers=(container(), container("sidecar")), container_ids=("c" * 64, "d" * 64))
+
+
+def inherited(above: Target = ABOVE, limit_ms: float = 50.0) -> Finding:
+    return replace(finding(limit_ms=limit_ms), marks=frozenset({Mark.INHERITED}), blamed=above)
+
+
+@pytest.mark.parametrize(
+    ("facts", "above", "level"),
+    [
+        (TWO, ABOVE, "pod"),
+        (pod(cpu_limit_millis=500), ABOVE, "pod"),
+        (pod(), Target(Level.QOS, "/kubepods/burstable", "n1"), "qos"),
+    ],
+    ids=["of two containers", "the pod's own", "above the pod"],
+)
+def test_a_finding_that_an_ancestor_s_quota_made_is_left_alone(facts: PodFacts, above: Target, level: str) -> None:
+    found = run(candidate(finding=inherited(above), pod=facts))
+    assert reasons(found) == [f"the quota of the {level} above stops it, not its own"]
+
+
+def test_the_pods_quota_that_is_the_only_containers_limit_is_raised_with_it() -> None:
+    """As kubelets set them: both are 500m, and which of the two runs out first is chance."""
+    (action,) = run(candidate(finding=inherited())).actions
+    assert (action.kind, action.from_millis, action.to_millis) == (ActionKind.RAISE, 500, 1000)
+    ended = container("setup", init=True)
+    (action,) = run(candidate(finding=inherited(), pod=pod(containers=(ended, container())))).actions
+    assert action.kind is ActionKind.RAISE
+    idle = replace(inherited(), use_cores=0.1)
+    assert reasons(run(candidate(finding=idle)))[0].startswith("neither uses its limit up")
 
 
 def test_a_container_with_bursts_gets_a_burst_where_the_policy_and_the_agent_allow() -> None:
