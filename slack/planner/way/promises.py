@@ -126,11 +126,15 @@ def scaled(owner: wire.Deployment, replica_sets: Sequence[wire.ReplicaSet]) -> d
     wanted = _wanted(owner)
     active = [own for own in replica_sets if _wanted(own) > 0]
     newest = max(replica_sets, key=lambda own: (_revision(own.metadata), own.metadata.name))
+    strategy = owner.spec.strategy if owner.spec is not None else None
+    recreates = strategy is not None and strategy.type == "Recreate"
+    if recreates and not active and any(_number(own, DESIRED) == wanted for own in replica_sets):
+        # In a rollout: scaled down to none at this size, and nothing is made before the last of its pods has ended.
+        return {}
     if len(active) <= 1:
         only = active[0] if active else newest
         return {only.metadata.uid or "": wanted}
-    strategy = owner.spec.strategy if owner.spec is not None else None
-    if strategy is not None and strategy.type == "Recreate":
+    if recreates:
         return {}
     limit = wanted + surge_of(strategy, wanted) if wanted else 0
     total = sum(_wanted(own) for own in active)

@@ -121,6 +121,18 @@ def test_recreate_promises_nothing_while_old_pods_are_there() -> None:
     assert _promised(_deployment(10, recreate), down, _replica_set(10, revision=2), rs1=0) == {"rs2": 10}
 
 
+def test_recreate_promises_nothing_while_the_pods_of_its_last_replica_set_end() -> None:
+    recreate = {"type": "Recreate"}
+    down, earlier = _replica_set(0, revision=2, desired=10), _replica_set(0, desired=4)
+
+    assert _promised(_deployment(10, recreate), down) == {}
+    assert _promised(_deployment(10, recreate), down, earlier) == {}
+    # scaled from none, no rollout: its ReplicaSet was told 0 for 0
+    assert _promised(_deployment(10, recreate), _replica_set(0, revision=2, desired=0), earlier) == {"rs2": 10}
+    # the same annotations with a strategy that waits for no pod
+    assert _promised(_deployment(10), down) == {"rs2": 10}
+
+
 def test_a_deployment_that_is_scaled_down_takes_back_what_its_replica_set_still_asks_for() -> None:
     assert _promised(_deployment(12), _replica_set(110, replicas=10), rs1=10) == {"rs1": 2}
 
