@@ -138,10 +138,19 @@ class Owners:
             early = self.promised.get(controller.uid)
             if early is not None and early.promise.namespace == key[0]:
                 del self.promised[controller.uid]  # promised before there was a ReplicaSet
+            if _asked(owner):
+                self._drop_of_old_template(key)
             if found is not None:
                 found = replace(found, key=f"{owner.metadata.namespace or ''}/deploy/{controller.name}")
         if not listing:
             self._promises(uid, found, there, now)
+
+    def _drop_of_old_template(self, owner: _Owner) -> None:
+        """Expect no pods of ReplicaSets that ask for none, as another one has got them: of a new template."""
+        for uid, found in self._sets[owner].items():
+            known = self.promised.get(uid)
+            if known is not None and not _asked(found):
+                known.left = 0  # kept for what has appeared
 
     def _promises(self, uid: str, promise: Promise | None, there: int, now: float) -> None:
         """Take what an owner itself is about to make, or that it makes nothing."""
@@ -189,6 +198,11 @@ class Owners:
 
 def _replicas(owner: wire.ReplicaSet | wire.StatefulSet) -> int:
     return (owner.status.replicas or 0) if owner.status is not None else 0
+
+
+def _asked(owner: wire.ReplicaSet) -> int:
+    replicas = owner.spec.replicas if owner.spec is not None else None
+    return 1 if replicas is None else replicas
 
 
 def _with_template(own: wire.ReplicaSet, template: wire.PodTemplate | None) -> wire.ReplicaSet:

@@ -172,6 +172,12 @@ def replica_set(
     return msgspec.json.decode(json.dumps(item).encode(), type=wire.ReplicaSet)
 
 
+def asking(own: wire.ReplicaSet, replicas: int) -> wire.ReplicaSet:
+    """Return it as it is when its controller has not made any of these pods yet."""
+    template = deployment(replicas).spec.template  # type: ignore[union-attr]
+    return msgspec.structs.replace(own, spec=wire.ReplicatedSpec(replicas=replicas, template=template))
+
+
 def test_a_replica_set_that_names_a_deployment_of_another_namespace_as_its_owner_is_none_of_it() -> None:
     owners = Owners()
     owners.applied(EventType.ADDED, replica_set(replicas=5), 0.0, listing=True)
@@ -181,6 +187,23 @@ def test_a_replica_set_that_names_a_deployment_of_another_namespace_as_its_owner
     assert owners.outstanding(1.0) == []
     owners.applied(EventType.MODIFIED, deployment(7), 1.0, listing=False)
     assert [(known.promise.owner_uid, known.left) for known in owners.outstanding(1.0)] == [("uid-set", 2)]
+
+
+@pytest.mark.parametrize("lately", [0, 2])
+def test_pods_of_a_new_template_are_not_promised_by_two_replica_sets(lately: int) -> None:
+    """A Deployment of none gets pods and a template in one write; it was made way for 22 pods where 12 came."""
+    owners = Owners()
+    owners.applied(EventType.ADDED, replica_set(), 0.0, listing=True)
+    if lately:  # pods of the old template, which have gone again
+        owners.applied(EventType.MODIFIED, asking(replica_set(), lately), 0.5, listing=False)
+        for _ in range(lately):
+            owners.appeared("shop", "uid-set", 0.6)
+        owners.applied(EventType.MODIFIED, replica_set(), 0.7, listing=False)
+    owners.applied(EventType.MODIFIED, deployment(12), 1.0, listing=False)
+    assert [(known.promise.owner_uid, known.left) for known in owners.outstanding(1.0)] == [("uid-set", 12 - lately)]
+    newer = asking(replica_set(uid="newer", revision="2"), 12)
+    owners.applied(EventType.ADDED, newer, 1.1, listing=False)
+    assert [(known.promise.owner_uid, known.left) for known in owners.outstanding(1.1)] == [("newer", 12)]
 
 
 def test_a_pod_that_names_an_owner_of_another_namespace_does_not_count_as_its() -> None:
