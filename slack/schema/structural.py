@@ -153,9 +153,20 @@ def _node(node: Schema, definitions: Mapping[str, Schema], rules: Rules, model: 
         result |= _map(node)
     elif node.get("type") == "string" and not {"enum", "format"} & set(node):
         result.setdefault("maxLength", 253)
-    if of_model := rules.get(model):
+    if of_model := (*_fraction(result), *rules.get(model, ())):
         result["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in of_model]
     return result
+
+
+def _fraction(node: Schema) -> tuple[tuple[str, str], ...]:
+    """Return the rule that holds a least number which is no whole one.
+
+    The API server cuts it where it compares a whole number with it: 0 would pass for 0.5.
+    """
+    least = node.get("minimum", 0)
+    if node.get("type") != "number" or least == int(least):
+        return ()
+    return ((f"self >= {least}", f"should be greater than or equal to {least}"),)
 
 
 _FORMATS: Mapping[str, Schema] = {"duration": _DURATION, "fine-duration": _FINE_DURATION, "quantity": QUANTITY}
@@ -170,6 +181,10 @@ def _map(node: Schema) -> Schema:
             "x-kubernetes-validations": [dict(rule) for rule in _NO_SLIPS],
         }
     kept = {name: value for name, value in values.items() if name in _KEEP}
+    if names := node.get("propertyNames", {}).get("enum"):
+        text = "every key should be " + " or ".join(repr(name) for name in names)
+        rule = {"rule": f"self.all(key, key in {names})", "message": text}
+        return {"additionalProperties": kept, "maxProperties": len(names), "x-kubernetes-validations": [rule]}
     return {
         "additionalProperties": kept if values.get("type") == "number" else dict(_LABEL_VALUE),
         "maxProperties": _MOST_NAMES,

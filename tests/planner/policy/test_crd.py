@@ -110,6 +110,16 @@ def test_prices_are_numbers_so_that_rules_can_compare_them() -> None:
     assert prices["additionalProperties"] == {"type": "number", "minimum": 0, "maximum": 1e6}
 
 
+def test_a_least_number_that_is_no_whole_one_is_a_rule_too_as_the_api_server_cuts_it_for_whole_numbers() -> None:
+    share = spec_schema()["properties"]["objective"]["properties"]["instantStart"]
+    assert [rule["rule"] for rule in share["x-kubernetes-validations"]] == ["self >= 0.5"]
+
+
+def test_there_is_no_price_of_what_nobody_sells_by_the_hour() -> None:
+    prices = spec_schema()["properties"]["objective"]["properties"]["prices"]
+    assert [rule["rule"] for rule in prices["x-kubernetes-validations"]] == ["self.all(key, key in ['cpu', 'memory'])"]
+
+
 def test_rates_are_numbers_and_bounded() -> None:
     rate = spec_schema()["properties"]["extraCapacity"]["properties"]["minRate"]
     assert (rate["type"], rate["minimum"], rate["maximum"]) == ("number", 0, 10)
