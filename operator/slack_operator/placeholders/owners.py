@@ -7,7 +7,7 @@ has appeared counts as there until the owner's status has caught up. Owned by th
 in.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 
 from slack.cluster import wire
@@ -54,8 +54,10 @@ class Owners:
         """ReplicaSets by their Deployment, then by their own uid; without templates."""
         self._unseen: set[tuple[_Owner, str]] = set()
         """While a list of ReplicaSets is read: those that it has not shown yet."""
-        self._lately: deque[tuple[float, _Owner]] = deque(maxlen=_MOST_APPEARED)
+        self._lately: deque[tuple[float, _Owner]] = deque()
         """When pods appeared, and whose."""
+        self._count_lately: Counter[_Owner] = Counter()
+        """The same by owner: a tenant may have thousands of ReplicaSets, and each is asked for."""
 
     def begin_sets(self) -> None:
         """A new list of ReplicaSets begins."""
@@ -90,7 +92,10 @@ class Owners:
         if not owner:
             return
         self._forget_early(now)  # where nobody asks for what is outstanding, as on a standby, nobody else does
+        if len(self._lately) == _MOST_APPEARED:
+            self._drop_oldest()
         self._lately.append((now, (namespace, owner)))
+        self._count_lately[namespace, owner] += 1
         known = self.promised.get(owner)
         if known is not None and known.promise.namespace == namespace:  # a pod may name whom it likes
             known.appeared += 1
@@ -110,8 +115,14 @@ class Owners:
         return [known for known in self.promised.values() if known.left > 0]
 
     def _forget_early(self, now: float) -> None:
-        while self._lately and self._lately[0][0] < now - _LATELY_SECONDS:
-            self._lately.popleft()
+        while self._lately and self._lately[0][0] <= now - _LATELY_SECONDS:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, owner = self._lately.popleft()
+        self._count_lately[owner] -= 1
+        if not self._count_lately[owner]:
+            del self._count_lately[owner]
 
     def _apply_deployment(self, owner: wire.Deployment, uid: str, now: float) -> None:
         """Say what its ReplicaSets will be told to make; they have its template, or an earlier one like it."""
@@ -180,7 +191,8 @@ class Owners:
         known = self.promised.get(own[1])
         if known is not None and now < known.deadline:
             return max(status, known.base + known.appeared)
-        return status + sum(1 for at, owner in self._lately if owner == own and at > now - _LATELY_SECONDS)
+        self._forget_early(now)
+        return status + self._count_lately[own]
 
     def _forget(self, owner: wire.Workload, uid: str) -> None:
         self.promised.pop(uid, None)

@@ -233,6 +233,21 @@ def test_where_nobody_asks_what_is_outstanding_pods_that_appeared_are_forgotten_
     for number in range(100):
         owners.appeared("shop", "uid", float(number))
     assert len(owners._lately) <= 3
+    assert owners._count_lately.total() == len(owners._lately)
+
+
+def test_pods_that_have_appeared_are_counted_by_owner_for_two_seconds_and_only_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever has thousands of ReplicaSets had all pods of a burst gone through for each of them: a second an event."""
+    monkeypatch.setattr("slack_operator.placeholders.owners._MOST_APPEARED", 4)
+    owners = Owners()
+    for number in range(6):
+        owners.appeared("shop", "uid-api" if number % 2 else "other", 1.0)
+    assert owners._count_lately == {("shop", "uid-api"): 2, ("shop", "other"): 2}
+    owners.applied(EventType.MODIFIED, deployment(7), 3.0, listing=False)
+    owners.appeared("shop", "uid-api", 3.0)
+    assert owners._count_lately == {("shop", "uid-api"): 1}
 
 
 def test_a_promise_whose_time_is_over_counts_no_more_even_if_nobody_has_looked() -> None:
