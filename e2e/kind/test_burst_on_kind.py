@@ -13,22 +13,16 @@ import pytest
 
 from e2e.harness.api import Json
 from e2e.harness.cluster.kind import Kind
-from e2e.harness.errors import UnavailableError
 from e2e.harness.objects import condition, deployment, pods, scale, wait_for_running, wait_until
 from e2e.harness.pod_times import PodClock, percentile
 from e2e.harness.product.operator import Operator, placeholders, policy, wait_until_placed
+from e2e.kind import workers
 
 BURST, POD_MILLIS = 30, 20
 BASE = 6
 """Pods that run all the time; the policy keeps five times as much as they request, which is a burst."""
 FIVE_TIMES: Json = {"minRate": BURST / BASE, "ceiling": {"cpu": "1", "memory": "1Gi"}}
-LATE_NODE = "worker2"
 SCAN_SECONDS = 2.0
-NODES: Json = {
-    "kind": "Cluster",
-    "apiVersion": "kind.x-k8s.io/v1alpha4",
-    "nodes": [{"role": "control-plane"}, {"role": "worker"}, {"role": "worker"}],
-}
 pytestmark = pytest.mark.timeout(1500)
 
 
@@ -37,7 +31,7 @@ class Machine:
 
     def __init__(self, cluster: Kind) -> None:
         self._cluster = cluster
-        self.name = f"{cluster.name_of_cluster}-{LATE_NODE}"
+        _, self.name = workers.names(cluster)
 
     def start(self) -> None:
         """Let it boot."""
@@ -56,19 +50,7 @@ class Machine:
     @property
     def ready(self) -> bool:
         """Whether its kubelet says so."""
-        found = self._cluster.api.find(f"/api/v1/nodes/{self.name}")
-        return found is not None and condition(found, "Ready") == "True"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kind]:
-    kind = Kind(tmp_path_factory.mktemp("kind"), configuration=NODES)
-    try:
-        kind.start()
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    yield kind
-    kind.stop()
+        return workers.ready(self._cluster.api, self.name)
 
 
 @contextmanager
@@ -136,7 +118,7 @@ def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind) -> None
     machine.stop()
     api.create(deployment("base", BASE, cpu=f"{POD_MILLIS}m", memory="16Mi"))
     wait_for_running(api, BASE, 120, labelSelector="app=base")
-    fill(cluster, f"{cluster.name_of_cluster}-worker")
+    fill(cluster, workers.names(cluster)[0])
     api.create(deployment("burst", 0, cpu=f"{POD_MILLIS}m", memory="16Mi"))
 
     with Operator(cluster) as operator, autoscaler(cluster, machine):

@@ -18,7 +18,6 @@ import yaml
 
 from e2e.harness import build
 from e2e.harness.api import Json
-from e2e.harness.docker import engine
 from e2e.harness.docker.engine import Engine
 from e2e.harness.errors import UnavailableError
 from e2e.harness.objects import wait_until
@@ -36,15 +35,6 @@ def commands(number: int) -> list[str]:
     text = README.partition(f"**{number}. ")[2].partition("```\n")[2].partition("```")[0]
     assert text, f"the README has no step {number}"
     return [line.partition("  #")[0] for line in text.replace("\\\n", " ").splitlines()]
-
-
-@pytest.fixture(scope="module")
-def docker() -> Iterator[Engine]:
-    try:
-        with engine.of_this_machine() as found:
-            yield found
-    except UnavailableError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_a_controller_that_is_killed_in_a_storm_loses_no_permit(place: KeyedNode
     names = [
         place.create(shop(f"storm-{number}", *(container(name, work, **PROBE) for name in "ab"))) for number in range(4)
     ]
-    with watched(place) as seen:
+    with watched(place.api) as seen:
         wait_until(lambda: len(place.grants()) >= before + 4, 60, "half of them to be granted", place.grants)
         place.controller.program.kill()
         time.sleep(3)

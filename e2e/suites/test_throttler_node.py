@@ -67,7 +67,7 @@ def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twi
     def at_least(enough: int) -> bool:
         return ready() >= enough
 
-    with watched(place) as seen:
+    with watched(place.api) as seen:
         for enough in (2, 6):
             wait_until(partial(at_least, enough), 60, f"{enough} containers to be ready", ready)
             place.agent.program.kill()
@@ -269,7 +269,7 @@ def test_pods_that_the_cluster_itself_has_injected_are_paced(place: PacedNode, i
         name = f"by-{injection.lower()}"
         work = f"cat /proc/uptime; sleep 1; {UP}"
         place.api.create(shop(name, *(container(each, work, **PROBE) for each in "ab")))
-        with watched(place) as seen:
+        with watched(place.api) as seen:
             place.wait_ready(name, 60)
     assert seen.most == 1
     uid = place.pod(name)["metadata"]["uid"]
@@ -295,7 +295,7 @@ def test_after_a_reboot_all_pods_start_anew_and_no_more_at_once_than_may(place: 
         rows = place.pod(name)["status"]["containerStatuses"]
         return all(row["ready"] for row in rows) and not before[name] & {row.get("containerID") for row in rows}
 
-    with watched(place) as seen:
+    with watched(place.api) as seen:
         for name in names:
             wait_until(partial(anew, name), 120, f"{name} to be ready", partial(place.pod, name))
     assert 1 <= seen.most <= 2

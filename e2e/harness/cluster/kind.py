@@ -43,7 +43,14 @@ class Kind:
 
     name = "kind"
 
-    def __init__(self, run_folder: Path, image: str = "", configuration: Json | None = None, cluster: str = "") -> None:
+    def __init__(
+        self,
+        run_folder: Path,
+        image: str = "",
+        configuration: Json | None = None,
+        cluster: str = "",
+        docker: Engine | None = None,
+    ) -> None:
         """Nothing runs yet.
 
         Args:
@@ -51,11 +58,13 @@ class Kind:
             image: the nodes'; by default what KIND_IMAGE says, or kind's published one, or what is made here.
             configuration: kind's own, of the cluster; by default one node that is no test's.
             cluster: its name, by default one of this process.
+            docker: where; by default this machine's, or one for as long as the cluster is there.
         """
         self.run_folder = run_folder
         self._image = image or os.environ.get("KIND_IMAGE") or ""
         self._configuration = configuration
         self._cluster = cluster or f"resource-slack-{os.getpid()}"
+        self._docker = docker
         self._kept = ExitStack()
         self._created = False
         self._kind_kubeconfig = run_folder / "kind.kubeconfig"  # kind's own would be the user's ~/.kube/config
@@ -67,7 +76,7 @@ class Kind:
         """Create the cluster, set it up as the suites expect, and start kwok beside it."""
         self.run_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            self.docker: Engine = self._kept.enter_context(engine.of_this_machine())
+            self.docker: Engine = self._docker or self._kept.enter_context(engine.of_this_machine())
             self.kind = _kind(self.docker)
             binary = build.ensure(["kwok"])["kwok"]
             image = self._image or (node_image.ensure(self.docker) if self.docker.own else IMAGE)
@@ -86,7 +95,7 @@ class Kind:
         return self
 
     def stop(self) -> None:
-        """End kwok and delete the cluster, and end Docker if it is the harness's own."""
+        """End kwok and delete the cluster, and end Docker if it was started for it."""
         with self._kept:  # whatever fails here
             if self._kwok is not None:
                 self._kwok.stop()

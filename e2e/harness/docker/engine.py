@@ -23,9 +23,14 @@ from e2e.harness.errors import HarnessError, UnavailableError
 class Engine:
     """How to reach a Docker that runs."""
 
-    own: bool
-    """Whether the harness started it, and so may take away all that is in it."""
+    daemon: OwnDaemon | None = None
+    """The harness's own; none where it is the user's, who alone may restart it or empty it."""
     variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> bool:
+        """Whether the harness started it, and so may take away all that is in it."""
+        return self.daemon is not None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -85,10 +90,10 @@ def of_this_machine() -> Iterator[Engine]:
         UnavailableError: there is none, and none can be started; the text names what is missing.
     """
     if running():
-        yield Engine(own=False)
+        yield Engine()
         return
     with OwnDaemon() as daemon:
-        yield Engine(own=True, variables={"DOCKER_HOST": daemon.host, "DOCKER_BUILDKIT": "0"})
+        yield Engine(daemon, {"DOCKER_HOST": daemon.host, "DOCKER_BUILDKIT": "0"})
 
 
 def running() -> bool:

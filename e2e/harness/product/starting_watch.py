@@ -1,4 +1,4 @@
-"""Looks at gated pods all the time: how many of their containers start at once, and how often they were restarted."""
+"""Looks at pods all the time: how many of their containers start at once, and how often they were restarted."""
 
 import threading
 from collections import Counter
@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from e2e.harness.api import Api
 from e2e.harness.objects import pods
-from e2e.harness.product.gated_pods import NAMESPACE, GatedPods, status_of
+from e2e.harness.product.gated_pods import NAMESPACE, status_of
 from slack.throttler.injection import VARIABLE
 
 
 @dataclass
 class Seen:
-    """What a watcher saw of the gated containers: how many ran and were not ready, at the most, and restarts."""
+    """What a watcher saw of containers: how many ran and were not ready, at the most, and restarts."""
 
     most: int = 0
     looks: int = 0
@@ -21,18 +22,18 @@ class Seen:
 
 
 @contextmanager
-def watched(place: GatedPods) -> Iterator[Seen]:
-    """Look at all pods of the namespace at once, again and again."""
+def watched(api: Api, *, ungated: bool = False) -> Iterator[Seen]:
+    """Look at all pods of the namespace at once, again and again; at gated containers, or at those without a gate."""
     seen, ended = Seen(), threading.Event()
 
     def look() -> None:
         while not ended.wait(0.1):
             starting = 0
-            for pod in pods(place.api, NAMESPACE):
+            for pod in pods(api, NAMESPACE):
                 for each in pod["spec"]["containers"]:
                     gated = any(entry["name"] == VARIABLE for entry in each.get("env", ()))
                     status = status_of(pod, each["name"])
-                    starting += gated and "running" in status.get("state", {}) and not status["ready"]
+                    starting += gated != ungated and "running" in status.get("state", {}) and not status["ready"]
                     seen.restarts[f"{pod['metadata']['name']}/{each['name']}"] = status.get("restartCount", 0)
             seen.most, seen.looks = max(seen.most, starting), seen.looks + 1
 
