@@ -166,8 +166,11 @@ def _apart(constraints: Constraints, labels: Mapping[str, str]) -> bool | None:
         return False
     for term in json.loads(constraints.anti_affinity):
         selector = term.get("labelSelector") or {}
-        own = term.get("topologyKey") == HOSTNAME and not term.get("namespaceSelector") and not term.get("namespaces")
-        if not own or selector.get("matchExpressions") or not selector.get("matchLabels"):
+        # An empty namespaceSelector is every namespace; mismatchLabelKeys are pods that differ from these.
+        others = "namespaceSelector" in term or term.get("namespaces") or term.get("mismatchLabelKeys")
+        if others or term.get("topologyKey") != HOSTNAME:
+            return None
+        if selector.get("matchExpressions") or not selector.get("matchLabels"):
             return None
         if any(labels.get(name) != value for name, value in selector["matchLabels"].items()):
             return None

@@ -69,6 +69,14 @@ def test_pods_to_come_that_avoid_only_one_another_on_a_node_are_served_one_a_nod
     assert (burst.left_alone, burst.one_a_node) == (None, True)
 
 
+@pytest.mark.parametrize(
+    "wider", [{"namespaceSelector": {}}, {"namespaces": ["other"]}, {"mismatchLabelKeys": ["tenant"]}]
+)
+def test_pods_to_come_that_avoid_others_too_are_left_to_the_scheduler(wider: dict[str, Any]) -> None:
+    assert promised(anti({**BY_NODE, **wider})).left_alone is LeftAlone.AMONG_PODS
+    assert promised(anti({**BY_NODE, "matchLabelKeys": ["pod-template-hash"]})).one_a_node
+
+
 @pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"containers": [PORT]}, anti(ZONED)])
 def test_another_scheduler_hides_no_other_reason(spec: dict[str, Any]) -> None:
     """Whose scheduler it is the operator judges anew, for a policy may have it: what else speaks against it holds."""
