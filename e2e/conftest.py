@@ -77,6 +77,7 @@ def cluster(backend: Backend) -> Iterator[Backend]:
     with cleaned(backend.api):
         yield backend
         backend.restart_missing()  # a test that failed may have left the API server down
+    backend.begin_kwok_anew()
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,9 @@ class Backend(Protocol):
     def restart_missing(self) -> None:
         """Bring back what a test has stopped and not started again."""
 
+    def begin_kwok_anew(self) -> None:
+        """Start kwok anew where none of its nodes is left; it does not bear hours of nodes that come and go."""
+
     def audit_mark(self) -> int:
         """Return a place in the audit log."""
 

@@ -169,6 +169,10 @@ class ControlPlane:
             if not self._programs[name].running:
                 self._programs[name].start()
 
+    def begin_kwok_anew(self) -> None:
+        """See `kwok.begin_anew`; between two tests."""
+        kwok.begin_anew(self.api, self._programs["kwok"])
+
     def audit_mark(self) -> int:
         """Return a place in the audit log: what comes later is read with `audit_entries(since=mark)`."""
         return self.audit_log.stat().st_size

@@ -163,6 +163,11 @@ class Kind:
         if "kube-apiserver.yaml" not in self._in_node("ls", _MANIFESTS):
             self.start_apiserver()
 
+    def begin_kwok_anew(self) -> None:
+        """See `kwok.begin_anew`; between two tests."""
+        if self._kwok is not None:
+            kwok.begin_anew(self.api, self._kwok)
+
     def audit_mark(self) -> int:
         """Return a place in the audit log."""
         return int(self._in_node("stat", "-c", "%s", f"{_AUDIT}/audit.jsonl"))
