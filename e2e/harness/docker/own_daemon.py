@@ -5,12 +5,14 @@ rules in the packet filter and its processes do not. It has a socket and a bridg
 Docker; one run at a time has it, others wait.
 """
 
+import errno
 import fcntl
 import ipaddress
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +33,9 @@ BRIDGE = "slack-docker0"
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _MODULES = Path("/lib/modules")
 """kind mounts it into each node, and Docker makes what it is to mount."""
+_GROUPS = Path("/sys/fs/cgroup")
+_RUN = ("/run/docker", "/run/containerd")
+"""Made by Docker's programs, whatever folders they are given: empty when they have ended."""
 _CAP_SYS_RESOURCE = 24
 _SPANS = ("172.30.96.0/20", "172.29.96.0/20", "172.28.96.0/20", "10.213.96.0/20", "192.168.208.0/20")
 """Addresses for its networks: the first span that no route of this machine touches."""
@@ -179,7 +184,7 @@ class OwnDaemon:
         state = {
             "filter": firewall.saved(),
             "forwarding": _FORWARDING.read_text(encoding="ascii"),
-            "modules": _MODULES.is_dir(),
+            "folders": [str(path) for path in _folders()],
         }
         self._before.write_text(json.dumps(state), encoding="utf-8")
 
@@ -190,9 +195,9 @@ class OwnDaemon:
         state = json.loads(self._before.read_text(encoding="utf-8"))
         firewall.back_to(firewall.parse(state["filter"]))
         _FORWARDING.write_text(state["forwarding"], encoding="ascii")
-        if not state["modules"]:
-            with suppress(OSError):
-                _MODULES.rmdir()
+        for top in _folders():
+            if str(top) not in state["folders"]:
+                _remove_empty(top)
         self._before.unlink()
 
     def _processes(self) -> list[tuple[int, str]]:
@@ -206,6 +211,36 @@ class OwnDaemon:
                 break
             ours |= more
         return [(pid, table[pid][1].split(b"\0")[0].decode(errors="replace")) for pid in sorted(ours)]
+
+
+def _folders() -> list[Path]:
+    """Return what Docker makes on a machine beside its own folder and of these what is there."""
+    groups = [_GROUPS / "docker", *_GROUPS.glob("*/docker")]  # of version 2, and of each hierarchy of version 1
+    return [path for path in (_MODULES, *map(Path, _RUN), *groups) if path.is_dir()]
+
+
+def _remove_empty(top: Path) -> None:
+    """Take away a folder and those in it, if there is nothing but sockets that nobody listens at: of shims, killed.
+
+    A control group is busy until all that was in it is reaped.
+    """
+    for again in range(20):
+        for path in [*sorted(top.rglob("*"), reverse=True), top]:  # what is within a folder first
+            with suppress(OSError):
+                if path.is_dir():
+                    path.rmdir()
+                elif _is_dead(path):
+                    path.unlink()
+        if not top.exists():
+            return
+        time.sleep(0.02 * again)
+
+
+def _is_dead(path: Path) -> bool:
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as tried:
+        return tried.connect_ex(str(path)) == errno.ECONNREFUSED
 
 
 def free_span(spans: Sequence[str], routes: Iterable[str]) -> ipaddress.IPv4Network:
