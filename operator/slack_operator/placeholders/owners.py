@@ -131,7 +131,7 @@ class Owners:
         there = {own: self._there(found.metadata, _replicas(found), now) for own, found in sets.items()}
         found = of_deployment(owner, [_with_template(own, template) for own in sets.values()], there)
         told = {promise.owner_uid: promise for promise in found}
-        for own in sets:
+        for own in (*sets, uid):
             known = self.promised.get(own)
             if known is not None and known.early and own not in told:
                 del self.promised[own]

@@ -63,7 +63,8 @@ def of_stateful_set(owner: wire.StatefulSet, there: int) -> Promise | None:
     missing = _wanted(owner) - max(there, _status_replicas(owner))
     if owner.spec is not None and owner.spec.pod_management_policy != "Parallel":
         ready = (owner.status.ready_replicas or 0) if owner.status is not None else 0
-        missing = min(missing, 1) if ready >= _status_replicas(owner) else 0  # each waits for the one before it
+        # each waits for the one before it, which may have just come
+        missing = min(missing, 1) if ready >= max(there, _status_replicas(owner)) else 0
     return _promise(key_of("StatefulSet", owner.metadata), owner.metadata, missing, owner.spec)
 
 

@@ -189,6 +189,13 @@ def test_a_replica_set_that_names_a_deployment_of_another_namespace_as_its_owner
     assert [(known.promise.owner_uid, known.left) for known in owners.outstanding(1.0)] == [("uid-set", 2)]
 
 
+def test_a_new_deployment_that_is_scaled_down_before_its_first_replica_set_takes_its_promise_back() -> None:
+    owners = Owners()
+    owners.applied(EventType.ADDED, deployment(12), 0.0, listing=False)
+    owners.applied(EventType.MODIFIED, deployment(0), 0.1, listing=False)
+    assert owners.outstanding(0.1) == []
+
+
 @pytest.mark.parametrize("lately", [0, 2])
 def test_pods_of_a_new_template_are_not_promised_by_two_replica_sets(lately: int) -> None:
     """A Deployment of none gets pods and a template in one write; it was made way for 22 pods where 12 came."""

@@ -171,10 +171,14 @@ def _stateful_set(wanted: int, policy: str | None, **status: Any) -> wire.Statef
 def test_a_stateful_set_makes_one_pod_at_a_time_unless_in_parallel(
     policy: str | None, there: int, promised: int
 ) -> None:
-    promise = of_stateful_set(_stateful_set(20, policy), there)
+    promise = of_stateful_set(_stateful_set(20, policy, replicas=there, readyReplicas=there), there)
 
     assert (promise.count if promise is not None else 0) == promised
     assert promise is None or promise.key == "db/sts/pg"
+
+
+def test_an_ordered_stateful_set_promises_nothing_beside_a_pod_that_its_status_does_not_count_yet() -> None:
+    assert of_stateful_set(_stateful_set(20, None, replicas=3, readyReplicas=3), 4) is None
 
 
 def test_an_ordered_stateful_set_makes_the_next_pod_when_the_last_one_is_ready() -> None:
