@@ -37,7 +37,7 @@ reporting-disabled = true
     try:
         wait_until(lambda: is_listening(http), 60, "influxd to listen", program.log_tail)
         address = f"http://{LOOPBACK}:{http}"
-        _post(f"{address}/query", urllib.parse.urlencode({"q": "CREATE DATABASE telegraf"}))
+        wait_until(lambda: _has_database(address), 30, "the database telegraf to be there", program.log_tail)
         yield address
     finally:
         program.stop()
@@ -64,6 +64,14 @@ def write_shares(
     _post(f"{address}/write?db=telegraf&precision=s", "\n".join(lines))
 
 
-def _post(url: str, body: str) -> None:
+def _has_database(address: str) -> bool:
+    """Create the database where it is absent; one that has only just begun to listen may say yes and do nothing."""
+    _post(f"{address}/query", urllib.parse.urlencode({"q": "CREATE DATABASE telegraf"}))
+    return "telegraf" in _post(f"{address}/query", urllib.parse.urlencode({"q": "SHOW DATABASES"}))
+
+
+def _post(url: str, body: str) -> str:
     with urllib.request.urlopen(urllib.request.Request(url, data=body.encode()), timeout=30) as answer:
         assert answer.status in (200, 204)
+        told: bytes = answer.read()
+    return told.decode()
