@@ -386,7 +386,7 @@ def test_nothing_leaves_for_pods_that_a_quota_will_refuse(cluster: Backend) -> N
         }
     )
     try:
-        wait_until(lambda: api.get(path)["status"].get("used"), 60, "the quota to be counted")
+        wait_until(lambda: api.get(path)["status"].get("used") == hard, 60, "all pods to be counted")
         with Operator(cluster) as operator:
             operator.wait_until_ready()
             place(cluster, SMALL)
