@@ -276,9 +276,14 @@ def _one_process_tells_of_policies(prometheus: OperatorPrometheus) -> None:
 
 
 def _every_query_answers(prometheus: OperatorPrometheus) -> None:
-    answers = {(title, expression): prometheus.query(expression) for title, expression in _queries()}
-    silent = {title for (title, _), found in answers.items() if not found}
-    assert silent <= WITHOUT_DATA
+    answers: dict[tuple[str, str], list[Json]] = {}
+
+    def silent() -> set[str]:
+        answers.update({(title, expression): prometheus.query(expression) for title, expression in _queries()})
+        return {title for (title, _), found in answers.items() if not found}
+
+    # what is told of a burst comes with the turn after it, and with the scrape after that
+    wait_until(lambda: silent() <= WITHOUT_DATA, 20, "every query to answer", lambda: silent() - WITHOUT_DATA)
     shown: dict[str, list[str]] = {}
     for (title, _), found in answers.items():
         shown.setdefault(title, []).extend(sample["value"][1] for sample in found)
