@@ -7,6 +7,7 @@ fault is about.
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import yaml
@@ -79,14 +80,14 @@ def assert_that_it_goes_on(api: Api) -> None:
 def test_docker_is_restarted_and_no_placeholder_is_made_in_vain(slack: Kind) -> None:
     api, daemon = slack.api, slack.docker.daemon
     if daemon is None:
-        pytest.skip("a user's Docker is not restarted")
+        pytest.skip("a user's Docker runs here, and whatever else is in it would be restarted too")
     before, sets, mark = uids(api), kept(api), slack.audit_mark()
     began = time.monotonic()
     daemon.restart()
     print(f"\nDocker answers again after {time.monotonic() - began:.1f} s")
     wait_until(lambda: api.get("/readyz") is not None, 120, "the API server")
     for name in workers.names(slack):
-        wait_until(lambda name=name: workers.ready(api, name), 120, f"{name} to be ready")  # type: ignore[misc]
+        wait_until(partial(workers.ready, api, name), 120, f"{name} to be ready")
     print(f"the nodes are ready {time.monotonic() - began:.1f} s after it was told to stop")
     wait_for_running(api, BASE, 120, labelSelector="app=base")
     wait_for_running(api, OPERATORS, 120, NAMESPACE, labelSelector="app.kubernetes.io/component=operator")

@@ -119,7 +119,11 @@ def test_pods_of_the_second_scheduler_go_where_the_load_is_low(measured: Kind, t
     api, (busy, idle) = measured.api, workers.names(measured)
     api.create(burning_pod("busy", 2, nodeSelector={"kubernetes.io/hostname": busy}))
     with workers.Release(measured, tmp_path, VALUES):
-        told = lambda: (found := means(api)) and found.get(busy, 0.0) - found.get(idle, 100.0) > APART  # noqa: E731
+
+        def told() -> bool:
+            found = means(api)
+            return found.get(busy, 0.0) - found.get(idle, 100.0) > APART
+
         wait_until(told, 180, "the load to be told", state=lambda: means(api), every=1.0)
         time.sleep(2 * REFRESH_SECONDS)
         print("\nCPU in use:", {node: f"{percent:.0f} %" for node, percent in means(api).items()})

@@ -174,8 +174,9 @@ def replica_set(
 
 def asking(own: wire.ReplicaSet, replicas: int) -> wire.ReplicaSet:
     """Return it as it is when its controller has not made any of these pods yet."""
-    template = deployment(replicas).spec.template  # type: ignore[union-attr]
-    return msgspec.structs.replace(own, spec=wire.ReplicatedSpec(replicas=replicas, template=template))
+    spec = deployment(replicas).spec
+    assert spec is not None
+    return msgspec.structs.replace(own, spec=wire.ReplicatedSpec(replicas=replicas, template=spec.template))
 
 
 def test_a_replica_set_that_names_a_deployment_of_another_namespace_as_its_owner_is_none_of_it() -> None:
