@@ -19,7 +19,8 @@ class _Pod:
 class LoadMeter:
     """Keeps pods, placeholders and nodes as they are seen. Called by one thread at a time."""
 
-    began_at: float
+    began_at: float | None = None
+    """None before the load has begun."""
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _placeholders: dict[str, bool] = field(default_factory=dict)
     """By uid: whether it has a node."""
@@ -45,9 +46,12 @@ class LoadMeter:
             pod.gone_at = at
 
     def placeholder_seen(self, uid: str, node: str | None, *, gone: bool = False) -> None:
-        """Take a placeholder; one that leaves its node while the load is there has made room for it."""
+        """Take a placeholder; one that leaves its node while the load is there has made room for it.
+
+        Placeholders that make way leave when the Deployment's count rises, which is before the first pod is there.
+        """
         if gone:
-            if self._placeholders.pop(uid, False) and self._pods and self._ended_at is None:
+            if self._placeholders.pop(uid, False) and self.began_at is not None and self._ended_at is None:
                 self._displaced += 1
             return
         self._placeholders[uid] = bool(node)
@@ -61,6 +65,10 @@ class LoadMeter:
             self.changed_at = at
         self._ready[name] = ready
 
+    def began(self, at: float) -> None:
+        """The load asks for its first pods next."""
+        self.began_at = self.changed_at = at
+
     def ended(self, at: float) -> None:
         """The load is taken away: what leaves from now on leaves for that."""
         self._ended_at = at
@@ -70,9 +78,12 @@ class LoadMeter:
         waiting = sum(pod.bound_at is None and pod.gone_at is None for pod in self._pods.values())
         bound = sum(pod.bound_at is not None and pod.gone_at is None for pod in self._pods.values())
         placeholders = sum(self._placeholders.values())
-        moment = Moment(at - self.began_at, bound, waiting, placeholders, self.nodes)
+        moment = Moment(self._since_begin(at), bound, waiting, placeholders, self.nodes)
         self._moments.append(moment)
         return moment
+
+    def _since_begin(self, at: float) -> float:
+        return 0.0 if self.began_at is None else at - self.began_at
 
     @property
     def nodes(self) -> int:
@@ -97,7 +108,7 @@ class LoadMeter:
             unbound=len(unbound),
             displaced=self._displaced,
             moments=tuple(self._moments),
-            ended_seconds=None if self._ended_at is None else self._ended_at - self.began_at,
+            ended_seconds=None if self._ended_at is None else self._since_begin(self._ended_at),
             waits_for=_commonest(pod.waits_for for pod in unbound),
         )
 

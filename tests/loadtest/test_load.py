@@ -78,6 +78,17 @@ def test_a_placeholder_that_leaves_its_node_is_displaced_and_one_that_waits_is_n
     assert seen.report(104.0).displaced == 1
 
 
+def test_a_placeholder_that_made_way_before_the_first_pod_was_there_counts() -> None:
+    seen = LoadMeter()
+    for name in ("before", "early", "waits"):
+        seen.placeholder_seen(name, None if name == "waits" else "a")
+    seen.placeholder_seen("before", "a", gone=True)
+    seen.began(100.0)
+    seen.placeholder_seen("early", "a", gone=True)
+    seen.placeholder_seen("waits", None, gone=True)
+    assert seen.report(101.0).displaced == 1
+
+
 def test_nodes_that_come_and_go_are_told() -> None:
     seen = meter()
     seen.node_seen("b", 130.0, ready=True)

@@ -123,7 +123,7 @@ class LoadRun:
         Raises:
             KubeError, UserError: when it cannot begin. Nothing is left then.
         """
-        meter = LoadMeter(time.monotonic())
+        meter = LoadMeter()
         watches = self._watches(meter)
         left = ""
         with stopping_on_signals() as stopping, LiveLine() as live:
@@ -138,9 +138,11 @@ class LoadRun:
             try:
                 unseen = self._synced(watches, stopping)
                 self._make(writer)
-                meter.began_at = meter.changed_at = time.monotonic()
+                began_at = time.monotonic()
+                with self._lock:
+                    meter.began(began_at)
                 try:
-                    self._load(writer, meter, stopping, live)
+                    self._load(writer, meter, began_at, stopping, live)
                 finally:
                     with self._lock:
                         meter.ended(time.monotonic())
@@ -208,13 +210,13 @@ class LoadRun:
             )
         return tuple(name for name, watch in zip(names, watches, strict=True) if watch.forbidden)
 
-    def _load(self, writer: "Writer", meter: LoadMeter, stopping: "Stopping", live: LiveLine) -> None:
+    def _load(self, writer: "Writer", meter: LoadMeter, began_at: float, stopping: "Stopping", live: LiveLine) -> None:
         asked = self._asked
         span = asked.span_seconds or _DEFAULT_SPAN_SECONDS
         looked_at = scaled_at = 0.0
         while not stopping.wait(_TICK_SECONDS if scaled_at else 0.0):
             now = time.monotonic()
-            elapsed = now - meter.began_at
+            elapsed = now - began_at
             wanted = replicas_at(asked.shape, asked.pods, elapsed, span)
             if wanted != self._wanted and now - scaled_at >= _SCALE_SECONDS:
                 writer.merge_patch(self._path, {"spec": {"replicas": wanted}})
