@@ -173,3 +173,14 @@ def test_only_a_token_for_us_that_is_bound_to_a_pod_names_one() -> None:
     ):
         with pytest.raises(NotLetIn, match=why):
             pod_uid(bad)
+
+
+def test_gates_that_are_silent_are_cut_off_when_the_agent_ends(place: Place) -> None:
+    links = [place.link(f"token-u{number}") for number in range(3)]
+    for link in links:
+        read(link)
+    asyncio.run_coroutine_threadsafe(place.server.stop(), place.loop).result(gate_server.CLOSE_SECONDS * 3)
+    assert asyncio.all_tasks(place.loop) == set()
+    assert place.server.gates == 0
+    for link in links:
+        link.close()

@@ -26,7 +26,8 @@ MAX_CONNECTIONS: Final = 1024
 MAX_REVIEWS: Final = 64
 """Tokens that are judged, or wait to be; more are sent away and come again."""
 HELLO_SECONDS: Final = 10.0
-STOP_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 1.0
+"""A gate says goodbye within that, or is cut off: one that hangs must not hold up an agent that ends."""
 BETWEEN_SECONDS: Final = 0.01
 """From one message of a gate to the next: asking faster makes nobody start earlier."""
 MAX_UNSENT_BYTES: Final = 256 << 10
@@ -122,7 +123,7 @@ class GateServer:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+            await asyncio.wait(self._tasks, timeout=3 * CLOSE_SECONDS)
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def tell(self, uid: str, message: FromAgent) -> bool:
@@ -177,9 +178,7 @@ class GateServer:
             self._tasks.discard(task)
             if self._gates.get(uid) is writer:
                 del self._gates[uid]
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await asyncio.wait_for(writer.wait_closed(), STOP_SECONDS)
+            await _closed(writer)
 
     async def _who(self, reader: asyncio.StreamReader) -> str:
         try:
@@ -208,3 +207,14 @@ class GateServer:
                 writer.write(protocol.encode_line(protocol.Pong()))
             await writer.drain()
             await asyncio.sleep(BETWEEN_SECONDS)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection as TLS does, or cut it off where the other side has no answer to that."""
+    writer.close()
+    closing = asyncio.ensure_future(writer.wait_closed())
+    with contextlib.suppress(OSError, asyncio.CancelledError):
+        done, _ = await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+        if not done:
+            writer.transport.abort()
+        await closing
