@@ -48,7 +48,7 @@ def ratio(found: Found, case: Case) -> float | None:
 
 
 def judge(found: Found, steady: Mapping[Kind, float]) -> list[Figure]:
-    """Return every wanted figure that was measured; of placeholders of several sizes the worst decides."""
+    """Return every wanted figure that was measured: times for each size of placeholders, of the rest the worst."""
     ways = [case for case in found if case.kind is Kind.WAY]
     owned = [case for case in ways if case.owner is Owner.DEPLOYMENT]
     figures = [*_at_once(found, owned)]
@@ -83,13 +83,15 @@ def _who(owner: Owner) -> str:
 
 
 def _ratios(found: Found, ways: Iterable[Case], owner: Owner, limit: float) -> Iterable[Figure]:
-    for pods in RATIO_SIZES:
-        ratios = [times for case in ways if case.pods == pods and (times := ratio(found, case)) is not None]
-        if ratios:
-            times, least = max(ratios), Case(pods, owner, Kind.FLOOR)
-            floor = ratio(found, least) if least in found else None
+    """Judge each size of placeholders by itself: larger ones are fewer deletions for the same burst."""
+    for case in sorted(ways, key=lambda case: (case.pods, case.chunk)):
+        times = ratio(found, case)
+        if case.pods in RATIO_SIZES and times is not None:
+            least = Case(case.pods, owner, Kind.FLOOR)
+            floor = ratio(found, least) if least in found and case.chunk == 1 else None
             told = f"{times:.1f}x" if floor is None else f"{times:.1f}x (floor {floor:.1f}x)"
-            yield Figure(f"p99 of {pods} {_who(owner)}, of free room", f"{limit:g}x", told, times <= limit)
+            what = f"p99 of {case.pods} {_who(owner)}, of free room, placeholders of {case.chunk}"
+            yield Figure(what, f"{limit:g}x", told, times <= limit)
 
 
 def _lone(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:

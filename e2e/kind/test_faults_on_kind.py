@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 import yaml
 
-from e2e.harness.api import Api, Json
+from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.cluster.kind import Kind
 from e2e.harness.objects import condition, deployment, pods, scale, wait_for_running, wait_until
 from e2e.harness.product.operator import (
@@ -63,6 +63,21 @@ def made(cluster: Kind, since: int) -> int:
     return sum(entry.resource == "pods" and entry.namespace == NAMESPACE and entry.code == 201 for entry in entries)
 
 
+def unreachable(api: Api) -> list[str]:
+    """The operator's pods that the API server cannot speak to, with the node of each."""
+    found = pods(api, NAMESPACE, labelSelector="app.kubernetes.io/component=operator")
+    return [f"{pod['metadata']['name']} on {pod['spec']['nodeName']}" for pod in found if not answers(api, pod)]
+
+
+def answers(api: Api, pod: Json) -> bool:
+    """Whether a pod of the operator does."""
+    try:
+        api.text(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:8080/proxy/healthz")
+    except ApiError:
+        return False
+    return True
+
+
 def assert_that_it_goes_on(api: Api) -> None:
     """More load, and slack follows; less, and so it does."""
     for count in (BASE + MORE, BASE):
@@ -98,6 +113,7 @@ def test_docker_is_restarted_and_no_placeholder_is_made_in_vain(slack: Kind) -> 
     print(f"{len(before & after)} of {len(before)} placeholders are the same pods")
     assert len(after) == len(before)
     assert made(slack, mark) == len(after - before), "whatever was made stands"
+    wait_until(lambda: not unreachable(api), 60, "the operators to be reached", state=lambda: unreachable(api))
     assert_that_it_goes_on(api)
 
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What one node needs so that pods reach pods: the plugins' configuration with the node's own range of addresses, and a
 # route to the range of each other node. Nodes of one kind cluster are on one bridge, so the next hop is the node itself.
+# A node that is deleted and registers anew may have another range from then on.
 set -eu
 
 configure() {
@@ -25,8 +26,9 @@ while :; do
         continue
       elif [ "$name" != "$NODE" ]; then
         [ -n "$address" ] && busybox ip route replace "$range" via "$address"
-      elif [ ! -e /networks/10-pod-network.conflist ]; then
+      elif ! busybox grep -qsF "\"$range\"" /networks/10-pod-network.conflist; then
         configure "$range"
+        busybox ip route del "$range" 2> /dev/null  # it may have been another node's
         echo "this node's pods have addresses of $range"
       fi
     done || true

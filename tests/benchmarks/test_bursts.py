@@ -71,11 +71,11 @@ def test_a_ratio_is_told_beside_the_least_that_deleting_takes() -> None:
     floor = Case(100, Owner.DEPLOYMENT, Kind.FLOOR)
     found = {FREE: [seen([0.1] * 100)], floor: [seen([0.18] * 100)], WAY: [seen([0.2] * 100, made_way=100)]}
     told = {figure.what: figure.found for figure in judge(found, {})}
-    assert told["p99 of 100 pods, of free room"] == "2.0x (floor 1.8x)"
+    assert told["p99 of 100 pods, of free room, placeholders of 1"] == "2.0x (floor 1.8x)"
     assert [row["room"] for row in table(found)] == ["free room", "floor", "making way, of 1"]
 
 
-def test_placeholders_of_several_sizes_are_judged_by_the_worst() -> None:
+def test_times_are_judged_for_each_size_of_placeholders_and_the_rest_by_the_worst() -> None:
     found = {
         FREE: [seen([0.1] * 100)],
         WAY: [seen([0.15] * 100, made_way=100)],
@@ -83,7 +83,8 @@ def test_placeholders_of_several_sizes_are_judged_by_the_worst() -> None:
     }
     assert verdicts(found) == {
         "at once, of 100 pods": True,
-        "p99 of 100 pods, of free room": False,
+        "p99 of 100 pods, of free room, placeholders of 1": True,
+        "p99 of 100 pods, of free room, placeholders of 4": False,
         "gone in vain for 100 pods": False,
     }
     assert [row["x"] for row in table(found)] == [None, pytest.approx(1.5), pytest.approx(2.0)]
