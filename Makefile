@@ -187,7 +187,8 @@ BROWSER := $(if $(foreach name,chromium chromium-browser google-chrome,$(shell c
 	@touch $@
 
 e2e: $(READY) $(BROWSER)
-	@test '$(BACKEND)' = kind || $(BIN)/python -m e2e.harness.build
+	@$(BIN)/python -m e2e.harness.build
+	@test '$(BACKEND)' != kind || $(BIN)/python -m e2e.harness.build kind-node
 	@BACKEND=$(BACKEND) $(BIN)/python -m e2e.lanes $(PYTEST_ARGS)
 
 bench: $(READY)

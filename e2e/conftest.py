@@ -4,9 +4,11 @@ Nothing in these tests may speak to anything but this machine: a connection that
 """
 
 import ipaddress
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +22,16 @@ from e2e.harness.product.operator import rights_report
 
 _RIGHTS = pytest.StashKey[list[str]]()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def pytest_configure() -> None:
+    """Let SIGTERM end a session as Ctrl-C does: what it has started is taken away then."""
+
+    def ended(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # who ends a whole group may do it twice
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, ended)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,9 +18,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 SUITES = Path(__file__).parent / "suites"
 ON_KIND = Path(__file__).parent / "kind"
@@ -65,7 +67,34 @@ def _command(*arguments: str) -> list[str]:
 
 
 def _one_lane(arguments: Sequence[str]) -> int:
-    return subprocess.run(_command(str(SUITES), *arguments), check=False).returncode
+    return _run(_command(str(SUITES), *arguments))
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run one to its end, also where the user has had enough: it has a cluster to take away, if not a Docker."""
+    lane = subprocess.Popen(command)
+    with _passing_on(lane):
+        try:
+            return lane.wait()
+        except (KeyboardInterrupt, SystemExit):
+            lane.wait()
+            raise
+
+
+@contextmanager
+def _passing_on(lane: "subprocess.Popen[Any]") -> Iterator[None]:
+    """Give a lane the signals that end this process; a Ctrl-C it has from the terminal itself."""
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        lane.terminate()  # pytest takes no other as a request
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _two_lanes() -> int:
@@ -77,7 +106,7 @@ def _two_lanes() -> int:
     if not {*codes} <= {0, TESTS_FAILED} or not 0 < len(suites) <= MOST_AGAIN:
         return codes[0] or codes[1]
     print(f"\nonce more, alone: {', '.join(suites)}", flush=True)
-    again = subprocess.run(_command(*suites), check=False).returncode
+    again = _run(_command(*suites))
     if again == 0:
         print("\npassed alone, failed beside the other lane:", *sorted(failed), sep="\n  ", flush=True)
     return again
@@ -87,20 +116,16 @@ def _beside_each_other(first_cache: Path, second_cache: Path) -> tuple[int, int]
     waiting = [str(SUITES / name) for name in WAITING]
     with tempfile.TemporaryFile("w+") as told:
         second = subprocess.Popen(_command(*waiting, *_into(second_cache)), stdout=told, stderr=subprocess.STDOUT)
-
-        def pass_on(number: int, _: FrameType | None) -> None:
-            second.send_signal(number)  # the first has it from the terminal, or from who ends the whole group
-            raise SystemExit(128 + number)
-
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, pass_on)
         try:
             first = _one_lane([*(f"--ignore={path}" for path in waiting), *_into(first_cache)])
             print(f"\nbeside them: {', '.join(WAITING)}", flush=True)
-            beside = second.wait()
-        except KeyboardInterrupt:
+            with _passing_on(second):
+                beside = second.wait()
+        except (KeyboardInterrupt, SystemExit) as ended:
+            if isinstance(ended, SystemExit) and second.poll() is None:
+                second.terminate()
             second.wait()
-            raise SystemExit(130) from None
+            raise
         finally:
             told.seek(0)
             sys.stdout.write(told.read())
@@ -124,9 +149,15 @@ def _failed(cache: Path) -> set[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one lane or two; returns an exit code that is 0 only when all passed."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _lanes(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _lanes(given: Sequence[str]) -> int:
     if given or os.environ.get("BACKEND", "local") != "local":
-        first = 0 if given else subprocess.run(_command(str(ON_KIND), "-s"), check=False).returncode
+        first = 0 if given else _run(_command(str(ON_KIND), "-s"))
         return first or _one_lane(given)
     return _two_lanes()
 

@@ -58,7 +58,8 @@ class Burst:
     """Seconds from a pod's creation to its binding, sorted; of those that were bound."""
     unbound: int
     preempted: int
-    """Placeholders that the scheduler deleted."""
+    """Placeholders that the scheduler deleted, as the two below of those that held room when the burst came: what is
+    made anew meanwhile and taken away again is no room that went."""
     made_way: int
     """Placeholders that the operator deleted."""
     lowered: int

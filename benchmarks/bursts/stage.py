@@ -21,7 +21,7 @@ from e2e.harness.errors import HarnessError
 from e2e.harness.objects import create_all, pod, pods, scale, wait_until
 from e2e.harness.product import burst_log
 from e2e.harness.product.full_machines import REQUESTS, FullMachines, burst
-from e2e.harness.product.operator import Operator, placeholders, policy, replica_sets, wait_until_placed
+from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
 
 MACHINES, MACHINE_CORES = 40, 8
 BOUND_SECONDS = 240.0
@@ -84,16 +84,18 @@ class Stage:
         """Let the burst come, and tell what was seen until the room was asked for again."""
         mark = self.cluster.audit_mark()
         wanted, before = self._wanted(operator), _cpu_seconds(operator)
+        held = {found["metadata"]["name"] for found in pods(self.cluster.api, NAMESPACE)}
         self._come(case)
         self._wait_until_bound(case, mark)
         time.sleep(SETTLE_SECONDS)
         cpu_seconds = _cpu_seconds(operator) - before
         seen = burst_log.read(self.cluster.audit_entries(since=mark))
+        deleted = {name: user for name, user in seen.deleted.items() if name in held}
         if case.kind is Kind.FLOOR:
-            preempted = sum(user == burst_log.SCHEDULER for user in seen.deleted.values())
-            made_way, lowered = len(seen.deleted) - preempted, 0
+            preempted = sum(user == burst_log.SCHEDULER for user in deleted.values())
+            made_way, lowered = len(deleted) - preempted, 0
         else:
-            preempted, made_way, lowered = burst_log.by_whom(seen.deleted)
+            preempted, made_way, lowered = burst_log.by_whom(deleted)
         return Burst(
             waits=tuple(seen.waits),
             unbound=case.pods - len(seen.waits),

@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from e2e.harness.errors import HarnessError, UnavailableError
 
@@ -225,14 +227,20 @@ def _say(text: str) -> None:
 def _kind_node() -> str:
     # Here and not above: these modules build with this one.
     from e2e.harness.docker import engine
-    from e2e.kindnode import node_image
+    from e2e.kindnode import debian, node_image
 
     with engine.of_this_machine() as docker:
+        if not docker.own:
+            return "(a Docker runs here: its kind brings an image of its own)"
+        debian.python(docker)  # the operator's image is built on it
         return node_image.ensure(docker)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build the named programs, or all of them; without those that are optional the rest is of use."""
+    """Build the named programs, or all of them; without those that are optional the rest is of use.
+
+    Returns an exit code: 3 where this machine lacks something, 1 where a build fails, 2 for a name that there is not.
+    """
     unknown = [name for name in arguments if name not in TOOLS and name != KIND_NODE]
     if unknown:
         _say(f"unknown: {', '.join(unknown)}. Known: {', '.join([*TOOLS, KIND_NODE])}")
@@ -245,6 +253,9 @@ def main(arguments: Sequence[str]) -> int:
         paths = ensure(() if arguments == [KIND_NODE] else needed)
         if KIND_NODE in arguments:
             print(f"{KIND_NODE}\t{_kind_node()}")
+    except UnavailableError as error:
+        _say(str(error))
+        return 3
     except HarnessError as error:
         _say(str(error))
         return 1
@@ -258,5 +269,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _ended(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)  # a Docker of ours, and what it has under way, is taken away on the way out
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _ended)
     sys.exit(main(sys.argv[1:]))

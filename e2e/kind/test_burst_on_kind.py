@@ -112,15 +112,27 @@ def burst(cluster: Kind) -> list[float]:
     return found
 
 
-def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind) -> None:
+@pytest.fixture(scope="module")
+def machine(cluster: Kind) -> Machine:
+    """The second worker, which is off; the first is full, and a burst finds no room there."""
     api, machine = cluster.api, Machine(cluster)
-    print(f"\nthe cluster of three nodes: {cluster.seconds_to_create:.0f} s")
     machine.stop()
     api.create(deployment("base", BASE, cpu=f"{POD_MILLIS}m", memory="16Mi"))
     wait_for_running(api, BASE, 120, labelSelector="app=base")
     fill(cluster, workers.names(cluster)[0])
     api.create(deployment("burst", 0, cpu=f"{POD_MILLIS}m", memory="16Mi"))
+    return machine
 
+
+def there(cluster: Kind, machine: Machine) -> set[str]:
+    """The placeholders that hold room on the second worker, by uid."""
+    found = placeholders(cluster.api, bound=True)
+    return {pod["metadata"]["uid"] for pod in found if pod["spec"]["nodeName"] == machine.name}
+
+
+def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind, machine: Machine) -> None:
+    api = cluster.api
+    print(f"\nthe cluster of three nodes: {cluster.seconds_to_create:.0f} s")
     with Operator(cluster) as operator, autoscaler(cluster, machine):
         operator.wait_until_ready()
         began = time.monotonic()
@@ -133,6 +145,7 @@ def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind) -> None
         print(f"and stand there {time.monotonic() - began:.1f} s after it")
         fill(cluster, machine.name, left_millis=POD_MILLIS - 1)
         with_room = burst(cluster)
+        assert operator.metric("slack_made_way_total", policy="default") > 0, "the burst's room was held"
         api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
         wait_until(lambda: not placeholders(api), 60, "placeholders to be gone")
     api.delete("/apis/apps/v1/namespaces/default/deployments/filler-worker2")
@@ -147,16 +160,27 @@ def test_a_burst_of_containers_with_and_without_room_kept(cluster: Kind) -> None
     assert percentile(with_room, 50) < percentile(without, 50)
 
 
-def test_a_worker_that_is_killed_in_a_burst_costs_its_placeholders_and_the_operator_goes_on(cluster: Kind) -> None:
-    api, machine = cluster.api, Machine(cluster)
+def test_a_worker_that_is_killed_in_a_burst_has_its_placeholders_again_and_the_operator_goes_on(
+    cluster: Kind, machine: Machine
+) -> None:
+    api = cluster.api
     if not machine.ready:
         machine.start()
         wait_until(lambda: machine.ready, 180, "the worker")
+
+    def on_machine() -> list[str]:
+        found = pods(api, "default", labelSelector="app=burst")
+        return [pod["metadata"]["name"] for pod in found if pod["spec"].get("nodeName") == machine.name]
+
     with Operator(cluster, name="operator-killed") as operator:
         operator.wait_until_ready()
         api.create(policy("default", extraCapacity=FIVE_TIMES, cover={"mode": "None"}))
         wait_until_placed(api, "default", 120)
+        before = there(cluster, machine)
+        assert before, "slack is where there is room"
         scale(api, "burst", BURST)
+        wait_until(lambda: len(on_machine()) >= BURST // 2, 60, "half of the burst to be there", state=on_machine)
+        left = there(cluster, machine)
         cluster.docker.run("kill", machine.name)
         wait_until(lambda: not machine.ready, 120, "the control plane to see it")
         assert operator.get("/readyz")[0] == 200
@@ -165,5 +189,11 @@ def test_a_worker_that_is_killed_in_a_burst_costs_its_placeholders_and_the_opera
         wait_for_running(api, BURST, 180, labelSelector="app=burst")
         scale(api, "burst", 0)
         wait_until_placed(api, "default", 180)
+        after = there(cluster, machine)
+        print(
+            f"\nplaceholders on the worker: {len(before)}, {len(left)} when it was killed in the burst, "
+            f"{len(after)} in the end, {len(before & after)} of them the same pods"
+        )
+        assert after, "there is room again, and it is kept"
         assert operator.get("/healthz")[0] == 200
         api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")

@@ -65,9 +65,13 @@ def shell(docker: Engine, tmp_path: Path) -> Iterator[Shell]:
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    yield run
     if CLUSTER in run("kind get clusters").split():
-        run(f"kind delete cluster --name={CLUSTER}")
+        pytest.skip(f"there is a cluster {CLUSTER!r} in this Docker, which the README's commands would take for theirs")
+    try:
+        yield run
+    finally:
+        if CLUSTER in run("kind get clusters").split():
+            run(f"kind delete cluster --name={CLUSTER}")
 
 
 def _build(docker: Engine) -> str:

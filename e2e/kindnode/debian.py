@@ -14,7 +14,6 @@ from e2e.harness.errors import HarnessError, UnavailableError
 
 # 12, the last whose systemd runs on control groups of version 1 as they are.
 RELEASE = "bookworm"
-MIRROR = "http://deb.debian.org/debian"
 _HERE = Path(__file__).parent
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -34,7 +33,7 @@ def require() -> None:
 def base(docker: Engine) -> str:
     """Make the base image if it is not there; returns its name.
 
-    `DEBIAN_MIRROR` names another mirror than Debian's own.
+    `DEBIAN_MIRROR` names another mirror than debootstrap's own.
     """
     name = f"resource-slack.test/debian:{RELEASE}"
     if docker.has_image(name):
@@ -43,10 +42,11 @@ def base(docker: Engine) -> str:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="debian-") as scratch:
         root, log = Path(scratch, "root"), Path(scratch, "log")
-        mirror = os.environ.get("DEBIAN_MIRROR") or MIRROR
+        mirror = os.environ.get("DEBIAN_MIRROR")
+        source = f" from {mirror}" if mirror else ""
         with log.open("wb") as output:
             done = subprocess.run(
-                ["debootstrap", "--variant=minbase", RELEASE, str(root), mirror],
+                ["debootstrap", "--variant=minbase", RELEASE, str(root), *([mirror] if mirror else [])],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 timeout=1200,
@@ -54,11 +54,11 @@ def base(docker: Engine) -> str:
             )
         if done.returncode != 0:
             end = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:])
-            raise HarnessError(f"debootstrap {RELEASE} from {mirror} failed; the end of its log:\n{end}")
+            raise UnavailableError(f"debootstrap {RELEASE}{source} failed; the end of its log:\n{end}")
         for path in (root / "var/cache/apt/archives").glob("*.deb"):
             path.unlink()
         _import(docker, root, name)
-    say(f"Debian {RELEASE} from {mirror} in {time.monotonic() - began:.0f} s")
+    say(f"Debian {RELEASE}{source} in {time.monotonic() - began:.0f} s")
     return name
 
 

@@ -1,5 +1,7 @@
 """Two lanes of suites: neither failure is lost, and what the second printed is shown."""
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -91,3 +93,35 @@ def test_chosen_tests_and_kind_have_one_lane(
 
 def test_every_suite_is_in_one_of_the_lanes() -> None:
     assert {name for name in lanes.WAITING if (Path(lanes.SUITES) / name).is_file()} == set(lanes.WAITING)
+
+
+SLOW = """
+import time
+from e2e import conftest
+conftest.pytest_configure()
+try:
+    print("up", flush=True)
+    time.sleep(60)
+finally:
+    time.sleep(1)
+    print("taken away", flush=True)
+"""
+"""A session that has something to take away."""
+STARTS = """
+import sys
+from e2e import lanes
+lanes._command = lambda *_: [sys.executable, "-c", sys.argv[1]]
+sys.exit(lanes.main(["-k", "slow"]))
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_lane_that_is_ended_takes_away_what_it_has_made(number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-c", STARTS, SLOW]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "up\n"
+        run.send_signal(number)
+        out, _ = run.communicate(timeout=30)
+    assert out == "taken away\n"
+    assert run.returncode == code

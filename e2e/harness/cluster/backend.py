@@ -1,4 +1,4 @@
-"""Where the suites run: programs on this machine (`local`), or kind for those who have Docker (`BACKEND=kind`)."""
+"""Where the suites run: programs on this machine (`local`), or kind, in a Docker (`BACKEND=kind`)."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence

@@ -31,7 +31,6 @@ from e2e.harness.objects import wait_until
 from e2e.harness.processes import Program
 from e2e.kindnode import node_image
 
-IMAGE = "kindest/node:v1.36.3"  # KIND_IMAGE names another, which is best pinned by its digest
 _MANIFESTS = "/etc/kubernetes/manifests"
 _PARKED = "/etc/kubernetes/kube-apiserver.parked.yaml"
 _AUDIT = "/var/log/e2e-audit"
@@ -55,7 +54,8 @@ class Kind:
 
         Args:
             run_folder: where logs and kubeconfig files go.
-            image: the nodes'; by default what KIND_IMAGE says, or kind's published one, or what is made here.
+            image: the nodes'; by default what KIND_IMAGE says (best with its digest), else what is made here for the
+                harness's own Docker, and the published one that a user's kind takes by itself.
             configuration: kind's own, of the cluster; by default one node that is no test's.
             cluster: its name, by default one of this process.
             docker: where; by default this machine's, or one for as long as the cluster is there.
@@ -79,7 +79,7 @@ class Kind:
             self.docker: Engine = self._docker or self._kept.enter_context(engine.of_this_machine())
             self.kind = _kind(self.docker)
             binary = build.ensure(["kwok"])["kwok"]
-            image = self._image or (node_image.ensure(self.docker) if self.docker.own else IMAGE)
+            image = self._image or (node_image.ensure(self.docker) if self.docker.own else "")
             began = time.monotonic()
             self._create(image)
             self.seconds_to_create = time.monotonic() - began
@@ -181,7 +181,9 @@ class Kind:
         return audit_log.entries(copy, user, verbs, since)
 
     def _create(self, image: str) -> None:
-        command = ["create", "cluster", f"--name={self._cluster}", f"--image={image}", "--wait=300s"]
+        command = ["create", "cluster", f"--name={self._cluster}", "--wait=300s"]
+        if image:
+            command.append(f"--image={image}")
         if self._configuration is not None:
             path = self.run_folder / "kind.yaml"
             path.write_text(yaml.safe_dump(self._configuration), encoding="utf-8")
