@@ -30,7 +30,7 @@ def table(*more: tuple[int, int, str]) -> dict[int, Process]:
         f"containerd --config {FOLDER}/run/exec/containerd/containerd.toml --log-level warn",
         f"/usr/bin/containerd-shim-runc-v2 -namespace moby -id 1 -address {SOCKET}",
         f"runc --root {FOLDER}/run/exec/runtime-bounded/moby create 1",
-        f"python3 -IS /work/e2e/kindnode/bounded_runc.py --root {FOLDER}/run/exec/runtime-bounded/moby create 1",
+        f"python3 -IS /checkout/e2e/kindnode/bounded_runc.py --root {FOLDER}/run/exec/runtime-bounded/moby create 1",
     ],
 )
 def test_dockers_programs_with_a_path_of_its_folder_are_its(command: str) -> None:
