@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence, Set
 
 from slack.cluster.identity import owner_name
+from slack.cluster.labels import PRIORITY_CLASS
 from slack.cluster.wire import OwnReplicaSet, Pod
 from slack.kube.retry import Backoff
 from slack.planner.way.room import Standing
@@ -156,7 +157,7 @@ class Lender:
         """Return the ReplicaSets that are to be stopped; the loop is told before the event could surprise it."""
         with self._view.lock:
             sets = [self._view.sets[name] for name in sorted(names) if name in self._view.sets]
-            new = [own for own in sets if not self._loans.is_stopped(own.metadata.name)]
+            new = [own for own in sets if not self._loans.is_stopped(own.metadata.name) and _is_as_planned(own)]
             for own in new:
                 self._view.lent.setdefault(own.metadata.name, own)
         return new
@@ -204,6 +205,13 @@ class Lender:
             and pod.metadata.deletion_timestamp is None
             and pod.metadata.uid not in self._deleted
         ]
+
+
+def _is_as_planned(own: OwnReplicaSet) -> bool:
+    """Whether its template is one to come back to, and no hand's: until the loop has mended that, its placeholders are
+    left to the scheduler.
+    """
+    return (own.template.get("spec") or {}).get("priorityClassName") == PRIORITY_CLASS
 
 
 def _uid(pod: Pod) -> str:

@@ -291,6 +291,13 @@ def _mended(way: Way, path: str) -> None:
     way.world.api.objects[path]["spec"]["template"]["spec"]["priorityClassName"] = "resource-slack"
 
 
+def _critical(way: Way, path: str) -> None:
+    item = way.world.api.objects[path]
+    item["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
+    item["metadata"]["annotations"] = {}
+    way.world.api._bump(item)
+
+
 def _deleted(way: Way, path: str) -> None:
     way.world.api.request("DELETE", path, body={})
 
@@ -302,7 +309,7 @@ def _another(way: Way, path: str) -> None:
     way.world.api.put(path, item)
 
 
-@pytest.mark.parametrize("hand", [_more, _none, _mended, _deleted, _another])
+@pytest.mark.parametrize("hand", [_more, _none, _mended, _critical, _deleted, _another])
 @pytest.mark.parametrize("lowered", [False, True])
 def test_whatever_a_hand_does_to_a_replica_set_that_is_lent_counts_are_right_when_the_burst_is_over(
     hand: Callable[[Way, str], None], lowered: bool
@@ -323,3 +330,18 @@ def test_whatever_a_hand_does_to_a_replica_set_that_is_lent_counts_are_right_whe
         way.turn()
     assert not way.world.view.lent
     assert (way.classes, way.replicas, len(way.world.placeholders())) == ({"resource-slack"}, 7, 7)
+
+
+def test_a_template_that_a_hand_has_changed_is_not_what_a_burst_brings_back() -> None:
+    """It would be written again as ours once the burst is over, and be anybody's but the planner's."""
+    way = Way()
+    (name,) = way.world.replicas()
+    _critical(way, f"{SETS}/{name}")
+    way.world.observe()
+    way.burst(4)
+    way.turn()
+    assert (way.classes, len(way.world.placeholders())) == ({"system-node-critical"}, 7), "left to the scheduler"
+    way.world.settle(2, seconds=5.0)
+    assert way.classes == {"resource-slack"}
+    way.turn(1.0)
+    assert len(way.world.placeholders()) == 3
