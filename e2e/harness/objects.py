@@ -146,10 +146,18 @@ def wait_until(
 
 def wait_for_running(api: Api, count: int, timeout: float, namespace: str = "default", **query: str) -> list[Json]:
     """Wait until exactly `count` pods run (of those that the selector names), and return them."""
+    shown_at = time.monotonic()
 
     def running() -> list[Json] | None:
-        found = [entry for entry in pods(api, namespace, **query) if is_running(entry)]
-        return found if len(found) == count else None
+        nonlocal shown_at
+        there = pods(api, namespace, **query)
+        found = [entry for entry in there if is_running(entry)]
+        if len(found) == count:
+            return found
+        if time.monotonic() - shown_at >= _SHOWN_AGAIN_SECONDS:
+            shown_at = time.monotonic()
+            _show_again(api, there)
+        return None
 
     found = wait_until(
         running,
@@ -158,6 +166,23 @@ def wait_for_running(api: Api, count: int, timeout: float, namespace: str = "def
         state=lambda: [describe(entry) for entry in pods(api, namespace, **query)],
     )
     return found or []
+
+
+_SHOWN_AGAIN_SECONDS = 10.0
+
+
+def _show_again(api: Api, found: Iterable[Json]) -> None:
+    """Have kwok look at pods again that it may have passed over.
+
+    It leaves a pod alone that is bound before it holds its node's lease; on a busy machine, where it has just begun
+    anew and a test creates nodes and pods at once, such pods were seen to stay pending for minutes.
+    """
+    played = {entry["metadata"]["name"] for entry in nodes(api)}
+    mark = {"metadata": {"annotations": {"e2e.resource-slack/shown-again": str(time.time_ns())}}}
+    for entry in found:
+        if entry["status"].get("phase") == "Pending" and entry["spec"].get("nodeName") in played:
+            metadata = entry["metadata"]
+            api.patch(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", mark)
 
 
 def describe(manifest: Json) -> str:

@@ -234,8 +234,11 @@ def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place
         place.wait_held(name, "main")
     place.node.restart_kubelet()
     place.cluster.restart_apiserver(crash=True, down_seconds=5.0)
-    wait_until(lambda: place.is_held(third, "main"), 60, "the third to be held still")
-    assert place.is_held(second, "main")
+
+    def held() -> bool:
+        return all(place.is_held(name, "main") for name in (second, third))
+
+    wait_until(held, 60, "both to be held still", lambda: place.status(second, "main"))
     place.remove(first)
     place.wait_ready(second, 90)
     place.wait_ready(third, 90)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from e2e.harness.objects import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--disable-gpu",
@@ -55,8 +57,8 @@ class Visit:
         return str(self.page.inner_text(selector))
 
     def wait_for_text(self, selector: str, text: str, seconds: float = 20.0) -> None:
-        """Wait until an element holds a text."""
-        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=seconds * 1000)
+        """Wait until an element holds a text; `seconds` as of `wait_until`."""
+        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=seconds * PATIENCE * 1000)
 
     def focused(self) -> str:
         """Return what has the focus, by its id, label or text."""
