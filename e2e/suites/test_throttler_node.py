@@ -224,14 +224,18 @@ def test_a_static_pod_with_the_gate_of_the_example_waits_for_its_permit(place: P
     wait_until(lambda: place.api.find(gone) is None, 30, "the static pod to end")
 
 
+def queued(place: PacedNode, manifest: Json) -> str:
+    """Create a pod, and wait until it waits: places are by that, and two kubelet's workers may be quick or slow."""
+    name = place.create(manifest)
+    place.wait_held(name, "main")
+    return name
+
+
 def test_a_kubelet_that_starts_anew_and_an_api_server_that_is_away_lose_no_place_in_the_queue(place: PacedNode) -> None:
     place.policy(1)
     first = place.create(shop("first", container("main", f"until cat /tmp/go; do sleep 0.2; done; {UP}", **PROBE)))
     place.wait(first, "main", "running")
-    second = place.create(shop("second", container("main", UP, **PROBE)))
-    third = place.create(shop("third", container("main", UP, **PROBE)))
-    for name in (second, third):
-        place.wait_held(name, "main")
+    second, third = (queued(place, shop(name, container("main", UP, **PROBE))) for name in ("second", "third"))
     place.node.restart_kubelet()
     place.cluster.restart_apiserver(crash=True, down_seconds=5.0)
 
