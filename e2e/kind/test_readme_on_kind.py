@@ -19,7 +19,7 @@ import yaml
 from e2e.harness import build
 from e2e.harness.api import Json
 from e2e.harness.docker.engine import Engine
-from e2e.harness.errors import UnavailableError
+from e2e.harness.errors import HarnessError, UnavailableError
 from e2e.harness.objects import wait_until
 from e2e.harness.product.operator import ROOT
 from e2e.kindnode import debian, node_image
@@ -66,7 +66,7 @@ def shell(docker: Engine, tmp_path: Path) -> Iterator[Shell]:
         return done.stdout
 
     if CLUSTER in run("kind get clusters").split():
-        pytest.skip(f"there is a cluster {CLUSTER!r} in this Docker, which the README's commands would take for theirs")
+        raise HarnessError(f"this Docker has a cluster {CLUSTER!r}, which the README's commands would take for theirs")
     try:
         yield run
     finally:
