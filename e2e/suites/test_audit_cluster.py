@@ -51,6 +51,7 @@ from slack.kube.apply import Writer
 from slack.kube.errors import ApiError as KubeApiError
 from slack.kube.kubeconfig import connect
 from slack_operator.auditor.controller.cluster_view import ClusterView
+from slack_operator.auditor.controller.limit_record import RECORD_NAME, LimitRecord
 from slack_operator.auditor.controller.resizer import Resizer, other_object
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ REAL = "real"
 """The namespace of pods that real agents see."""
 ENFORCED = ("shop", REAL)
 RESIZE = {"after": "1m", "maxPerHour": 2, "maxAddedPerNamespace": "400m"}
-FORMER = "audit.resource-slack.io/former-limits"
+RECORD = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{RECORD_NAME}"
 THROTTLED = 24
 """Pods that stand still; they are on the first nodes, spread over the namespaces."""
 
@@ -342,8 +343,10 @@ def limit(found: Json) -> str:
     return str(found["spec"]["containers"][0]["resources"]["limits"]["cpu"])
 
 
-def annotations(found: Json) -> Json:
-    return found["metadata"].get("annotations") or {}
+def recorded(backend: Backend) -> dict[str, Json]:
+    """The former limits by pod uid and container, as the controller keeps them in its namespace."""
+    data = backend.api.get(RECORD).get("data") or {}
+    return {uid: json.loads(text)["containers"] for uid, text in data.items()}
 
 
 def raised(found: Json) -> int:
@@ -373,10 +376,12 @@ def test_what_was_shown_is_done_within_its_bounds(
 
     backend.api.apply(enforcing("Enforce"))
     done = wait_for_status(backend.api, "enforcer", lambda status: raised(status) == 3, "three raises", 180)
-    raised_pods = [pod for pod in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(pod)]
+    entries = recorded(backend)
+    pods = backend.api.items("/api/v1/namespaces/shop/pods")
+    raised_pods = [pod for pod in pods if pod["metadata"]["uid"] in entries]
     assert len(raised_pods) == 2
     for raised_pod in raised_pods:
-        former = json.loads(annotations(raised_pod)[FORMER])["main"]
+        former = entries[raised_pod["metadata"]["uid"]]["main"]
         assert (former["limit"], former["raised"], limit(raised_pod)) == ("200m", "400m", "400m")
     assert done["enforcement"]["addedCores"] == "600m"
     assert done["enforcement"]["lastHour"] == 3
@@ -387,7 +392,11 @@ def test_what_was_shown_is_done_within_its_bounds(
     for raised_pod in raised_pods:
         own = [entry for entry in resizes(backend, mark) if entry.name == raised_pod["metadata"]["name"]]
         assert [entry.dry_run for entry in own] == [*[True] * (len(own) - 1), False], "shown before it was done"
-        assert len(own) >= 3  # what was planned, and the dry run just before
+        assert len(own) >= 3  # what was planned, and the reading just before
+    forged = json.dumps({"main": {"limit": "64", "raised": "400m", "at": 1}})
+    for raised_pod in raised_pods:  # what a tenant writes there has no part in what is put back
+        annotated = {"metadata": {"annotations": {"audit.resource-slack.io/former-limits": forged}}}
+        backend.api.patch(path_of(raised_pod), annotated)
 
 
 def test_a_burst_is_ordered_and_put_back_when_the_policy_wants_none(backend: Backend, real: Mapping[str, Real]) -> None:
@@ -402,8 +411,9 @@ def test_what_the_kubelet_says_is_the_outcome_and_infeasible_is_put_back(
     backend: Backend, fleet: Fleet, controller: Controller
 ) -> None:
     """kwok carries no resize out: the test says what a kubelet would."""
+    entries = recorded(backend)
     first, second = (
-        path_of(pod) for pod in backend.api.items("/api/v1/namespaces/shop/pods") if FORMER in annotations(pod)
+        path_of(pod) for pod in backend.api.items("/api/v1/namespaces/shop/pods") if pod["metadata"]["uid"] in entries
     )
     found = backend.api.get(first)
     state = found["status"]["containerStatuses"][0] | {"resources": found["spec"]["containers"][0]["resources"]}
@@ -413,7 +423,9 @@ def test_what_the_kubelet_says_is_the_outcome_and_infeasible_is_put_back(
     backend.api.patch(f"{second}/status", {"status": {"conditions": conditions}})
     wait_until(lambda: controller.metric("slack_audit_resizes_total", outcome="done") == 1, 30, "the one to be done")
     wait_until(lambda: limit(backend.api.get(second)) == "200m", 30, "the other to be put back")
-    assert FORMER not in annotations(backend.api.get(second))
+    uids = {path: backend.api.get(path)["metadata"]["uid"] for path in (first, second)}
+    wait_until(lambda: uids[second] not in recorded(backend), 30, "its entry to be deleted")
+    assert uids[first] in recorded(backend)
     assert limit(backend.api.get(first)) == "400m"
 
 
@@ -433,13 +445,16 @@ def test_a_pod_made_anew_under_the_same_name_is_not_touched(backend: Backend, id
     wait_until(lambda: backend.api.find(path) is None, 30, "the old one to be gone")
     backend.api.create(twin)
     connection = connect(identity.kubeconfig, None)
-    resizer = Resizer(Writer(connection, threading.Event()), may_write=lambda: True)
+    writer = Writer(connection, threading.Event())
+    record = LimitRecord(writer, NAMESPACE, may_write=lambda: True)
+    assert record.read(view, time.time(), acting=True) is None
+    resizer = Resizer(writer, record, may_write=lambda: True)
     with pytest.raises(KubeApiError) as refusal:
         resizer.raise_limit(action, "default", time.time())
     assert refusal.value.conflict or other_object(refusal.value)
     now = backend.api.get(path)
-    assert (limit(now), FORMER in annotations(now)) == ("200m", False)
-    writer = Writer(connection, threading.Event())
+    assert limit(now) == "200m"
+    assert not recorded(backend).keys() & {old["metadata"]["uid"], now["metadata"]["uid"]}
     patch = {"metadata": {"uid": now["metadata"]["uid"], "resourceVersion": "1"}, "spec": {"containers": []}}
     with pytest.raises(KubeApiError) as refusal:
         writer.strategic_patch(f"{path}/resize", patch)
@@ -453,8 +468,8 @@ def test_revert_puts_everything_back(backend: Backend, controller: Controller, r
     wait_for_status(backend.api, "enforcer", lambda status: raised(status) == 0, "all put back", 60)
     for namespace in ENFORCED:
         for restored in backend.api.items(f"/api/v1/namespaces/{namespace}/pods"):
-            assert FORMER not in annotations(restored)
             assert limit(restored) in {"200m", "500m"}
+    assert recorded(backend) == {}
     assert events(backend, "CPULimitRestored")
     backend.api.delete(f"{POLICIES}/enforcer")
 

@@ -463,7 +463,7 @@ REASONS: tuple[Reason, ...] = (
         CPU_LIMIT_RAISED,
         (),
         Level.GOOD,
-        "The CpuAuditPolicy of the namespace raised this pod's CPU limit; an annotation keeps the former one.",
+        "The CpuAuditPolicy of the namespace raised this pod's CPU limit; the controller records the former one.",
         about="Pod",
     ),
     Reason(

@@ -24,6 +24,7 @@ from e2e.harness.product.operator import CRDS, NAMESPACE
 from slack.audit.api.encoding import decode_answer, encode
 from slack.audit.api.messages import REPORTS_PATH, Answer, NodeReport
 from slack.process.reporting.packing import packed, unpacked
+from slack_operator.auditor.controller.limit_record import RECORD_NAME
 
 ACCOUNT = "resource-slack-audit"
 AGENT_ACCOUNT = "resource-slack-audit-agent"
@@ -47,14 +48,17 @@ def rights(*, enforcement: bool) -> list[Json]:
         _rule("", ["events"], ["create", "patch"]),
         _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
     ]
+    own_rules = [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])]
     if enforcement:
-        rules += [_rule("", ["pods/resize"], ["patch"]), _rule("", ["pods"], ["patch"])]
+        rules.append(_rule("", ["pods/resize"], ["patch"]))
+        record = _rule("", ["configmaps"], ["get", "patch"]) | {"resourceNames": [RECORD_NAME]}
+        own_rules += [_rule("", ["configmaps"], ["create"]), record]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}}
     own = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
-        "rules": [_rule("coordination.k8s.io", ["leases"], ["get", "create", "update"])],
+        "rules": own_rules,
     }
     return [role | {"rules": rules}, own]
 

@@ -1,11 +1,13 @@
 """What enforcement does next: findings, a policy, and what was done so far give actions, and reasons for doing nothing.
 
-Invariants: a limit is only ever raised, or put back to what it was, never removed; nothing is done that was not shown
-as a dry run for as long as the policy wants; all raises of a namespace together stay below its bound. What stands
-raised is read from the pods themselves (`slack.audit.enforcement.raised_limits`), so a restart forgets nothing of it.
+Invariants: a limit is only ever raised, or put back to what it was, never removed; putting back never raises a limit,
+and never writes one above the policy's `maxLimitPerContainer`; nothing is done that was not shown as a dry run for as
+long as the policy wants; all raises of a namespace together stay below its bound. Which limits are raised, and what
+they were, comes from a record that only the controller writes (`slack.audit.enforcement.raised_limits`). Nothing that a
+pod says about itself, such as an annotation, has a part in a decision.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -38,7 +40,7 @@ class ActionKind(StrEnum):
     BURST = "burst"
     REVERT = "revert"
     FORGET = "forget"
-    """Take the annotation away: the limit is not ours any more."""
+    """Delete the record's entry: the limit is not the one that the controller set any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Action:
     dry: bool = False
     """Only show it: a dry run at the API server, a line in status."""
     burst_us: int = 0
+    reason: str = ""
+    """Why a record's entry is deleted without a change of the limit."""
 
     @property
     def key(self) -> Key:
@@ -82,7 +86,7 @@ class LeftAlone:
 
 @dataclass(slots=True)
 class ActionHistory:
-    """What one process remembers beside what the pods show. Owned by the deciding thread; times are those of `now`."""
+    """What one process remembers in addition to the record. Owned by the deciding thread; times are those of `now`."""
 
     shown: dict[Key, float] = field(default_factory=dict)
     """Since when an action is shown that was not done yet; ends with the finding."""
@@ -145,7 +149,7 @@ def decide(
         now: Unix seconds, by a clock that does not jump.
     """
     if spec.mode is Mode.REVERT:
-        return Decision(tuple(_revert(raised_limits, history, now)), (), frozenset())
+        return _revert(spec.enforce.resize or ResizeSpec(), raised_limits, history, now)
     if not spec.enforces:
         return Decision((), (), frozenset())
     raised = {raised.key: raised for raised in raised_limits}
@@ -170,17 +174,34 @@ def decide(
     return Decision(tuple(actions), tuple(left), frozenset(wanted))
 
 
-def _revert(raised_limits: Iterable[RaisedLimit], history: ActionHistory, now: float) -> Iterator[Action]:
+def _revert(resize: ResizeSpec, raised_limits: Iterable[RaisedLimit], history: ActionHistory, now: float) -> Decision:
+    """Put every limit back; one that was above what the policy lets anybody write is left alone."""
+    actions: list[Action] = []
+    left: list[LeftAlone] = []
     for raised in raised_limits:
-        if not raised.pod.deleting and history.may_put_back(raised.key, now):
-            yield revert_action(raised)
+        if raised.pod.deleting or not history.may_put_back(raised.key, now):
+            continue
+        action = revert_action(raised)
+        if action.to_millis > resize.max_limit_per_container and action.kind is ActionKind.REVERT:
+            most = format_cpu(resize.max_limit_per_container)
+            left.append(LeftAlone(action.name, f"its limit was {action.texts[1]}, above maxLimitPerContainer {most}"))
+            continue
+        actions.append(action)
+    return Decision(tuple(actions), tuple(left), frozenset())
 
 
 def revert_action(raised: RaisedLimit) -> Action:
-    """Return what undoes a raise."""
-    kind = ActionKind.REVERT if raised.ours else ActionKind.FORGET
-    before, after = raised.container.cpu_limit_millis or 0, cpu_millis(raised.former.limit)
-    return Action(kind, raised.pod, raised.container, before, after)
+    """Return what undoes a raise: a lower limit, or the end of the record's entry where there is nothing to lower."""
+    current, former = raised.container.cpu_limit_millis or 0, cpu_millis(raised.former.limit)
+    if raised.ours and former < current:
+        return Action(ActionKind.REVERT, raised.pod, raised.container, current, former)
+    if raised.undone:
+        reason = "the limit is the former one"
+    elif raised.ours:
+        reason = "not put back: the recorded limit is above the one in force"
+    else:
+        reason = "not put back: somebody has set another limit since"
+    return Action(ActionKind.FORGET, raised.pod, raised.container, current, current, reason=reason)
 
 
 def _budget(

@@ -9,7 +9,14 @@ from msgspec.structs import replace as changed
 from slack.audit.api.policy import AuditPolicySpec
 from slack.audit.enforcement.decision import Action, ActionHistory, ActionKind, Decision, decide
 from slack.audit.enforcement.exemptions import Candidate
-from slack.audit.enforcement.raised_limits import FormerLimit, RaisedLimit, read_former, write_former
+from slack.audit.enforcement.raised_limits import (
+    MAX_ENTRY_CHARACTERS,
+    FormerLimit,
+    RaisedLimit,
+    adoptable,
+    read_former,
+    write_former,
+)
 from slack.audit.findings.finding import Finding, Mark, Severity
 from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target
 from slack.audit.findings.throttling import judge
@@ -270,8 +277,43 @@ def test_revert_puts_back_what_is_ours_and_forgets_what_is_not() -> None:
     decision = decide(spec("Revert"), (), (ours, others, going), ActionHistory(), NOW)
     assert [(action.pod.name, action.kind, action.to_millis) for action in decision.actions] == [
         ("a", ActionKind.REVERT, 500),
-        ("b", ActionKind.FORGET, 500),
+        ("b", ActionKind.FORGET, 3000),
     ]
+
+
+def test_putting_back_never_raises_a_limit_nor_writes_one_above_the_policy_s() -> None:
+    """As a record or an annotation may say that somebody has changed."""
+    below = raised_limits("below", before="64", raised="1", now_millis=1000)
+    (forgets,) = decide(spec("Revert"), (), (below,), ActionHistory(), NOW).actions
+    assert (forgets.kind, forgets.to_millis) == (ActionKind.FORGET, 1000)
+    above = raised_limits("above", before="32", raised="64", now_millis=64_000)
+    decision = decide(spec("Revert"), (), (above,), ActionHistory(), NOW)
+    assert reasons(decision) == ["its limit was 32, above maxLimitPerContainer 4"]
+    wide = spec("Revert", resize={"maxLimitPerContainer": "40"})
+    assert [action.to_millis for action in decide(wide, (), (above,), ActionHistory(), NOW).actions] == [32_000]
+
+
+@pytest.mark.parametrize(
+    ("limit", "raised", "in_force", "taken"),
+    [
+        ("500m", "1", 1000, True),
+        ("64", "1", 1000, False),  # would be a raise
+        ("1", "1", 1000, False),  # nothing was added
+        ("500m", "2", 1000, False),  # another limit than the one that was set
+    ],
+)
+def test_of_an_annotation_only_what_lowers_a_limit_is_taken_over(
+    limit: str, raised: str, in_force: int, taken: bool
+) -> None:
+    facts = container(limit=in_force)
+    text = write_former({"api": FormerLimit(limit, raised, NOW + 9e9, "mine"), "none": FormerLimit("1", "2", NOW)})
+    found = adoptable(pod("a", facts), str(text), NOW)
+    assert found == ({"api": FormerLimit(limit, raised, NOW)} if taken else {})
+
+
+def test_an_annotation_that_is_too_long_is_nothing() -> None:
+    assert read_former('{"api": {"limit": "1", "raised": "2", "at": 1}}' + " " * MAX_ENTRY_CHARACTERS) == {}
+    assert read_former(f'{{"api": {{"limit": "{"1" * 65}", "raised": "2", "at": 1}}}}') == {}
 
 
 def test_no_action_lowers_a_limit_but_revert() -> None:

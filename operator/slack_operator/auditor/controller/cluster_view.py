@@ -12,18 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from slack.audit.api.messages import PodName
 from slack.audit.api.report import REPORT_NAME
-from slack.audit.enforcement.raised_limits import RaisedLimit, read_former
+from slack.audit.enforcement.raised_limits import MAX_ENTRY_CHARACTERS
 from slack.audit.findings.sample import Target
 from slack.audit.sources.node_objects import Node
 from slack.audit.sources.pod_index import PodNames
-from slack.audit.sources.pod_objects import Pod, Status
+from slack.audit.sources.pod_objects import Pod, Resources, Spec, Status
 from slack.audit.sources.pods import ContainerFacts, PodFacts
 from slack.cluster.labels import ANNOTATION_FORMER_LIMITS
 from slack.cluster.quantity import QuantityError, cpu_millis
@@ -67,8 +66,8 @@ class Resize(NamedTuple):
     """Deferred or Infeasible; None when nothing is pending."""
     in_progress: bool = False
     message: str = ""
-    in_force: Mapping[str, int] = MappingProxyType({})
-    """Limits in millicores by container, as the kubelet has them; of pods whose limits were raised."""
+    differing: frozenset[str] = frozenset()
+    """Containers for which the kubelet has another limit in force than the spec has."""
 
     @property
     def under_way(self) -> bool:
@@ -83,7 +82,7 @@ class ClusterView:
         self._clock = clock
         self._lock = threading.Lock()
         self._pods = PodNames()
-        self._former: dict[str, str] = {}
+        self._annotated: dict[str, str] | None = {}
         self._resizes: dict[str, Resize] = {}
         self._nodes: dict[str, NodeFacts] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
@@ -118,17 +117,15 @@ class ClusterView:
             pod = self._pods.by_name(namespace, name)
         return pod.node or None if pod is not None and (not uid or pod.uid == uid) else None
 
-    def raised_limits(self) -> tuple[RaisedLimit, ...]:
-        """Return all containers whose limits were raised, by the pods' annotations."""
-        result = []
+    def annotated(self) -> dict[str, str]:
+        """Return by uid the annotations that an earlier release may have written."""
         with self._lock:
-            for uid, text in self._former.items():
-                pod = self._pods.by_uid(uid)
-                for name, former in read_former(text).items() if pod is not None else ():
-                    container = pod.container(name) if pod is not None else None
-                    if pod is not None and container is not None:
-                        result.append(RaisedLimit(pod, container, former))
-        return tuple(result)
+            return dict(self._annotated or {})
+
+    def drop_annotated(self) -> None:
+        """Keep such annotations no longer: what may be taken over has been."""
+        with self._lock:
+            self._annotated = None
 
     def resize(self, uid: str) -> Resize:
         """Return what the kubelet says of a pod's resize."""
@@ -169,25 +166,28 @@ class ClusterView:
         uid = pod.metadata.uid or ""
         with self._lock:
             self._pods.put(pod)
-            former = (pod.metadata.annotations or {}).get(ANNOTATION_FORMER_LIMITS)
-            _keep(self._former, uid, former if isinstance(former, str) else None)
-            _keep(self._resizes, uid, _resize(pod.status, with_limits=isinstance(former, str)))
+            if self._annotated is not None:
+                text = (pod.metadata.annotations or {}).get(ANNOTATION_FORMER_LIMITS)
+                short = isinstance(text, str) and len(text) <= MAX_ENTRY_CHARACTERS
+                _keep(self._annotated, uid, text if short else None)
+            _keep(self._resizes, uid, _resize(pod))
 
     def drop_pod(self, pod: Pod) -> None:
         """Forget a pod."""
         uid = pod.metadata.uid or ""
         with self._lock:
             self._pods.drop(uid)
-            self._former.pop(uid, None)
+            if self._annotated is not None:
+                self._annotated.pop(uid, None)
             self._resizes.pop(uid, None)
 
     def keep_pods(self, uids: set[str]) -> None:
         """Forget all other pods."""
         with self._lock:
             self._pods.keep_only(uids)
-            for kept in (self._former, self._resizes):
-                for uid in [known for known in kept if known not in uids]:
-                    del kept[uid]
+            if self._annotated is not None:
+                self._annotated = {uid: text for uid, text in self._annotated.items() if uid in uids}
+            self._resizes = {uid: resize for uid, resize in self._resizes.items() if uid in uids}
 
     def put_node(self, node: Node) -> None:
         """Take a node as it is now."""
@@ -253,25 +253,32 @@ def _keep(kept: dict[str, V], uid: str, value: V | None) -> None:
         kept[uid] = value
 
 
-def _resize(status: Status | None, *, with_limits: bool) -> Resize | None:
-    found = {
-        condition.type: condition
-        for condition in (status.conditions if status else None) or ()
-        if condition.status == "True"
-    }
+def _resize(pod: Pod) -> Resize | None:
+    spec, status = pod.spec or Spec(), pod.status or Status()
+    found = {condition.type: condition for condition in status.conditions or () if condition.status == "True"}
     pending, running = found.get("PodResizePending"), found.get("PodResizeInProgress")
-    limits: dict[str, int] = {}
-    if with_limits and status is not None:
-        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
-            limit = container.resources.limits.cpu if container.resources and container.resources.limits else None
-            if limit is not None:
-                limits[sys.intern(container.name)] = _millis(limit)
-    if pending is None and running is None and not limits:
+    in_force = {
+        container.name: _limit(container.resources)
+        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        if container.resources is not None
+    }
+    differing = frozenset(
+        sys.intern(container.name)
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if container.name in in_force and in_force[container.name] != _limit(container.resources)
+    )
+    if pending is None and running is None and not differing:
         return None
     said = " ".join(
         condition.message for condition in (pending, running) if condition is not None and condition.message
     )
-    return Resize((pending.reason or "Deferred") if pending else None, running is not None, said[:512], limits)
+    return Resize((pending.reason or "Deferred") if pending else None, running is not None, said[:512], differing)
+
+
+def _limit(resources: Resources | None) -> int | None:
+    if resources is None or resources.limits is None or resources.limits.cpu is None:
+        return None
+    return _millis(resources.limits.cpu)
 
 
 def _millis(quantity: object) -> int:

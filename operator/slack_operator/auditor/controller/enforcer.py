@@ -27,12 +27,14 @@ from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
 from slack.kube.events import EventKind, EventRecorder
 from slack.process.logs import fields
+from slack.process.outages import Outages
 from slack.process.reasons import CPU_LIMIT_RAISED, CPU_LIMIT_RESTORED, CPU_LIMIT_WOULD_RISE
 from slack_operator.auditor.controller import bursts
 from slack_operator.auditor.controller.aggregation import Findings, container_findings
 from slack_operator.auditor.controller.cluster_view import ClusterView
 from slack_operator.auditor.controller.enforcement_state import EnforcementState
 from slack_operator.auditor.controller.event_reporter import about
+from slack_operator.auditor.controller.limit_record import LimitRecord
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.policy_status import Enforcement
 from slack_operator.auditor.controller.resizer import Resizer, other_object
@@ -58,13 +60,15 @@ class Enforcer:
         recorder: EventRecorder,
         view: ClusterView,
         nodes: NodeFindings,
+        record: LimitRecord,
         *,
         may_write: Callable[[], bool],
         on_outcome: Callable[[str], None],
         wall: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._resizer = Resizer(writer, may_write=may_write)
+        self._record = record
+        self._resizer = Resizer(writer, record, may_write=may_write)
         self._recorder = recorder
         self._view = view
         self._nodes = nodes
@@ -72,6 +76,7 @@ class Enforcer:
         self._now = wall or steady()
         self._clock = clock
         self._states: dict[str, EnforcementState] = {}
+        self._outages = Outages()
 
     def reconcile(
         self, policies: Iterable[AuditPolicy], policy_of: Mapping[str, str], findings: Findings
@@ -82,7 +87,10 @@ class Enforcer:
             NotLeading: the lease is gone; nothing was written after that.
         """
         until = self._clock() + RECONCILE_SECONDS
-        all_raised = self._view.raised_limits()
+        policies = tuple(policies)
+        acting = any(policy.spec.mode is not Mode.REPORT for policy in policies)
+        unknown = self._record.read(self._view, self._now(), acting=acting)
+        all_raised = self._record.raised(self._view)
         result: dict[str, Enforcement] = {}
         orders: dict[str, list[BurstOrder]] = {}
         uids = set()
@@ -95,7 +103,11 @@ class Enforcer:
             bursts.adopt(policy, state, mine, findings.reports.values(), self._view)
             decision = decide(policy.spec, self._candidates(mine, findings), raised_limits, state.history, self._now())
             state.history.keep(set(decision.wanted), self._now())
+            if unknown is not None and policy.spec.mode is not Mode.REPORT:
+                state.refused, state.refused_at = unknown[:900], self._now()
             for action in decision.actions[:MAX_ACTIONS]:
+                if unknown is not None and action.kind is not ActionKind.BURST:
+                    continue  # what stands raised is not known, and so neither what may be added
                 if self._clock() >= until:
                     break
                 self._do(action, policy, state)
@@ -103,8 +115,17 @@ class Enforcer:
                 orders.setdefault(node, []).append(order)
             result[policy.name] = self._status(policy, state, raised_limits, decision.left_alone)
         self._states = {uid: kept for uid, kept in self._states.items() if uid in uids}
+        if unknown is None:
+            self._forget_gone()
         self._nodes.order({node: tuple(found) for node, found in orders.items()}, findings.reporting)
         return result
+
+    def _forget_gone(self) -> None:
+        try:
+            self._record.forget_gone(self._view)
+        except ApiError as error:
+            if self._outages.is_new(error.reason):
+                log.warning("entries of pods that are gone stay in the record: %s", error)
 
     def _candidates(self, namespaces: Set[str], findings: Findings) -> Iterable[Candidate]:
         for namespace in sorted(namespaces & findings.judged.keys()):
@@ -163,9 +184,7 @@ class Enforcer:
 
     def _put_back(self, action: Action, state: EnforcementState, why: str) -> None:
         self._resizer.put_back(action)
-        if action.kind is ActionKind.FORGET:
-            there = action.from_millis == action.to_millis
-            why = "the limit is the former one" if there else "not put back: somebody has set another limit since"
+        why = action.reason or why
         state.history.waiting.pop(action.key, None)
         state.lines.pop(action.key, None)
         state.note(action, "reverted", why, self._now())
@@ -204,16 +223,12 @@ class Enforcer:
         for key, sent_at in list(state.history.waiting.items()):
             raised = by_key.get(key)
             late = now - sent_at > OUTCOME_SECONDS
-            if raised is None:  # the pod went, or the watch has not shown the annotation yet
+            if raised is None:  # the pod went, or its entry was deleted
                 if late:
                     state.outcome(key, "timeout", "the pod is gone")
                 continue
             resize = self._view.resize(key[0])
-            if (
-                resize.in_force.get(key[1]) == raised.container.cpu_limit_millis
-                and raised.ours
-                and not resize.under_way
-            ):
+            if key[1] not in resize.differing and raised.ours and not resize.under_way:
                 state.outcome(key, "done")
             elif resize.pending:
                 state.so_far(key, resize.pending.lower(), resize.message)
@@ -228,7 +243,7 @@ class Enforcer:
     def _infeasible(self, raised: RaisedLimit) -> bool:
         """Whether the kubelet can never do it, by this process's order or by that of one before it."""
         resize = self._view.resize(raised.pod.uid)
-        waits = resize.in_force.get(raised.container.name) != raised.container.cpu_limit_millis
+        waits = raised.container.name in resize.differing
         return resize.pending == "Infeasible" and raised.ours and waits and not raised.pod.deleting
 
     def _give_up(self, raised: RaisedLimit, state: EnforcementState) -> None:

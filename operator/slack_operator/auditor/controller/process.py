@@ -20,6 +20,7 @@ from slack_operator.auditor.controller.cluster_view import ClusterView
 from slack_operator.auditor.controller.cluster_watches import Watches
 from slack_operator.auditor.controller.enforcer import Enforcer
 from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.limit_record import LimitRecord
 from slack_operator.auditor.controller.metrics import ControllerMetrics
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
@@ -66,7 +67,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
     watches = Watches(connection, view)
     desired: Desired[AuditPolicy] = Desired(base.wake.touch, parse_audit_policy, KIND.lower())
     nodes = NodeFindings(view)
-    reconciler = _reconciler(base, view, watches, desired, nodes, metrics)
+    reconciler = _reconciler(base, view, watches, desired, nodes, metrics, settings.namespace)
 
     def unready() -> str | None:
         return watches.stale() or base.leadership.standby()
@@ -107,8 +108,10 @@ def _reconciler(
     desired: Desired[AuditPolicy],
     nodes: NodeFindings,
     metrics: ControllerMetrics,
+    namespace: str,
 ) -> Reconciler:
     writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
+    record = LimitRecord(writer, namespace, may_write=may_write)
     return Reconciler(
         view=view,
         watches=watches,
@@ -117,7 +120,7 @@ def _reconciler(
         writer=writer,
         reports=Reports(writer, may_write=may_write, on_written=metrics.reports_written.inc),
         event_reporter=EventReporter(recorder, may_write=may_write),
-        enforcer=Enforcer(writer, recorder, view, nodes, may_write=may_write, on_outcome=metrics.on_resize),
+        enforcer=Enforcer(writer, recorder, view, nodes, record, may_write=may_write, on_outcome=metrics.on_resize),
         metrics=metrics,
         may_write=may_write,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from slack.audit.api.policy import AuditPolicy, AuditPolicySpec, parse_audit_policy
 from slack.audit.api.report import NamespaceFindings
-from slack.audit.enforcement.raised_limits import FormerLimit, write_former
+from slack.audit.enforcement.raised_limits import FormerLimit, read_former, write_former
 from slack.audit.findings.finding import Thresholds
 from slack.audit.sources.node_objects import Node
 from slack.audit.sources.pod_objects import Metadata, decode_pods
@@ -18,6 +18,7 @@ from slack_operator.auditor.controller.aggregation import Criteria
 from slack_operator.auditor.controller.cluster_view import ReportObject, _Meta
 from slack_operator.auditor.controller.enforcer import Enforcer
 from slack_operator.auditor.controller.event_reporter import EventReporter
+from slack_operator.auditor.controller.limit_record import RECORD_NAME, LimitRecord
 from slack_operator.auditor.controller.metrics import ControllerMetrics
 from slack_operator.auditor.controller.policy_status import Enforcement
 from slack_operator.auditor.controller.reconciler import SETTLE_SECONDS, Reconciler
@@ -29,21 +30,23 @@ from tests.operator.auditor.controller.test_node_findings import World, pods, re
 from tests.operator.fakes import Clock
 
 HOW = Criteria("5m", Thresholds())
+RECORD = f"/api/v1/namespaces/ours/configmaps/{RECORD_NAME}"
 
 
 class Server:
-    """An API server with one pod, as `Writer` sees it."""
+    """An API server with one pod and the record, as `Writer` sees it."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.limit = "500m"
         self.annotations: dict[str, str] = {}
+        self.data: dict[str, str] | None = {}
         self.refuse: dict[str, ApiError] = {}
         self.reports: dict[str, Any] = {}
         self.asked: list[str] = []
         self.done_and_refused: ApiError | None = None
         self.on_request: Callable[[], None] = lambda: None
-        self.on_annotate: Callable[[], None] = lambda: None
+        self.on_record: Callable[[], None] = lambda: None
 
     def strategic_patch(self, path: str, patch: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         name = path.split("/")[-2]
@@ -62,14 +65,42 @@ class Server:
                 raise self.done_and_refused
         return self._pod()
 
+    def get(self, path: str) -> dict[str, Any]:
+        assert path == RECORD
+        self._check("get")
+        if self.data is None:
+            raise ApiError(404, "NotFound", "not found")
+        return {"data": dict(self.data)}
+
+    def create(self, collection: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        assert f"{collection}/{manifest['metadata']['name']}" == RECORD
+        self.sent.append("create record")
+        self._check("create")
+        if self.data is not None:
+            raise ApiError(409, "AlreadyExists", "already exists")
+        self.data = dict(manifest["data"])
+        return manifest
+
     def merge_patch(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
-        self.sent.append("annotate")
-        self.on_annotate()
-        for key, value in patch["metadata"]["annotations"].items():
-            self.annotations.pop(key, None)
+        assert path == RECORD
+        self.sent.append("record")
+        self.on_record()
+        self._check("record")
+        if self.data is None:
+            raise ApiError(404, "NotFound", "not found")
+        for key, value in patch["data"].items():
+            self.data.pop(key, None)
             if value is not None:
-                self.annotations[key] = value
-        return self._pod()
+                self.data[key] = value
+        return patch
+
+    def recorded(self, uid: str = "uid-a") -> dict[str, FormerLimit]:
+        """What the record says of a pod, by container."""
+        return read_former(json.dumps(json.loads((self.data or {}).get(uid, "{}")).get("containers", {})))
+
+    def _check(self, what: str) -> None:
+        if what in self.refuse:
+            raise self.refuse[what]
 
     def apply(self, path: str, manifest: dict[str, Any], *, force: bool) -> None:
         self.sent.append(f"apply {path.rpartition('/')[0]}")
@@ -108,18 +139,31 @@ class Hands(World):
         self.leading = True
         self.outcomes: list[str] = []
         self.wall = Clock(1_000_000.0)
-        self.enforcer = Enforcer(
-            self.server,  # type: ignore[arg-type]  # all that it is asked for
-            self.recorder,  # type: ignore[arg-type]
+        self.enforcer = self.another()
+        self.show_pod()
+        self.nodes.put(report())
+
+    def another(self) -> Enforcer:
+        """An enforcer that knows nothing yet, as after a restart."""
+        writer: Any = self.server  # all that it is asked for
+        recorder: Any = self.recorder
+        self.record = LimitRecord(writer, "ours", may_write=lambda: self.leading, clock=self.clock)
+        return Enforcer(
+            writer,
+            recorder,
             self.view,
             self.nodes,
+            self.record,
             may_write=lambda: self.leading,
             on_outcome=self.outcomes.append,
             wall=self.wall,
             clock=self.clock,
         )
-        self.show_pod()
-        self.nodes.put(report())
+
+    def has_recorded(self, **former: FormerLimit) -> None:
+        """An earlier process has raised containers of the pod."""
+        value = {"pod": "shop/a", "containers": json.loads(write_former(former) or "{}")}
+        self.server.data = {"uid-a": json.dumps(value)}
 
     def show_pod(self, **status: Any) -> None:
         """The watch brings the pod as the server has it."""
@@ -189,11 +233,12 @@ def test_it_is_shown_as_a_dry_run_and_done_after_a_while(hands: Hands) -> None:
     assert [reason for reason, _ in hands.recorder.lines] == ["CPULimitWouldRise"]
     hands.wall.now += 901
     now = hands.turn()
-    assert hands.server.sent == ["dry 1", "dry 1", "annotate", "resize 1"]
+    assert hands.server.sent == ["dry 1", "dry", "record", "resize 1"]
     assert now.actions[0]["outcome"] == "sent"
     assert hands.outcomes == ["dry_run", "sent"]
-    former = json.loads(hands.server.annotations["audit.resource-slack.io/former-limits"])["api"]
-    assert (former["limit"], former["raised"], former["policy"]) == ("500m", "1", "default")
+    former = hands.server.recorded()["api"]
+    assert (former.limit, former.raised, former.policy) == ("500m", "1", "default")
+    assert json.loads(hands.server.data["uid-a"])["pod"] == "shop/a"  # type: ignore[index]  # it is there
 
 
 def test_what_the_kubelet_has_in_force_is_the_outcome(hands: Hands) -> None:
@@ -209,7 +254,7 @@ def test_an_infeasible_resize_is_put_back(hands: Hands) -> None:
     hands.show_pod(conditions=[pending], in_force="500m")
     hands.turn()
     assert hands.server.limit == "500m"
-    assert hands.server.annotations == {}
+    assert hands.server.data == {}
     assert hands.outcomes[-2:] == ["infeasible", "reverted"]
 
 
@@ -233,12 +278,12 @@ def test_a_refusal_is_told_and_not_repeated_for_an_hour(hands: Hands) -> None:
     assert hands.outcomes == ["refused"]
 
 
-def test_a_conflict_leaves_no_annotation_and_is_tried_again(hands: Hands) -> None:
+def test_a_conflict_leaves_no_entry_and_is_tried_again(hands: Hands) -> None:
     hands.turn()
     hands.wall.now += 901
     hands.server.refuse["resize"] = ApiError(409, "Conflict", "the object has been modified")
     hands.turn()
-    assert (hands.server.limit, hands.server.annotations) == ("500m", {})
+    assert (hands.server.limit, hands.server.data) == ("500m", {})
     assert hands.outcomes[-1] == "conflict"
     hands.server.refuse.clear()
     hands.turn()
@@ -250,7 +295,7 @@ def test_a_limit_that_somebody_changed_meanwhile_is_left_alone(hands: Hands) -> 
     hands.wall.now += 901
     hands.server.limit = "600m"
     hands.turn()
-    assert (hands.server.limit, hands.server.annotations) == ("600m", {})
+    assert (hands.server.limit, hands.server.data) == ("600m", {})
 
 
 def test_without_the_lease_nothing_is_sent(hands: Hands) -> None:
@@ -260,11 +305,11 @@ def test_without_the_lease_nothing_is_sent(hands: Hands) -> None:
     assert hands.server.sent == []
 
 
-def test_revert_puts_back_and_takes_the_annotation_away(hands: Hands) -> None:
+def test_revert_puts_back_and_deletes_the_entry(hands: Hands) -> None:
     hands.raised()
     hands.show_pod()
     hands.turn("Revert")
-    assert (hands.server.limit, hands.server.annotations) == ("500m", {})
+    assert (hands.server.limit, hands.server.data) == ("500m", {})
     assert hands.recorder.lines[-1][0] == "CPULimitRestored"
 
 
@@ -273,7 +318,7 @@ def test_revert_leaves_what_somebody_has_set_since(hands: Hands) -> None:
     hands.server.limit = "3"
     hands.show_pod()
     hands.turn("Revert")
-    assert (hands.server.limit, hands.server.annotations) == ("3", {})
+    assert (hands.server.limit, hands.server.data) == ("3", {})
 
 
 def test_a_request_that_was_done_although_its_answer_was_lost_is_known_by_the_pod(hands: Hands) -> None:
@@ -283,13 +328,12 @@ def test_a_request_that_was_done_although_its_answer_was_lost_is_known_by_the_po
     hands.server.done_and_refused = ApiError(409, "Conflict", "the object has been modified")
     now = hands.turn()
     assert (hands.server.limit, now.actions[0]["outcome"]) == ("1", "sent")
-    assert "former-limits" in next(iter(hands.server.annotations))
+    assert set(hands.server.recorded()) == {"api"}
 
 
-def test_an_annotation_whose_resize_never_came_is_no_raise_and_no_hindrance(hands: Hands) -> None:
+def test_an_entry_whose_resize_never_came_is_no_raise_and_no_hindrance(hands: Hands) -> None:
     """The process ended, or lost its lease, between the two requests."""
-    former = write_former({"api": FormerLimit("500m", "1", hands.wall.now - 60, "default")})
-    hands.server.annotations["audit.resource-slack.io/former-limits"] = str(former)
+    hands.has_recorded(api=FormerLimit("500m", "1", hands.wall.now - 60, "default"))
     hands.show_pod()
     now = hands.turn()
     assert (now.raised, now.added_millis, now.last_hour) == (0, 0, 0)
@@ -301,19 +345,18 @@ def test_an_annotation_whose_resize_never_came_is_no_raise_and_no_hindrance(hand
 def test_a_lease_that_goes_in_the_midst_of_a_raise_ends_it(hands: Hands) -> None:
     hands.turn()
     hands.wall.now += 901
-    hands.server.on_annotate = lambda: setattr(hands, "leading", False)
+    hands.server.on_record = lambda: setattr(hands, "leading", False)
     with pytest.raises(NotLeading):
         hands.turn()
-    assert hands.server.sent[-1] == "annotate"
-    hands.leading, hands.server.on_annotate = True, lambda: None
+    assert hands.server.sent[-1] == "record"
+    hands.leading, hands.server.on_record = True, lambda: None
     hands.show_pod()
     assert hands.turn("Revert").raised == 0
-    assert (hands.server.limit, hands.server.annotations) == ("500m", {})
+    assert (hands.server.limit, hands.server.data) == ("500m", {})
 
 
 def test_a_container_raised_before_a_restart_waits_its_hour_too(hands: Hands) -> None:
-    former = write_former({"api": FormerLimit("250m", "500m", hands.wall.now - 1200, "default")})
-    hands.server.annotations["audit.resource-slack.io/former-limits"] = str(former)
+    hands.has_recorded(api=FormerLimit("250m", "500m", hands.wall.now - 1200, "default"))
     hands.show_pod()
     hands.raised()
     assert hands.server.limit == "500m"
@@ -325,28 +368,27 @@ def test_a_container_raised_before_a_restart_waits_its_hour_too(hands: Hands) ->
 def test_a_refusal_to_put_back_is_not_repeated_each_turn(hands: Hands) -> None:
     hands.raised()
     hands.show_pod()
-    hands.server.refuse["dry"] = ApiError(403, "Forbidden", 'admission webhook "no.resize" denied the request')
+    hands.server.refuse["resize"] = ApiError(403, "Forbidden", 'admission webhook "no.resize" denied the request')
     sent = len(hands.server.sent)
     hands.turn("Revert")
     assert "denied the request" in (hands.turn("Revert").refused or "")
-    assert len(hands.server.sent) == sent + 1
+    assert len(hands.server.sent) == sent + 2
     hands.wall.now += 301
     hands.server.refuse.clear()
     hands.turn("Revert")
-    assert (hands.server.limit, hands.server.annotations) == ("500m", {})
+    assert (hands.server.limit, hands.server.data) == ("500m", {})
 
 
 def test_what_is_infeasible_is_put_back_in_mode_enforce_only_and_after_a_restart(hands: Hands) -> None:
     hands.server.limit = "1"
-    former = write_former({"api": FormerLimit("500m", "1", hands.wall.now - 60, "default")})
-    hands.server.annotations["audit.resource-slack.io/former-limits"] = str(former)
+    hands.has_recorded(api=FormerLimit("500m", "1", hands.wall.now - 60, "default"))
     pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "Node has no room"}
     hands.show_pod(conditions=[pending], in_force="500m")
     for mode in ("Report", "DryRun"):
         hands.turn(mode)
     assert hands.server.limit == "1"
     hands.turn()
-    assert (hands.server.limit, hands.server.annotations) == ("500m", {})
+    assert (hands.server.limit, hands.server.data) == ("500m", {})
 
 
 def test_a_webhook_that_hangs_does_not_hold_up_the_turn(hands: Hands) -> None:
@@ -393,8 +435,7 @@ def test_a_leader_that_has_heard_all_nodes_need_not_wait_and_a_lost_lease_begins
 
 
 def test_a_restarted_controller_knows_what_stands_raised(hands: Hands) -> None:
-    former = write_former({"api": FormerLimit("250m", "500m", hands.wall.now - 60, "default")})
-    hands.server.annotations["audit.resource-slack.io/former-limits"] = str(former)
+    hands.has_recorded(api=FormerLimit("250m", "500m", hands.wall.now - 60, "default"))
     hands.show_pod()
     now = hands.turn(maxAddedPerNamespace="300m", maxPerHour=1)
     assert (now.raised, now.added_millis, now.last_hour) == (1, 250, 1)

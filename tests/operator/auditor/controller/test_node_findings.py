@@ -11,10 +11,10 @@ from slack.audit.findings.finding import Severity, Thresholds
 from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target
 from slack.audit.findings.window import compare
 from slack.audit.sources.node_objects import Node
-from slack.audit.sources.pod_objects import Metadata, Pod, decode_pods
+from slack.audit.sources.pod_objects import Cpu, Metadata, Pod, Resources, decode_pods
 from slack.kube.watch import EventType
 from slack_operator.auditor.controller.aggregation import Criteria
-from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject, _Meta
+from slack_operator.auditor.controller.cluster_view import ClusterView, NamespaceObject, ReportObject, Resize, _Meta
 from slack_operator.auditor.controller.cluster_watches import _Sink
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from tests.audit.build import sample, zero
@@ -170,16 +170,26 @@ def test_a_list_takes_away_what_is_not_in_it(world: World) -> None:
     assert world.view.pod_count == 0
 
 
-def test_a_raise_is_known_from_the_pod_s_annotation_and_status(world: World) -> None:
-    former = '{"api": {"limit": "250m", "raised": "500m", "at": 1.0}}'
-    for pod in pods("a", **{"audit.resource-slack.io/former-limits": former}):
+def test_a_limit_that_the_kubelet_has_not_in_force_yet_is_known_from_the_status(world: World) -> None:
+    (pod,) = pods("a")
+    world.view.put_pod(pod)
+    assert world.view.resize("uid-a") == Resize()
+    assert pod.status is not None
+    assert pod.status.container_statuses is not None
+    pod.status.container_statuses[0].resources = Resources(limits=Cpu("250m"))
+    world.view.put_pod(pod)
+    assert world.view.resize("uid-a").differing == {"api"}
+
+
+def test_annotations_are_kept_until_they_are_taken_over_and_never_long_ones(world: World) -> None:
+    name = "audit.resource-slack.io/former-limits"
+    for pod in (*pods("a", **{name: "{}"}), *pods("b", **{name: "x" * 20_000})):
         world.view.put_pod(pod)
-    (standing,) = world.view.raised_limits()
-    assert (standing.ours, standing.added_millis) == (True, 250)
-    assert world.view.resize("uid-a").in_force == {"api": 500}
-    for pod in pods("a"):
+    assert world.view.annotated() == {"uid-a": "{}"}
+    world.view.drop_annotated()
+    for pod in pods("a", **{name: "{}"}):
         world.view.put_pod(pod)
-    assert world.view.raised_limits() == ()
+    assert world.view.annotated() == {}
 
 
 def test_reports_of_other_names_are_not_ours(world: World) -> None:
