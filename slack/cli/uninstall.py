@@ -133,7 +133,7 @@ def uninstall(
     told = _Told(output, namespace, yes)
     with api_server(kubeconfig, context) as connection:
         stopping = threading.Event()
-        writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS))
+        writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS), pauses=False)
         try:
             if stop_deployment:
                 _stop(writer, _Target("Deployment", namespace, stop_deployment), told)

@@ -1,21 +1,24 @@
 """Writes to an API server, each through one retry policy: server-side apply, patches, create, get, delete.
 
 Objects are plain JSON values, in and out. Any thread may call.
+After a few transient failures, writes of the same kind are not sent for a while: they raise `WritesPaused`.
 Writing only what changed is the caller's decision; a repeated apply of the same object changes nothing on the server.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import tenacity
 
 from slack.cluster.labels import FIELD_MANAGER
+from slack.kube.breaker import CircuitBreaker, circuit_of
 from slack.kube.connection import Connection
-from slack.kube.errors import ApiError, decoded
+from slack.kube.errors import ApiError, Unreachable, decoded
 from slack.kube.retry import retrying
 
 Json = dict[str, Any]
@@ -42,10 +45,23 @@ class Writer:
         *,
         field_manager: str = FIELD_MANAGER,
         retry: tenacity.Retrying | None = None,
+        pauses: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """A writer to which nothing has failed yet.
+
+        Args:
+            connection: To the API server.
+            stopping: When set, nothing is retried.
+            field_manager: Of what is written.
+            retry: The policy for each write and read.
+            pauses: Whether failing writes are paused; False for a command, whose last write is the one that cleans up.
+            clock: Monotonic seconds, for pauses.
+        """
         self._connection = connection
         self._field_manager = field_manager
         self._retry = retry or retrying(stopping)
+        self._breaker = CircuitBreaker(clock=clock) if pauses else None
 
     def apply(self, path: str, manifest: Json, *, force: bool = False) -> Json:
         """Server-side apply; creates the object when it is not there.
@@ -120,7 +136,7 @@ class Writer:
         """
         options = DELETE_OPTIONS if uid is None else {**DELETE_OPTIONS, "preconditions": {"uid": uid}}
         try:
-            self._retry(self._connection.request, "DELETE", path, body=options, verb="delete")
+            self._send("DELETE", path, body=options, verb="delete")
         except ApiError as error:
             if error.not_found:
                 return False
@@ -137,10 +153,24 @@ class Writer:
         *,
         verb: str,
     ) -> Json:
-        answer = self._retry(
-            self._connection.request, method, path, query=query, body=body, content_type=content_type, verb=verb
-        )
+        answer = self._send(method, path, query=query, body=body, content_type=content_type, verb=verb)
         return decoded(f"{method} {path}", answer, _OBJECT)
+
+    def _send(self, method: str, path: str, *, verb: str, **request: Any) -> bytes:
+        if self._breaker is None or method == "GET":
+            return bytes(self._retry(self._connection.request, method, path, verb=verb, **request))
+        circuit = circuit_of(verb, path)
+        may_retry = self._breaker.check(circuit)
+        try:
+            if may_retry:
+                answer = bytes(self._retry(self._connection.request, method, path, verb=verb, **request))
+            else:
+                answer = self._connection.request(method, path, verb=verb, **request)
+        except (ApiError, Unreachable) as error:
+            self._breaker.failed(circuit, error)
+            raise
+        self._breaker.succeeded(circuit)
+        return answer
 
 
 def conflict_text(error: ApiError) -> str:

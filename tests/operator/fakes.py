@@ -15,6 +15,7 @@ import msgspec
 from slack.cluster import wire
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, Cause
+from slack.kube.retry import retrying
 from slack.kube.watch import EventType
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
@@ -282,7 +283,8 @@ class World:
         self.view = ClusterView(NAMESPACE, lambda: None, clock=self.clock, wall=self.wall)
         self.desired = DesiredPolicies(lambda: None)
         # The fakes below stand for classes of which they have only the part that is called.
-        writer = Writer(self.api, threading.Event())  # type: ignore[arg-type]
+        once = retrying(threading.Event(), deadline_seconds=0.0)
+        writer = Writer(self.api, threading.Event(), retry=once, clock=self.clock)  # type: ignore[arg-type]
         self.actuator = Actuator(
             writer, namespace=NAMESPACE, may_write=self.may_write, expectations=self.view, clock=self.clock
         )

@@ -1,7 +1,8 @@
 """Carries decisions out: each write behind a gate, with what it must be remembered for, and failures as text.
 
 The gate is asked before every single write, so that an operator that has lost its lease stops in the middle. One
-failed write stops neither the others of its policy nor other policies. Owned by the planning loop.
+failed write stops neither the others of its policy nor other policies. A turn has a budget: after `TURN_SECONDS` of
+writes the rest is left to the next turn, which decides anew. Owned by the planning loop.
 """
 
 import logging
@@ -14,8 +15,10 @@ import msgspec
 from slack.cluster.labels import ANNOTATION_APPLIED, ANNOTATION_DELETION_COST, LABEL_POLICY
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import Json, Writer, conflict_text
-from slack.kube.errors import ApiError
+from slack.kube.breaker import WritesPaused
+from slack.kube.errors import ApiError, Unreachable
 from slack.kube.paths import resource_path
+from slack.kube.retry import is_transient
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, SetCost, Stop, Taken
 from slack.planner.objects.decide import LOST, MADE_OTHERWISE, NOBODYS, SHOW_SECONDS, UNDISPLACEABLE, Held
 from slack.planner.objects.drift import Part, changed_parts, same_room
@@ -26,6 +29,10 @@ from slack_operator.runtime.leading import NotLeading
 log = logging.getLogger(__name__)
 
 REFUSED_SECONDS = 60.0
+TURN_SECONDS = 30.0
+"""After this time no further write of a turn begins: what it was decided from is old by then."""
+PROBLEMS_SHOWN = 5
+"""In a policy's status: hundreds of writes may be refused for one reason."""
 MANY = 100_000
 """All of them: how many pods a ReplicaSet still has is no matter when it goes."""
 
@@ -111,6 +118,11 @@ class Actuator:
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
         self.contests = Contests()
+        self.unserved: str | None = None
+        """The first policy for which the budget of this turn did not suffice."""
+        self._until = float("inf")
+        self._paused: set[type[Action]] = set()
+        """Kinds of writes that failed too often to be tried in this turn."""
         self._refused: dict[str, tuple[Apply, str, float]] = {}
         """By ReplicaSet: the apply that was refused, why, and when."""
         self._applied: dict[str, _Applied] = {}
@@ -144,6 +156,12 @@ class Actuator:
         taken, self._taken_back = tuple(self._taken_back), []
         return taken
 
+    def begin_turn(self) -> None:
+        """Begin the budget of a turn."""
+        self._until = self._clock() + TURN_SECONDS
+        self._paused = set()
+        self.unserved = None
+
     def forget_marks_but(self, replica_sets: Collection[str]) -> None:
         """These are being shrunk now; for all others a later shrink starts its wait anew."""
         self.marked_since = {name: since for name, since in self.marked_since.items() if name in replica_sets}
@@ -161,29 +179,51 @@ class Actuator:
 
         Raises:
             NotLeading: the gate closed; nothing further was written.
-            Unreachable, Stopped: the API server did not answer in time.
+            Stopped: the process ends.
         """
         self._there |= sets.keys()
-        problems = []
+        problems: list[str] = []
         for action in self._affordable(policy, actions, sets):
             if not self._may_write():
                 raise NotLeading
             if (name := _writes_to(action)) is not None and self._is_lent(name):
                 continue  # the plan after it is given back decides
+            if type(action) in self._paused:
+                continue
+            if self._clock() >= self._until:
+                if self.unserved is None:
+                    log.warning("the writes of this turn took %.0f s: the next turn goes on", TURN_SECONDS)
+                    self.unserved = policy
+                break
             if isinstance(action, Apply) and (known := self._refusal(action)):
                 problems.append(known)
                 continue
-            try:
-                self._do(policy, action)
-            except ApiError as error:
-                if error.not_found and isinstance(action, SetCost | DeletePod):
-                    continue  # the pod went by itself
-                text = conflict_text(error) if error.conflict else error.message
-                problems.append(f"{_subject(action)}: {text}")
-                if isinstance(action, Apply):
-                    self._refused[action.name] = (action, problems[-1], self._clock())
-                log.warning("write refused: %s", error, extra=fields(policy=policy, object=_subject(action)))
-        return (*problems, *self._in_vain(policy, sets))
+            if problem := self._tried(policy, action):
+                problems.append(problem)
+        return (*_few(problems), *self._in_vain(policy, sets))
+
+    def _tried(self, policy: str, action: Action) -> str:
+        """Carry one action out; return why it failed, or ''."""
+        try:
+            self._do(policy, action)
+        except WritesPaused as error:
+            self._paused.add(type(action))
+            return _unwritten(action, error.cause_text)
+        except Unreachable as error:
+            problem = _unwritten(action, str(error))
+            log.warning("write failed: %s", error, extra=fields(policy=policy, object=_subject(action)))
+        except ApiError as error:
+            if error.not_found and isinstance(action, SetCost | DeletePod):
+                return ""  # the pod went by itself
+            log.warning("write refused: %s", error, extra=fields(policy=policy, object=_subject(action)))
+            if is_transient(error):
+                return _unwritten(action, error.message)
+            problem = f"{_subject(action)}: {conflict_text(error) if error.conflict else error.message}"
+            if isinstance(action, Apply):
+                self._refused[action.name] = (action, problem, self._clock())
+        else:
+            return ""
+        return problem
 
     def _affordable(
         self, policy: str, actions: Iterable[Action], sets: Mapping[str, OwnReplicaSet]
@@ -320,6 +360,25 @@ class Actuator:
 
     def _path(self, api_version: str, plural: str, name: str) -> str:
         return resource_path(api_version, plural, namespace=self._namespace, name=name)
+
+
+def _unwritten(action: Action, why: str) -> str:
+    """Describe a write that is tried again: with the same words each turn, whether it was sent or was paused."""
+    match action:
+        case Apply() | DeleteSet():
+            what = "ReplicaSets"
+        case SetCost():
+            what = "deletion costs of placeholders"
+        case _:
+            what = "deletions of placeholders"
+    return f"{what} cannot be written now, and are retried with growing pauses: {why}"
+
+
+def _few(problems: Iterable[str]) -> list[str]:
+    """Shorten a list of problems for a status."""
+    problems = list(dict.fromkeys(problems))
+    more = len(problems) - PROBLEMS_SHOWN
+    return problems if more <= 0 else [*problems[:PROBLEMS_SHOWN], f"and {more} more"]
 
 
 def _writes_to(action: Action) -> str | None:

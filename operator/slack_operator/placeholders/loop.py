@@ -218,6 +218,7 @@ class Loop:
             self._on_reconciled(reconciliation)
 
     def _tell_stale(self, entries: Sequence[PolicyEntry], stale: str) -> None:
+        self._reporter.begin_turn()
         now = self._clock()
         if self._stale_since is None:
             self._stale_since = now
@@ -332,6 +333,8 @@ class Loop:
         observation: Observation,
         entries: Sequence[PolicyEntry],
     ) -> dict[str, tuple[str, ...]]:
+        unserved = self._actuator.unserved
+        self._actuator.begin_turn()
         ours = [
             item
             for subject, item in zip(subjects, items, strict=True)
@@ -369,12 +372,15 @@ class Loop:
             owners = owners_of(subjects)
         if owners or not subjects:  # of no policy at all, everything is left over
             self._actuator.carry_out("", orphans(observation.present, owners), observation.present.sets)
+        by_policy = {s.policy.name: actions for s, actions in zip(subjects, decided, strict=True)}
         problems = {
-            subject.policy.name: self._actuator.carry_out(subject.policy.name, actions, observation.present.sets)
-            for subject, actions in zip(subjects, decided, strict=True)
+            name: self._actuator.carry_out(name, by_policy[name], observation.present.sets)
+            for name in _beginning_with(unserved, list(by_policy))
         }
         dry = {item.policy for item in items if item.dry_run}
         self._actuator.carry_out("", removals(observation.corpses, dry), observation.present.sets)
+        if self._actuator.unserved is not None:
+            self._wake.touch()
         for taken in (*self._actuator.taken_back(), *self._priority_class.taken_back()):
             self._metrics.taken_back.labels(taken.policy, taken.part).inc()
             self._reporter.taken_back(
@@ -423,6 +429,7 @@ class Loop:
         problems: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, tuple[Condition, ...]]:
         """Write what is worth it; returns each policy's conditions beside the plan's."""
+        self._reporter.begin_turn()
         extras: dict[str, tuple[Condition, ...]] = {}
         spared_texts: dict[str, str] = {}
         placeholders: dict[str, list[Placeholder]] = {}
@@ -458,3 +465,9 @@ class Loop:
             extras[name] = tuple(extra)
         self._spared_texts = spared_texts
         return extras
+
+
+def _beginning_with(first: str | None, names: list[str]) -> list[str]:
+    """Return the names in their order, rotated, so that a slow API server starves no policy."""
+    at = names.index(first) if first in names else 0
+    return names[at:] + names[:at]

@@ -1,7 +1,7 @@
 """Tells people: status on the SlackPolicy, Events and log lines when a condition turns.
 
 The built-in policy has no object: its conditions are only logged. Owned by the planning loop; every write passes the
-same gate as the actuator's.
+same gate as the actuator's. After `TURN_SECONDS` of writes the rest waits for the next turn, the longest wait first.
 """
 
 import logging
@@ -55,6 +55,8 @@ MOST_CUT_TOLD = 20
 """Workloads in one turn: who annotates a thousand pods gets a thousand Events later than the others."""
 _OBJECTS = {"pod": ("v1", "Pod")} | {SHORT_KINDS[kind]: (version, kind) for version, _, kind, _ in wire.WORKLOADS}
 """apiVersion and kind, by short kind; an owner of another kind is told in the policy's status only."""
+TURN_SECONDS = 30.0
+"""No write of a status begins later in one turn: a slow API server does not keep the loop from planning."""
 DISPLACED_SECONDS = 120.0
 """Between two Events about displaced placeholders: half of what the recorder's budget for one object gives back."""
 
@@ -96,6 +98,11 @@ class Reporter:
         """By policy and workload: what was said of a reservation, asked and granted."""
         self._held: dict[str, _Held] = {}
         """By uid: what is worth a write, and too soon after the last one."""
+        self._until = float("inf")
+
+    def begin_turn(self) -> None:
+        """Begin the budget of a turn."""
+        self._until = self._clock() + TURN_SECONDS
 
     def plan(
         self,
@@ -215,11 +222,13 @@ class Reporter:
         status = self._board.judged(entry.uid, status, now, rfc3339(self._wall()))
         status = with_state(status, self._namespace)
         wait = self._board.due_in(entry.uid, status, now)
-        self._held.pop(entry.uid, None)
+        held = self._held.pop(entry.uid, None)
         if wait:
             self._held[entry.uid] = _Held(entry, status, previous, now + wait)
-        elif wait is not None:
+        elif wait is not None and now < self._until:
             self._write(entry, status, previous)
+        elif wait is not None:
+            self._held[entry.uid] = _Held(entry, status, previous, now if held is None else held.at)
 
     def due_in(self) -> float:
         """Return the seconds until `turn` has something to write; infinite while nothing is held."""
@@ -229,8 +238,10 @@ class Reporter:
         """Write what was held for its time: between two plans, for the next one may be an interval away."""
         if not self._may_write():
             self._held.clear()  # whoever leads now has figures of its own
-        for uid, held in list(self._held.items()):
-            if held.at <= self._clock():
+        self.begin_turn()
+        for uid, held in sorted(self._held.items(), key=lambda pair: pair[1].at):
+            now = self._clock()
+            if held.at <= now < self._until:
                 del self._held[uid]
                 self._write(held.entry, held.status, held.previous)
 

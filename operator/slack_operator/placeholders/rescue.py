@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slack.kube.apply import Writer
+from slack.kube.breaker import WritesPaused
 from slack.kube.errors import ApiError, KubeError, Stopped
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
@@ -144,6 +145,8 @@ class Rescuer:
             self._clear(hang)
         except Stopped:
             raise
+        except WritesPaused as error:  # it was not tried, so the next turn may
+            return self._tell(hang, attempt, policy, "RescueFailed", f"{waited}; it could not be freed: {error}")
         except ApiError as error:
             if error.not_found or error.conflict:
                 attempt.refused_version = hang.resource_version  # gone, or another state: no hang that we know of

@@ -132,7 +132,7 @@ class LoadRun:
 
             never = threading.Event()
             retry = retrying(never, deadline_seconds=_DELETE_SECONDS)
-            writer = Writer(self._connection, never, field_manager=MAKER, retry=retry)
+            writer = Writer(self._connection, never, field_manager=MAKER, retry=retry, pauses=False)
             for watch in watches:
                 watch.start()
             try:

@@ -53,7 +53,7 @@ def release(
     failed: KubeError | None = None
     with api_server(kubeconfig, context) as connection:
         stopping = threading.Event()
-        writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS))
+        writer = Writer(connection, stopping, retry=retrying(stopping, deadline_seconds=_RETRY_SECONDS), pauses=False)
         for pod in [found for each in namespace or [""] for found in _held(connection, each)]:
             error = None
             if yes:

@@ -5,10 +5,12 @@ import threading
 import pytest
 
 from slack.kube.apply import Writer
-from slack.kube.errors import ApiError
+from slack.kube.breaker import FAILURES, LONGEST_PAUSE_SECONDS
+from slack.kube.errors import ApiError, Unreachable
+from slack.kube.retry import retrying
 from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
-from slack_operator.placeholders.actuator import REFUSED_SECONDS, Actuator
+from slack_operator.placeholders.actuator import PROBLEMS_SHOWN, REFUSED_SECONDS, TURN_SECONDS, Actuator
 from slack_operator.placeholders.displaced import Displaced
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import Clock, FakeApi
@@ -18,7 +20,8 @@ POD = "/api/v1/namespaces/slack/pods/a"
 
 
 def actuator(api: FakeApi, displaced: Displaced, clock: Clock, *, leading: bool = True) -> Actuator:
-    writer = Writer(api, threading.Event())  # type: ignore[arg-type]
+    once = retrying(threading.Event(), deadline_seconds=0.0)
+    writer = Writer(api, threading.Event(), retry=once, clock=clock)  # type: ignore[arg-type]
     return Actuator(writer, namespace="slack", may_write=lambda: leading, expectations=displaced, clock=clock)
 
 
@@ -84,3 +87,86 @@ def test_nobody_writes_without_leading() -> None:
     with pytest.raises(NotLeading):
         actuator(api, Displaced(), Clock(), leading=False).carry_out("web", [apply(None, 1)], {})
     assert api.log == []
+
+
+def test_a_failing_webhook_costs_a_turn_few_requests_and_is_named_once() -> None:
+    api, clock = FakeApi(), Clock()
+    hands = actuator(api, Displaced(), clock)
+    api.refuse = lambda _verb, _path: ApiError(500, "InternalError", "failed calling webhook")
+    costs = [SetCost(f"slack-{number}", NAME, -1000) for number in range(300)]
+    hands.begin_turn()
+    problems = hands.carry_out("web", costs, {})
+    assert len(api.log) == FAILURES
+    words = "deletion costs of placeholders cannot be written now, and are retried with growing pauses"
+    assert problems == (f"{words}: failed calling webhook",)
+    for _ in range(10):
+        hands.begin_turn()
+        assert hands.carry_out("web", costs, {}) == problems
+    assert len(api.log) == FAILURES
+    clock.now += LONGEST_PAUSE_SECONDS
+    api.refuse = lambda *_: None
+    for cost in costs:
+        api.put(f"/api/v1/namespaces/slack/pods/{cost.pod}", {"metadata": {"name": cost.pod}})
+    hands.begin_turn()
+    assert hands.carry_out("web", costs, {}) == ()
+    assert len(api.log) == FAILURES + 300
+
+
+def test_a_failure_that_passes_by_itself_is_tried_again_in_the_next_turn() -> None:
+    api, clock = FakeApi(), Clock()
+    hands = actuator(api, Displaced(), clock)
+    api.refuse = lambda _verb, _path: ApiError(503, "Unavailable", "restarting")
+    assert hands.carry_out("web", [apply(None, 2)], {}) == (
+        "ReplicaSets cannot be written now, and are retried with growing pauses: restarting",
+    )
+    api.refuse = lambda *_: None
+    assert hands.carry_out("web", [apply(None, 2)], {}) == ()
+
+
+def test_no_answer_to_one_write_does_not_stop_the_others() -> None:
+    api, clock = FakeApi(), Clock()
+    hands = actuator(api, Displaced(), clock)
+    api.put(POD, {"metadata": {"name": "a", "uid": "uid-a"}})
+
+    def request(method: str, path: str, **_: object) -> bytes:
+        if "replicasets" in path:
+            raise Unreachable(f"{method} {path}: timed out", timed_out=True)
+        return b"{}"
+
+    api.request = request  # type: ignore[method-assign]
+    problems = hands.carry_out("web", [apply(None, 2), SetCost("a", NAME, -1000)], {})
+    assert len(problems) == 1
+    assert "timed out" in problems[0]
+
+
+@pytest.mark.parametrize("pods", [30, 300, 3000])
+def test_slow_writes_end_with_the_budget_of_the_turn_and_the_next_one_goes_on(pods: int) -> None:
+    api, clock = FakeApi(), Clock()
+    hands = actuator(api, Displaced(), clock)
+    costs = [SetCost(f"slack-{number}", NAME, -1000) for number in range(pods)]
+    for cost in costs:
+        api.put(f"/api/v1/namespaces/slack/pods/{cost.pod}", {"metadata": {"name": cost.pod}})
+
+    def slow(_verb: str, _path: str) -> None:
+        clock.now += 2.0
+
+    api.refuse = slow
+    hands.begin_turn()
+    before = clock.now
+    assert hands.carry_out("web", costs, {}) == ()
+    assert clock.now - before <= TURN_SECONDS + 2.0
+    assert hands.unserved == "web"
+    assert len(api.log) == TURN_SECONDS / 2.0
+    hands.begin_turn()
+    assert hands.unserved is None
+    hands.carry_out("web", costs[len(api.log) :], {})
+    assert len(api.log) == TURN_SECONDS
+
+
+def test_hundreds_of_refusals_are_a_few_lines_of_a_status() -> None:
+    api = FakeApi()
+    hands = actuator(api, Displaced(), Clock())
+    api.refuse = lambda _verb, _path: ApiError(403, "Forbidden", "no right")
+    problems = hands.carry_out("web", [SetCost(f"slack-{number}", NAME, -1000) for number in range(300)], {})
+    assert len(problems) == PROBLEMS_SHOWN + 1
+    assert problems[-1] == "and 295 more"

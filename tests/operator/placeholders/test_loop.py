@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slack.kube.errors import ApiError
+from slack_operator.placeholders.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import NAMESPACE, Crash, World, pod, policy
 
@@ -310,6 +311,62 @@ def test_one_refused_policy_does_not_stop_another() -> None:
     w.settle()
     assert {r["metadata"]["labels"]["resource-slack.io/policy"] for r in w.api.items("replicasets").values()} == {"b"}
     assert w.condition("a", "Ready")["reason"] == "WriteRefused"
+
+
+def three_policies() -> World:
+    w = World()
+    for number, name in enumerate("abc"):
+        w.api.items("nodes")[f"n{number}"]["metadata"]["labels"]["pool"] = name
+        w.apply_policy(policy(name, nodeSelector={"pool": name}))
+    return w
+
+
+def test_a_slow_api_server_starves_no_policy() -> None:
+    w = three_policies()
+
+    def slow(_verb: str, _path: str) -> None:
+        w.clock.now += TURN_SECONDS
+
+    w.api.refuse = slow
+    for _ in range(3):
+        w.reconcile()  # one write each, the first of which is the PriorityClass
+        assert w.wake.due_in() < w.wake.interval_seconds  # the next turn goes on, and does not wait for the interval
+    w.reconcile()
+    assert {r["metadata"]["labels"]["resource-slack.io/policy"] for r in w.api.items("replicasets").values()} == {
+        "a",
+        "b",
+        "c",
+    }
+
+
+def test_the_status_of_no_policy_waits_for_ever_for_a_slow_api_server() -> None:
+    w = three_policies()
+
+    def slow(_verb: str, path: str) -> None:
+        w.clock.now += TURN_SECONDS if path.endswith("/status") else 0.0
+
+    w.api.refuse = slow
+    for _ in range(4):
+        w.reconcile()
+        w.loop.tell()
+    assert all(w.condition(name, "Ready") for name in "abc")
+
+
+def test_a_failing_webhook_is_named_in_the_status_and_slack_returns_when_it_is_back() -> None:
+    w = world()
+    webhook = ApiError(500, "InternalError", 'failed calling webhook "validate.kyverno.svc-fail": connection refused')
+    w.api.refuse = lambda verb, path: webhook if "/replicasets/" in path else None
+    w.settle(60)
+    ready = w.condition("web", "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "WriteRefused")
+    assert "validate.kyverno.svc-fail" in ready["message"]
+    tries = [path for _, path in w.api.log if "/replicasets/" in path]
+    assert len(tries) <= 20  # of sixty turns
+    statuses = [path for _, path in w.api.log if path.endswith("/status")]
+    assert len(statuses) <= 6  # a message that changes with each turn would be a write a turn
+    w.api.refuse = lambda *_: None
+    w.settle(8)
+    assert (w.condition("web", "Ready")["status"], sum(w.replicas().values())) == ("True", 4)
 
 
 def test_a_bad_spec_names_the_field_and_leaves_what_is_there() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from slack.kube.apply import Writer
+from slack.kube.breaker import LONGEST_PAUSE_SECONDS
 from slack.kube.errors import ApiError, Unreachable
+from slack.kube.retry import retrying
 from slack_operator.placeholders.hangs import Hang
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.rescue import TURN_SECONDS, Rescuer
@@ -24,7 +26,8 @@ class World:
         for name in names:
             self.api.put(path(name), pod(name, nominatedNodeName="n1"))
         self.hanging = [self.hang(name) for name in names]
-        writer = Writer(self.api, threading.Event(), retry=lambda call, *args, **more: call(*args, **more))  # type: ignore
+        once = retrying(threading.Event(), deadline_seconds=0.0)
+        writer = Writer(self.api, threading.Event(), retry=once, clock=self.clock)  # type: ignore[arg-type]
         self.rescuer = Rescuer(
             writer,
             self.recorder,  # type: ignore[arg-type]
@@ -132,7 +135,9 @@ def test_answers_that_take_long_do_not_hold_up_the_loop() -> None:
     w.turn()
     assert len(w.api.log) == 2
     w.turn()
-    assert [where for _, where in w.api.log[2:]] == [path(name) + "/status" for name in "cd"]
+    assert [where for _, where in w.api.log[2:]] == [path("c") + "/status"]  # the third failure in a row pauses all
+    w.turn(LONGEST_PAUSE_SECONDS)
+    assert [where for _, where in w.api.log[3:]] == [path("d") + "/status"]
 
 
 def test_rescuing_can_be_turned_off_and_the_hang_is_told_all_the_same() -> None:
