@@ -17,7 +17,9 @@ from slack.demand.broker import (
     Broker,
     BrokerRefused,
     BrokerUnreachable,
+    Duration,
     Message,
+    MessageCount,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -30,7 +32,7 @@ from slack_operator.demand.throttle import MAX_BODY_BYTES
 
 QUEUE = "act.media.thumbnail.256"
 OTHER = "act.media.poster.256"
-QUICK = QueueSettings(name=QUEUE, ack_wait_seconds=1.0, max_deliver=3)
+QUICK = QueueSettings(name=QUEUE, ack_wait_seconds=Duration(1.0), max_deliver=3)
 Test = Callable[[Broker], Coroutine[Any, Any, None]]
 
 
@@ -63,7 +65,7 @@ async def published(broker: Broker, count: int, queue: str = QUEUE) -> None:
 
 
 async def one(broker: Broker, wait_seconds: float = 3.0, queue: str = QUEUE) -> Message:
-    found = await broker.pull(queue, 1, wait_seconds)
+    found = await broker.pull(queue, MessageCount(1), Duration(wait_seconds))
     assert len(found) == 1
     return found[0]
 
@@ -80,7 +82,7 @@ def test_messages_come_in_order_and_are_gone_once_they_are_acked(server: BrokerS
         await broker.ensure(QUICK)
         await published(broker, 3)
         assert (await broker.lag())[QUEUE].backlog == 3
-        found = await broker.pull(QUEUE, 10, 1.0)
+        found = await broker.pull(QUEUE, MessageCount(10), Duration(1.0))
         assert [message.body for message in found] == [b"0", b"1", b"2"]
         assert [message.attempt for message in found] == [1, 1, 1]
         assert all(message.age_seconds is not None and message.age_seconds < 5 for message in found)
@@ -93,7 +95,7 @@ def test_messages_come_in_order_and_are_gone_once_they_are_acked(server: BrokerS
             return await counts(broker) == (0, 0, 3, 3)
 
         await until(gone)
-        assert await broker.pull(QUEUE, 1, 1.5) == []
+        assert await broker.pull(QUEUE, MessageCount(1), Duration(1.5)) == []
 
     on(server, test)
 
@@ -134,11 +136,11 @@ def test_a_message_that_is_not_acked_comes_again_after_the_ack_wait_and_a_second
 
 def test_a_late_message_is_found_among_a_thousand_in_flight(server: BrokerServer) -> None:
     async def test(broker: Broker) -> None:
-        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=5.0))
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(5.0)))
         await published(broker, 1001)
         taken: list[Message] = []
         while len(taken) < 1001:
-            taken += await broker.pull(QUEUE, 200, 5.0)
+            taken += await broker.pull(QUEUE, MessageCount(200), Duration(5.0))
         began, late = time.monotonic(), taken[900]
         await asyncio.sleep(2.0)
         for message in taken:
@@ -156,23 +158,23 @@ def test_a_run_that_is_extended_is_nobody_elses(server: BrokerServer) -> None:
         await broker.publish(QUEUE, b"long")
         running = await one(broker)
         for _ in range(6):
-            assert await broker.pull(QUEUE, 1, 0.4) == []
+            assert await broker.pull(QUEUE, MessageCount(1), Duration(0.4)) == []
             await broker.extend(running)
         await broker.ack(running)
-        assert await broker.pull(QUEUE, 1, 1.5) == []
+        assert await broker.pull(QUEUE, MessageCount(1), Duration(1.5)) == []
 
     on(server, test)
 
 
 def test_what_is_given_back_comes_again_when_its_delay_is_over(server: BrokerServer) -> None:
     async def test(broker: Broker) -> None:
-        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=30))
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(30)))
         await broker.publish(QUEUE, b"x")
         await broker.nak(await one(broker))
         again = await one(broker, 2.0)
         assert again.attempt == 2
         began = time.monotonic()
-        await broker.nak(again, 1.0)
+        await broker.nak(again, Duration(1.0))
         assert (await one(broker, 5.0)).attempt == 3
         assert 0.9 <= time.monotonic() - began < 2.5
 
@@ -189,7 +191,7 @@ def test_a_message_that_always_fails_ends_among_the_dead_letters(server: BrokerS
             assert message.attempt == attempt
             if how == "given back":
                 await broker.nak(message)
-        assert await broker.pull(QUEUE, 1, 2.5) == []
+        assert await broker.pull(QUEUE, MessageCount(1), Duration(2.5)) == []
         lag = (await broker.lag())[QUEUE]
         assert (lag.backlog, lag.in_flight) == (0, 0)
         assert await dead_letters(broker) == [(QUEUE, b"poison")]
@@ -216,7 +218,10 @@ def test_an_id_is_stored_once_within_two_minutes(server: BrokerServer) -> None:
             await broker.publish(QUEUE, b"x", message_id="order-7")
         await broker.publish(QUEUE, b"y", message_id="order-8")
         assert (await broker.lag())[QUEUE].backlog == 2
-        assert [message.id for message in await broker.pull(QUEUE, 5, 1.0)] == ["order-7", "order-8"]
+        assert [message.id for message in await broker.pull(QUEUE, MessageCount(5), Duration(1.0))] == [
+            "order-7",
+            "order-8",
+        ]
 
     on(server, test)
 
@@ -235,7 +240,7 @@ def test_an_id_is_a_queues_own_and_another_queue_may_have_the_same(server: Broke
             await broker.nak(message)
             again = await one(broker, queue=queue)
             assert (again.id, again.attempt) == ("order-7", 2)
-            assert await broker.pull(queue, 1, 0.0) == []
+            assert await broker.pull(queue, MessageCount(1), Duration(0.0)) == []
 
     on(server, test)
 
@@ -250,7 +255,9 @@ def test_an_id_that_a_nats_client_gives_by_itself_is_the_messages(tmp_path: Path
         await broker.ensure(QUICK)
         for _ in range(2):
             await broker.connection.request(QUEUE, b"x", {"Nats-Msg-Id": f"{QUEUE}:order-7"})
-        assert [message.id for message in await broker.pull(QUEUE, 5, 1.0)] == [f"{QUEUE}:order-7"]
+        assert [message.id for message in await broker.pull(QUEUE, MessageCount(5), Duration(1.0))] == [
+            f"{QUEUE}:order-7"
+        ]
 
     with NatsServer(tmp_path) as started:
         on(started, test)
@@ -265,7 +272,7 @@ def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerSer
             await broker.publish(QUEUE, body)
         found: list[Message] = []
         while len(found) < len(bodies):
-            found += await broker.pull(QUEUE, 5, 5.0)
+            found += await broker.pull(QUEUE, MessageCount(5), Duration(5.0))
         assert [message.body for message in found] == bodies
 
     on(server, test)
@@ -290,7 +297,7 @@ def test_the_longest_body_is_stored_with_the_longest_names_and_comes_whole_also_
 
 def test_a_message_given_to_a_cancelled_pull_is_the_next_ones_or_anothers(server: BrokerServer) -> None:
     async def test(broker: Broker) -> None:
-        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=60))
+        await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(60)))
         await cancelled_pull(broker)
         await broker.publish(QUEUE, b"first")
         await broker.ack(await one(broker))
@@ -306,7 +313,7 @@ def test_a_message_given_to_a_cancelled_pull_is_the_next_ones_or_anothers(server
 
 
 async def cancelled_pull(broker: Broker) -> None:
-    pull = asyncio.create_task(broker.pull(QUEUE, 1, 30.0))
+    pull = asyncio.create_task(broker.pull(QUEUE, MessageCount(1), Duration(30.0)))
     await asyncio.sleep(0.2)
     pull.cancel()
     await asyncio.wait([pull])
@@ -382,11 +389,11 @@ def test_what_is_dropped_is_what_is_older(server: BrokerServer) -> None:
         await published(broker, 3)
         await asyncio.sleep(1.6)
         await broker.publish(QUEUE, b"young")
-        assert await broker.drop(QUEUE, 1.0) == 3
-        assert await broker.drop(QUEUE, 1.0) == 0
+        assert await broker.drop(QUEUE, Duration(1.0)) == 3
+        assert await broker.drop(QUEUE, Duration(1.0)) == 0
         assert (await one(broker)).body == b"young"
         await published(broker, 2)
-        assert await broker.drop(QUEUE) >= 2
+        assert await broker.drop(QUEUE, Duration(0.0)) >= 2
         lag = (await broker.lag())[QUEUE]
         assert lag.backlog == 0
 
@@ -446,13 +453,18 @@ def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_mess
         await broker.ensure(QUICK)
         await published(broker, 2)
         await asyncio.sleep(1.2)  # redis writes its log each second
-        pull = asyncio.create_task(broker.pull(OTHER, 1, 30.0))
+        pull = asyncio.create_task(broker.pull(OTHER, MessageCount(1), Duration(30.0)))
         await asyncio.sleep(0.3)
         await asyncio.to_thread(server.stop, killed=True)
         with pytest.raises(BrokerUnreachable):
             await asyncio.wait_for(pull, 5.0)
         began = time.monotonic()
-        for call in (broker.lag(), broker.publish(QUEUE, b"x"), broker.ensure(QUICK), broker.pull(QUEUE, 1, 1.0)):
+        for call in (
+            broker.lag(),
+            broker.publish(QUEUE, b"x"),
+            broker.ensure(QUICK),
+            broker.pull(QUEUE, MessageCount(1), Duration(1.0)),
+        ):
             with pytest.raises(BrokerUnreachable) as said:
                 await call
             assert server.url in str(said.value)

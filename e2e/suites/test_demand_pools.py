@@ -35,7 +35,7 @@ from e2e.harness.product.demand import (
 )
 from slack.cluster.labels import API_VERSION, LABEL_CREATION, LABEL_POOL
 from slack.demand import policy
-from slack.demand.broker import Broker
+from slack.demand.broker import Broker, Duration, MessageCount
 from slack_operator.demand.brokers.opening import open_broker
 
 PODS = int(os.environ.get("DEMAND_PODS", "100"))
@@ -61,7 +61,7 @@ class Queue:
     def drain(self, subject: str) -> int:
         async def work(broker: Broker) -> int:
             done = 0
-            while messages := await broker.pull(subject, 100, 0.5):
+            while messages := await broker.pull(subject, MessageCount(100), Duration(0.5)):
                 for message in messages:
                     await broker.ack(message)
                 done += len(messages)

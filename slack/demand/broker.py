@@ -7,7 +7,7 @@ brokers themselves are edge modules, one a protocol, and no library of theirs is
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NewType, Protocol
 
 from slack.demand.bounds import Messages, Seconds, Total
 
@@ -15,6 +15,12 @@ PREFIX: Final = "act."
 """Of all queues of ours."""
 DEAD_LETTERS: Final = "act.dead"
 """Where a message goes that was delivered as often as its queue allows, and never acked."""
+Duration = NewType("Duration", float)
+"""Seconds that something lasts. It is a type of its own, so that mypy refuses a count of messages in its place."""
+MessageCount = NewType("MessageCount", int)
+"""Messages, counted. It is a type of its own, so that mypy refuses it where a duration is wanted."""
+NO_TIME: Final = Duration(0.0)
+DEFAULT_ACK_WAIT: Final = Duration(60.0)
 MAX_REPORT_BYTES: Final = 4 << 10
 """A longer report is not handed on: whoever may publish may send anything."""
 
@@ -36,7 +42,7 @@ class QueueSettings:
     """What `ensure` makes of a queue. `ack_wait_seconds` must exceed the longest run that is not extended."""
 
     name: str
-    ack_wait_seconds: float = 60.0
+    ack_wait_seconds: Duration = DEFAULT_ACK_WAIT
     max_deliver: int = 5
 
 
@@ -104,7 +110,7 @@ class Broker(Protocol):
         """
         ...
 
-    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
         """Return one to `count` messages as soon as there is one; none after `wait_seconds`.
 
         A message that was delivered `max_deliver` times already is moved to `DEAD_LETTERS` instead.
@@ -115,7 +121,7 @@ class Broker(Protocol):
         """Tell that the run is done: the message is gone for good."""
         ...
 
-    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
         """Give the message back: another may pull it after the delay. The last attempt's goes to `DEAD_LETTERS`."""
         ...
 
@@ -130,8 +136,8 @@ class Broker(Protocol):
         """
         ...
 
-    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
-        """Drop messages that are older; returns how many went. For retention. 0: all, also those in flight."""
+    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
+        """Drop messages that were published longer ago; return how many went. 0 drops all, also those in flight."""
         ...
 
     async def delete(self, queue: str) -> None:

@@ -129,6 +129,12 @@ class Queue:
             replaced_one=self.replacing,
         )
 
+    @property
+    def may_be_too_old(self) -> bool:
+        """Whether a message may wait for longer than the retention; a broker that tells no ages may hold one."""
+        most, age = self.pool.max_age_seconds, self.lag.oldest_age_seconds
+        return most is not None and self.lag.backlog > 0 and (age is None or age > most)
+
     def settle(self, failing: Failing | None, count: PoolCount) -> None:
         """Bring the state up to what is there: deleted, full, or without a way to get containers."""
         pool, state = self.pool, self.state

@@ -324,14 +324,12 @@ class Round:
     # --- what is told -------------------------------------------------------------------------------------------------
 
     def _tell(self, turn: _Turn) -> None:
-        queue, pool, figures, decision = turn.queue, turn.queue.pool, turn.figures, turn.decision
+        queue, figures, decision = turn.queue, turn.figures, turn.decision
         assert figures is not None
         assert decision is not None
         self.figures[turn.key], self.decisions[turn.key] = figures, decision
         self._refuse(turn, figures)
-        age = queue.lag.oldest_age_seconds
-        too_old = pool.max_age_seconds is not None and age is not None and age > pool.max_age_seconds
-        if too_old and (queue.state is QueueState.FLUSHING or decision.pausing):
+        if queue.may_be_too_old and (queue.state is QueueState.FLUSHING or decision.pausing):
             self.drop.append(turn.key)
         self._want(turn, figures, decision)
 

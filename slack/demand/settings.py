@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from slack.demand.broker import QueueSettings
+from slack.demand.broker import Duration, QueueSettings
 from slack.demand.model import DemandSettings, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.policy import ActivationPool, ActivationQuota, Mode, ProxyMode
 
@@ -51,7 +51,7 @@ def queue_settings(pool: ActivationPool) -> QueueSettings:
     """Return the pool's queue as the broker is to have it."""
     queue = pool.spec.queue
     return QueueSettings(
-        name=pool.subject, ack_wait_seconds=queue.ack_wait.total_seconds(), max_deliver=queue.max_deliver
+        name=pool.subject, ack_wait_seconds=Duration(queue.ack_wait.total_seconds()), max_deliver=queue.max_deliver
     )
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from slack.cluster.labels import API_VERSION
-from slack.demand.broker import QueueSettings
+from slack.demand.broker import Duration, QueueSettings
 from slack.demand.model import DemandSettings, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.policy import ActivationPool, ActivationQuota, parse_pool, parse_quota
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
@@ -89,7 +89,9 @@ def test_each_field_of_a_pool_gets_where_it_belongs() -> None:
         throttle_fraction=0.5,
         demand=DemandSettings(publish=False, horizon_seconds=60.0, window_seconds=3600.0, percentile=95.0),
     )
-    assert queue_settings(made) == QueueSettings(name="act.media.thumbnail.256", ack_wait_seconds=90.0, max_deliver=7)
+    assert queue_settings(made) == QueueSettings(
+        name="act.media.thumbnail.256", ack_wait_seconds=Duration(90.0), max_deliver=7
+    )
 
 
 def test_of_several_quotas_each_holds() -> None:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueLag, QueueSettings
 from slack.demand.ledger import Failing
@@ -29,6 +29,7 @@ from slack.process.outages import Outages
 from slack_operator.demand.containers import Containers
 from slack_operator.demand.provisioning import Provisioner
 from slack_operator.demand.recorder import TraceRecorder
+from slack_operator.demand.retention import Retention
 
 log = logging.getLogger(__name__)
 
@@ -134,12 +135,12 @@ class DecisionLoop:
         self._scheduler: Scheduler | None = None
         self._version = -1
         self._provisioner = Provisioner(BROKER_SECONDS, clock)
+        self._retention = Retention(BROKER_SECONDS, clock)
         self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
         self._heard: dict[tuple[str, str], _Heard] = {}
         """By the queue under whose name it came, which the broker's rights bound, and the container that it names."""
         self._durations: dict[str, list[float]] = {}
         self._accepted: dict[QueueKey, int] = {}
-        self._published: dict[str, deque[tuple[float, int]]] = {}
         self._outages = Outages()
         self.beat_at = clock()
 
@@ -266,8 +267,9 @@ class DecisionLoop:
         self._containers.end(result.endings)
         if self._recorder is not None:
             self._recorder.add(self._trace.tick(observation, failed, result))
-        if lags is not None and result.drop:
-            await self._drop(wanted, result.drop, lags)
+        if lags is not None and result.drop and self._broker is not None:
+            old = frozenset(result.drop)
+            await self._retention.drop(self._broker, [pool for pool in wanted.pools if pool.key in old])
         failing = {pool.key: found for pool in wanted.pools if (found := self._scheduler.failing(pool.key)) is not None}
         self._on_turn(
             Turn(
@@ -298,8 +300,6 @@ class DecisionLoop:
         if wanted.version != self._version:
             self._version = wanted.version
             self._scheduler.configure(wanted.pools, wanted.quotas)
-            known = {queue.name for queue in wanted.queues}
-            self._published = {name: kept for name, kept in self._published.items() if name in known}
             if self._recorder is not None:
                 line = SettingsLine(
                     epoch=self._epoch,
@@ -324,9 +324,6 @@ class DecisionLoop:
         if self._outages.end():
             log.info("the queues are read again")
         self._broker_problem = None
-        for pool in wanted.pools:
-            if pool.max_age_seconds is not None and (lag := lags.get(pool.subject)) is not None:
-                self._published_since(pool.subject, lag, pool.max_age_seconds)
         self._provisioner.seen(wanted.queues, lags)
         return lags
 
@@ -371,31 +368,3 @@ class DecisionLoop:
         if not durations:
             return {}
         return {pool.key: durations[pool.subject] for pool in wanted.pools if pool.subject in durations}
-
-    async def _drop(self, wanted: Wanted, keys: Sequence[QueueKey], lags: Mapping[str, QueueLag]) -> None:
-        """Drop what is older than its retention: all but what was published since then."""
-        pools: dict[QueueKey, Any] = {pool.key: pool for pool in wanted.pools}
-        for key in keys:
-            pool = pools.get(key)
-            lag = lags.get(pool.subject) if pool is not None else None
-            if pool is None or lag is None or pool.max_age_seconds is None or self._broker is None:
-                continue
-            keep = self._published_since(pool.subject, lag, pool.max_age_seconds)
-            if keep is not None and keep < lag.backlog:
-                with contextlib.suppress(BrokerError, TimeoutError):
-                    dropped = await asyncio.wait_for(self._broker.drop(pool.subject, keep), BROKER_SECONDS)
-                    log.warning("%d messages of %s were older than its retention, and are dropped", dropped, key)
-
-    def _published_since(self, subject: str, lag: QueueLag, seconds: float) -> int | None:
-        """Return how many messages came within so many seconds; None where that is not known."""
-        if lag.published_total is None:
-            return None
-        now = self._clock()
-        kept = self._published.setdefault(subject, deque())
-        if not kept or now - kept[-1][0] >= seconds / 100:
-            kept.append((now, lag.published_total))
-        while len(kept) > 1 and kept[1][0] <= now - seconds:
-            kept.popleft()
-        if kept[0][0] > now - seconds:
-            return None
-        return max(0, lag.published_total - kept[0][1])

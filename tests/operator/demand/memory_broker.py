@@ -4,7 +4,16 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from slack.demand.broker import BrokerUnreachable, Message, QueueLag, QueueSettings, RawReport
+from slack.demand.broker import (
+    NO_TIME,
+    BrokerUnreachable,
+    Duration,
+    Message,
+    MessageCount,
+    QueueLag,
+    QueueSettings,
+    RawReport,
+)
 
 
 class MemoryBroker:
@@ -16,6 +25,8 @@ class MemoryBroker:
         self.given_back: list[tuple[bytes, float]] = []
         self.extended: list[bytes] = []
         self.made: list[QueueSettings] = []
+        self.dropped: list[tuple[str, Duration]] = []
+        """What `drop` was asked for."""
         self.gone = False
         self.most_body_bytes: int | None = None
 
@@ -30,7 +41,7 @@ class MemoryBroker:
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
         self.waiting.setdefault(queue, deque()).append(Message(queue=queue, id=message_id or "x", body=body))
 
-    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
         self._look()
         found = self.waiting.get(queue)
         if found:
@@ -42,7 +53,7 @@ class MemoryBroker:
         self._look()
         self.acked.append(message.body)
 
-    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
         self._look()
         self.given_back.append((message.body, delay_seconds))
 
@@ -52,8 +63,9 @@ class MemoryBroker:
     async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:
         return {name: QueueLag(backlog=len(found), in_flight=0) for name, found in self.waiting.items()}
 
-    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
-        return 0
+    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
+        self.dropped.append((queue, older_than_seconds))
+        return MessageCount(0)
 
     async def delete(self, queue: str) -> None:
         self.waiting.pop(queue, None)

@@ -1,6 +1,6 @@
 """Pools, pods and brokers for the tests of this folder."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from slack.cluster.labels import (
@@ -10,8 +10,9 @@ from slack.cluster.labels import (
     LABEL_POOL,
     LABEL_POOL_REVISION,
 )
-from slack.demand.broker import BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
+from slack.demand.broker import BrokerRefused, QueueLag, QueueSettings, RawReport
 from slack.demand.policy import ActivationPool, parse_pool
+from tests.operator.demand.memory_broker import MemoryBroker
 
 Json = dict[str, Any]
 
@@ -59,47 +60,33 @@ def pod_json(name: str, *, uid: str = "", owner: str = "pool-uid", pool_name: st
     }
 
 
-class FakeBroker:
+class FakeBroker(MemoryBroker):
     """A broker that has what a test gives it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lags: dict[str, QueueLag] = {}
-        self.ensured: list[QueueSettings] = []
         self.published: list[tuple[str, bytes, str | None]] = []
-        self.gone = False
-        self.most_body_bytes: int | None = None
         self.refuses: dict[str, str] = {}
         """Words, by queue."""
 
     async def ensure(self, queue: QueueSettings) -> None:
         """Take note."""
-        self._there()
         if (words := self.refuses.get(queue.name)) is not None:
             raise BrokerRefused(words)
-        self.ensured.append(queue)
+        await super().ensure(queue)
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
         """Take note."""
-        self._there()
+        self._look()
         self.published.append((queue, body, message_id))
 
     async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:
         """Return what the test says."""
-        self._there()
+        self._look()
         return dict(self.lags)
 
-    async def drop(self, queue: str, keep: int = 0) -> int:
-        """Drop nothing."""
-        return 0
-
-    async def reports(self) -> Any:
+    async def reports(self) -> AsyncIterator[RawReport]:
         """Report nothing."""
         return
-        yield
-
-    async def close(self) -> None:
-        """End."""
-
-    def _there(self) -> None:
-        if self.gone:
-            raise BrokerUnreachable("nats: no answer")
+        yield RawReport(queue="", body=b"")

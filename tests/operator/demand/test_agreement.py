@@ -63,7 +63,7 @@ class Played(FakeBroker):
         self.ended: list[tuple[Ending, ...]] = []
         self.turns: list[Turn] = []
         self.loop = DecisionLoop(
-            open_broker=self.opened,  # type: ignore[arg-type]  # pulls are not the loop's
+            open_broker=self.opened,
             containers=self,
             wanted=lambda: wanted,
             may_act=lambda: len(self.turns) < len(ticks) and self._broker_there(),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.demand.broker import BrokerError, BrokerRefused, QueueSettings
+from slack.demand.broker import BrokerError, BrokerRefused, Duration, MessageCount, QueueSettings
 from slack_operator.demand.brokers.credentials import NONE, Credentials, read_credentials
 from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
 from slack_operator.demand.brokers.redis import RedisBroker
@@ -121,7 +121,7 @@ def test_kafka_has_the_sources_names_of_topics_and_nothing_but_lag() -> None:
         kafka = KafkaLag(["127.0.0.1:1"], group="workers")
         await kafka.ensure(QueueSettings(name="act.media.thumbnail.256"))
         with pytest.raises(BrokerRefused, match="a source of lag only: use proxy mode none"):
-            await kafka.pull("act.media.thumbnail.256", 1, 0.0)
+            await kafka.pull("act.media.thumbnail.256", MessageCount(1), Duration(0.0))
         for name in ("act.media.thumbnail", "media.thumbnail.256.1"):
             with pytest.raises(BrokerRefused, match=r"write act\.NAMESPACE\.ACTION\.MEMORY"):
                 await kafka.ensure(QueueSettings(name=name))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.demand.broker import BrokerRefused, QueueSettings
+from slack.demand.broker import BrokerRefused, Duration, QueueSettings
 from slack_operator.demand.brokers.nats_layout import (
     check_prefix,
     check_queue,
@@ -31,7 +31,7 @@ def test_a_stream_has_its_own_number_of_consumers_and_keeps_what_is_not_acked() 
 
 
 def test_the_server_itself_never_gives_a_message_up() -> None:
-    config = consumer_config(QueueSettings(name="act.media.thumb.256", ack_wait_seconds=1.5, max_deliver=5))
+    config = consumer_config(QueueSettings(name="act.media.thumb.256", ack_wait_seconds=Duration(1.5), max_deliver=5))
     assert (config["ack_wait"], config["max_deliver"]) == (1_500_000_000, -1)
     assert config["inactive_threshold"] == 3600 * 10**9
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.demand.broker import Message
+from slack.demand.broker import Duration, Message
 from slack_operator.demand.proxy.command import LinesRunner
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.loopback import LoopbackRunner, printable
@@ -55,7 +55,11 @@ def play(
 ) -> Slots:
     """Run slots until something holds, then drain them."""
     settings = SlotSettings(
-        queues=queues, slots=slots, ack_wait_seconds=ack_wait, messages=messages, longest_run_seconds=longest_run
+        queues=queues,
+        slots=slots,
+        ack_wait_seconds=Duration(ack_wait),
+        messages=messages,
+        longest_run_seconds=longest_run,
     )
     found = Slots(broker, runner, settings, Counts("c", slots))
 

@@ -14,10 +14,13 @@ from kafka import KafkaAdminClient, OffsetSpec, TopicPartition
 from kafka import errors as kafka_errors
 
 from slack.demand.broker import (
+    NO_TIME,
     PREFIX,
     BrokerRefused,
     BrokerUnreachable,
+    Duration,
     Message,
+    MessageCount,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -81,7 +84,7 @@ class KafkaLag:
         """Not to be had."""
         self._refuse("publish")
 
-    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
         """Not to be had."""
         self._refuse("pull")
 
@@ -89,7 +92,7 @@ class KafkaLag:
         """Not to be had."""
         self._refuse("ack")
 
-    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
         """Not to be had."""
         self._refuse("nak")
 
@@ -97,7 +100,7 @@ class KafkaLag:
         """Not to be had."""
         self._refuse("extend")
 
-    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Not to be had: a topic has its own retention."""
         self._refuse("drop")
 

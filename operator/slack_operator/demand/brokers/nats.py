@@ -22,11 +22,14 @@ from nats.aio.msg import Msg
 
 from slack.demand.broker import (
     DEAD_LETTERS,
+    NO_TIME,
     PREFIX,
     BrokerError,
     BrokerRefused,
     BrokerUnreachable,
+    Duration,
     Message,
+    MessageCount,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -150,7 +153,7 @@ class NatsBroker:
                 await self._ensure_stream(prefix)
         raise BrokerUnreachable(f"{self.connection.told}: no stream takes {queue}")
 
-    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
         """Return one to `count` messages; none when the time is over."""
         layout.check_queue(queue, self._prefixes)
         deadline = time.monotonic() + wait_seconds
@@ -211,7 +214,7 @@ class NatsBroker:
         """End the message for good."""
         await self.connection.publish(_reply(message), b"+ACK")
 
-    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
         """Give it back, or move it where this was its last attempt."""
         if message.attempt >= self._most(message.queue):
             await self._bury(message)
@@ -244,7 +247,7 @@ class NatsBroker:
         """Return the counters of all queues with the prefix."""
         return await self._lag.read(prefix)
 
-    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Drop messages that are older, those in flight included."""
         stream = layout.stream_name(layout.check_queue(queue, self._prefixes))
         asked: dict[str, Any] = {"filter": queue}
@@ -259,7 +262,7 @@ class NatsBroker:
                 asked["seq"] = int(sequence)
             elif (young.headers or {}).get("Status") != _NONE_FOUND:
                 raise BrokerRefused(f"{self.connection.told}: messages by age: the server must be 2.11 or newer")
-        return (await self.connection.api(f"STREAM.PURGE.{stream}", asked, _Purged)).purged
+        return MessageCount((await self.connection.api(f"STREAM.PURGE.{stream}", asked, _Purged)).purged)
 
     async def delete(self, queue: str) -> None:
         """Delete the consumer and the messages."""
@@ -272,7 +275,7 @@ class NatsBroker:
             if refused.number not in gone:
                 raise
         try:
-            await self.drop(queue)
+            await self.drop(queue, NO_TIME)
         except connection.ApiRefused as refused:
             if refused.number not in gone:
                 raise

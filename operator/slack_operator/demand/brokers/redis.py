@@ -22,11 +22,14 @@ from redis.backoff import NoBackoff
 
 from slack.demand.broker import (
     DEAD_LETTERS,
+    NO_TIME,
     PREFIX,
     BrokerError,
     BrokerRefused,
     BrokerUnreachable,
+    Duration,
     Message,
+    MessageCount,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -124,7 +127,7 @@ class RedisBroker:
             key = f"{scripts.DEDUPE}{queue}:{message_id}"
             await self._store(keys=[queue, key], args=[scripts.DEDUPE_MILLIS, body, message_id])
 
-    async def pull(self, queue: str, count: int, wait_seconds: float) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
         """Return one to `count` messages; none when the time is over."""
         _check(queue)
         self._pulled.add(queue)
@@ -215,7 +218,7 @@ class RedisBroker:
                 pipe.xdel(message.queue, _entry(message))
                 await pipe.execute()
 
-    async def nak(self, message: Message, delay_seconds: float = 0.0) -> None:
+    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
         """Give it back, or move it where this was its last attempt. A delay beyond the ack wait is the ack wait."""
         settings = self._of(message.queue)
         if message.attempt >= settings.max_deliver:
@@ -266,15 +269,15 @@ class RedisBroker:
         counted = zip(queues, range(0, len(found), 4), strict=True)
         return {queue: _lag(*found[at : at + 4]) for queue, at in counted if found[at] >= 0}
 
-    async def drop(self, queue: str, older_than_seconds: float = 0.0) -> int:
+    async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Drop messages that are older, those in flight included."""
         _check(queue)
         with self._mapped():
             if older_than_seconds <= 0:
-                return int(await self.client.xtrim(queue, maxlen=0, approximate=False))
+                return MessageCount(await self.client.xtrim(queue, maxlen=0, approximate=False))
             seconds, microseconds = await self.client.time()
             oldest = max(int((seconds - older_than_seconds) * 1000 + microseconds / 1000), 0)
-            return int(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
+            return MessageCount(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
 
     async def delete(self, queue: str) -> None:
         """Delete the stream, and forget its name."""

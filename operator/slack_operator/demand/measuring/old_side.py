@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from zlib import crc32
 
-from slack.demand.broker import Broker, QueueSettings
+from slack.demand.broker import Broker, Duration, QueueSettings
 from slack.demand.model import Creation, Ending, EndReason, QueueKey
 from slack_operator.demand.containers import Containers
 
@@ -110,7 +110,7 @@ class OldSide:
         node.containers += 1
         creation = Creation(id=name, key=key, revision="r1", subject=subject, node_hint=node.name)
         self._queues.add(subject)
-        await self._broker.ensure(QueueSettings(name=subject, ack_wait_seconds=self._ack_wait_seconds))
+        await self._broker.ensure(QueueSettings(name=subject, ack_wait_seconds=Duration(self._ack_wait_seconds)))
         self._processes.create([creation])
         return _Container(creation, node)
 

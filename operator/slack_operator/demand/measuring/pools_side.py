@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 
-from slack.demand.broker import Broker, BrokerError, QueueSettings
+from slack.demand.broker import Broker, BrokerError, Duration, QueueSettings
 from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.reports import BadReport, ContainerReport, decode_report
 from slack.demand.tick import NodeRoom, Observation, Scheduler
@@ -63,7 +63,9 @@ class PoolsSide:
     async def start(self) -> None:
         """Make the queues, and begin to decide."""
         for pool in self._pools:
-            await self._broker.ensure(QueueSettings(name=pool.subject, ack_wait_seconds=self._ack_wait_seconds))
+            await self._broker.ensure(
+                QueueSettings(name=pool.subject, ack_wait_seconds=Duration(self._ack_wait_seconds))
+            )
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._decide())]
 
     async def publish(self, action: int, body: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-from slack.demand.broker import Broker, BrokerError, BrokerRefused
+from slack.demand.broker import Broker, BrokerError, BrokerRefused, Duration
 from slack.demand.reports import REPORT_GAP_SECONDS, REPORT_INTERVAL_SECONDS, encode_report
 from slack.process import arguments, running
 from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
@@ -146,7 +146,7 @@ def _slot_settings(settings: DemandProxySettings) -> SlotSettings:
     return SlotSettings(
         queues=settings.queues,
         slots=settings.slots,
-        ack_wait_seconds=settings.ack_wait,
+        ack_wait_seconds=Duration(settings.ack_wait),
         max_deliver=settings.max_deliver,
         longest_run_seconds=settings.longest_run,
         messages=settings.messages,

@@ -13,16 +13,28 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slack.demand.broker import Broker, BrokerError, BrokerRefused, BrokerUnreachable, Message, QueueSettings
+from slack.demand.broker import (
+    DEFAULT_ACK_WAIT,
+    NO_TIME,
+    Broker,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnreachable,
+    Duration,
+    Message,
+    MessageCount,
+    QueueSettings,
+)
 from slack.process.outages import Outages
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.runner import Outcome, Runner, RunnerGone
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS: Final = 5.0
+ONE: Final = MessageCount(1)
+POLL_SECONDS: Final = Duration(5.0)
 """How long a pull waits: a request that is lost is asked again after that."""
-RETIRED_POLL_SECONDS: Final = 1.0
+RETIRED_POLL_SECONDS: Final = Duration(1.0)
 """Where older queues are looked at as well."""
 _WAITS: Final = 0.25
 _REFUSED_SECONDS: Final = 2.0
@@ -39,7 +51,7 @@ class SlotSettings:
 
     queues: tuple[str, ...]
     slots: int = 1
-    ack_wait_seconds: float = 60.0
+    ack_wait_seconds: Duration = DEFAULT_ACK_WAIT
     max_deliver: int = 5
     longest_run_seconds: float = 3600.0
     messages: int = 0
@@ -175,10 +187,10 @@ class Slots:
     async def _pulled(self) -> Sequence[Message]:
         own, *older = self._settings.queues
         for queue in older:
-            found = await self._broker.pull(queue, 1, 0.0)
+            found = await self._broker.pull(queue, ONE, NO_TIME)
             if found:
                 return found
-        return await self._broker.pull(own, 1, RETIRED_POLL_SECONDS if older else POLL_SECONDS)
+        return await self._broker.pull(own, ONE, RETIRED_POLL_SECONDS if older else POLL_SECONDS)
 
     async def _wait_for_broker(self, error: BrokerError) -> None:
         """A broker that is gone is waited for, for as long as it takes; idle is who could have had a message."""
@@ -220,7 +232,7 @@ class Slots:
     async def _give_back(self, message: Message, outcome: Outcome) -> None:
         doubled = _FIRST_DELAY_SECONDS * 2.0 ** min(message.attempt - 1, 10)
         delay = min(doubled, _LONGEST_DELAY_SECONDS) if outcome.delay_seconds is None else outcome.delay_seconds
-        await self._tell(lambda: self._broker.nak(message, delay))
+        await self._tell(lambda: self._broker.nak(message, Duration(delay)))
 
     async def _tell(self, say: Callable[[], Awaitable[None]]) -> None:
         """Say how it ended while that is of use: after the ack wait the message is another's."""
