@@ -44,7 +44,7 @@ help:
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
-	  'make soak           ten minutes of churn and broken watches' \
+	  'make soak           ten minutes of churn and broken watches, and a week of each companion' \
 	  'make fuzz           eight minutes of fuzzing what reads cgroup files, requests, payloads, records, starts and queues' \
 	  'make fidelity       the simulator beside the real components, figure by figure (some minutes)' \
 	  'make release        build what a release has into dist: wheel, chart, plugin, bill of materials, sums' \

@@ -5,7 +5,8 @@ throttle endpoint; a standby is ready, and its answers are the leader's.
 """
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from slack.cluster.labels import API_VERSION, DEMAND_FIELD_MANAGER
@@ -49,16 +50,25 @@ def _kind(kind: str, plural: str, namespaces: tuple[str, ...]) -> Kind:
     return Kind(API_VERSION, kind, plural, without, namespaces)
 
 
-class _Parts:
+class ControllerParts:
     """All that knows each other, of one controller."""
 
-    def __init__(self, settings: DemandControllerSettings, base: Foundation, metrics: DemandMetrics) -> None:
+    def __init__(
+        self,
+        settings: DemandControllerSettings,
+        base: Foundation,
+        metrics: DemandMetrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] | None = None,
+    ) -> None:
+        """Make all parts, none of them started; `clock` has monotonic seconds, `unix` those of the wall."""
         assert settings.broker_url is not None, "the settings ask for it"
         assert settings.proxy_image is not None, "the settings ask for it"
         url = settings.broker_url
         self.metrics = metrics
         self.base = base
-        self.board, self.followed = Board(), Followed()
+        self.board, self.followed = Board(clock), Followed(clock)
         self.pools: Desired[ActivationPool] = Desired(self._changed, parse_pool, POOL_KIND.lower())
         self.quotas: Desired[ActivationQuota] = Desired(self._changed, parse_quota, QUOTA_KIND.lower())
         self.books = Books(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
@@ -87,7 +97,8 @@ class _Parts:
             guards=Guards.parse(settings.guards),
             node_start_seconds=lambda: self.pods.node_start_seconds,
             recorder=self.recorder,
-            unix=steady(),
+            clock=clock,
+            unix=unix or steady(),
         )
         self.reporter = PoolReporter(
             books=self.books,
@@ -95,6 +106,8 @@ class _Parts:
             writer=base.writer,
             recorder=base.recorder,
             may_write=base.leadership.may_write,
+            clock=clock,
+            wall=unix or time.time,
         )
 
     def _changed(self) -> None:
@@ -145,7 +158,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
             settings.record.open("ab").close()
         except OSError as error:
             raise CannotStart(f"--record {settings.record}: cannot be written: {error.strerror or error}") from None
-    parts = _Parts(settings, base, metrics)
+    parts = ControllerParts(settings, base, metrics)
     throttle = _throttle(settings, base, parts, certificate)
 
     def turn() -> None:
@@ -182,7 +195,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
 
 
 def _throttle(
-    settings: DemandControllerSettings, base: Foundation, parts: _Parts, certificate: Certificate | None
+    settings: DemandControllerSettings, base: Foundation, parts: ControllerParts, certificate: Certificate | None
 ) -> Throttle | None:
     address = settings.throttle_host_port
     if address is None:

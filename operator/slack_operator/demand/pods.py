@@ -169,15 +169,21 @@ class PodContainers:
             self._wake.clear()
             if self._stop:
                 break
-            with self._lock:
-                writes, self._waiting = self._waiting, []
-            if time.monotonic() - swept >= SWEEP_SECONDS:
+            sweeps = time.monotonic() - swept >= SWEEP_SECONDS
+            if sweeps:
                 swept = time.monotonic()
-                sent = {write.place for write in writes}
-                writes += [write for write in self._left_over() if write.place not in sent]
-            if writes and self._may_write():
-                self._exchange(writes)
+            self.exchange(sweeps=sweeps)
         self._lanes.close()
+
+    def exchange(self, *, sweeps: bool) -> None:
+        """Send what waits; `sweeps`: also endings that have not come to pass, and what is left of finished pods."""
+        with self._lock:
+            writes, self._waiting = self._waiting, []
+        if sweeps:
+            sent = {write.place for write in writes}
+            writes += [write for write in self._left_over() if write.place not in sent]
+        if writes and self._may_write():
+            self._exchange(writes)
 
     def _left_over(self) -> list[_Write]:
         """Endings that have not come to pass, and finished pods, whose objects nobody else would delete."""

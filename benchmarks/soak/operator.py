@@ -1,4 +1,4 @@
-"""`python -m benchmarks.soak` (`make soak`): ten minutes of churn, broken watches, foreign hands and edited policies.
+"""Ten minutes of churn, broken watches, foreign hands and edited policies: the operator's part of `make soak`.
 
 A real operator process beside a local server. Every few seconds something goes wrong or is changed, as
 `benchmarks.troubles` has it; in the second half WatchList is refused too. At the end the operator's columns must equal
@@ -153,25 +153,19 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    """Run the soak and print what was measured."""
-    parser = argparse.ArgumentParser(description="Churn, broken watches and edited policies; no drift, flat memory.")
-    parser.add_argument("--share", type=float, default=0.2, help="of 5,000 nodes and 150,000 pods")
-    parser.add_argument("--rate", type=float, default=200.0, help="pod events a second")
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long")
-    parser.add_argument("--seed", type=int, default=1, help="of the generator and the troubles")
-    parser.add_argument("--log", type=Path, help="where to keep the operator's log")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    arguments = parser.parse_args()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operator's own options."""
+    parser.add_argument("--share", type=float, default=0.2, help="operator: of 5,000 nodes and 150,000 pods")
+    parser.add_argument("--rate", type=float, default=200.0, help="operator: pod events a second")
+    parser.add_argument("--seconds", type=float, default=600.0, help="operator: how long")
+    parser.add_argument("--log", type=Path, help="operator: where to keep its log")
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> list[str]:
+    """Run the soak and print what was measured; return what is wrong."""
     for name, least in (("share", 0.0), ("rate", 0.0), ("seconds", 2 * QUIET_SECONDS)):
         if getattr(arguments, name) <= least:
             parser.error(f"--{name}: must be above {least:g}")
     soak = measure(arguments.share, arguments.rate, arguments.seconds, arguments.seed, arguments.log)
     print(json.dumps(asdict(soak)) if arguments.output == "json" else soak)
-    for line in soak.errors[:20]:
-        print(line, file=sys.stderr)
-    return 0 if soak.good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return [] if soak.good else [*soak.errors[:20], "operator: it drifted, failed or grew: see the table"]

@@ -1,0 +1,82 @@
+"""A week's rules find what grows and what keeps things that are gone, and pass what does neither."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from benchmarks.soak.sizes import sizes
+from benchmarks.soak.week import Found, Kept, run
+
+
+@dataclass
+class Keeper:
+    """A companion whose objects have a new name each turn; `forgets` says what becomes of the last one."""
+
+    forgets: bool
+    turn_seconds: float = 3600.0
+    known: dict[str, list[int]] = field(default_factory=dict)
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=5))
+    cleared: bool = False
+    closed: bool = False
+
+    def turn(self, now_seconds: float) -> None:
+        if self.forgets:
+            self.known.clear()
+        if not self.cleared:
+            self.known[f"{now_seconds}"] = [1]
+            self.last.append(f"{now_seconds}")
+
+    def clear(self, now_seconds: float) -> None:
+        self.cleared = True
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"known": len(self.known), "last[]": len(self.last)}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_what_forgets_passes_and_what_keeps_is_named() -> None:
+    good, bad = Keeper(forgets=True), Keeper(forgets=False)
+    found = run("good", good, days=3)
+    assert found.faults == []
+    assert good.closed
+    assert found.kept["last[]"].cleared == 5, "a bounded history may keep what is gone"
+    faults = run("bad", bad, days=3).faults
+    assert faults == [
+        "bad: known grows: 48 on day 2, 72 at the end",
+        "bad: known keeps what is gone: 72 when all is gone, 0 before the first",
+    ]
+
+
+def test_what_goes_up_and_down_by_a_few_is_no_growth() -> None:
+    found = Found("x", 3, kept={"map": Kept(empty=0, second_day=100, last_day=119, cleared=10)})
+    assert found.faults == []
+
+
+class Inner:
+    """Has slots, as most of our classes do."""
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        self.names = {"a", "b"}
+
+
+class Outer:
+    """Holds others by a map."""
+
+    def __init__(self) -> None:
+        self.by_key = {"x": Inner(), "y": Inner()}
+        self.history = deque([1, 2, 3])
+        self.call = self.sizes_of_nothing
+
+    def sizes_of_nothing(self) -> None:
+        """Stand for a callback."""
+
+
+def test_every_map_and_sequence_is_counted_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.soak.sizes.OURS", (__name__,))
+    assert sizes([Outer()]) == {"Outer.by_key": 2, "Inner.names": 4, "Outer.history[]": 3}
