@@ -93,6 +93,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
             between=(loop.tell, loop.rescue, scaler.turn, objectives.save),
             due_in=loop.tell_due_in,
             at_end=objectives.close,
+            heart=base.heart,
         ),
         registry=metrics.registry,
         unready=watches.stale,

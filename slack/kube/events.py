@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import logging
 import queue
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -21,6 +20,9 @@ from enum import StrEnum
 from slack.kube.apply import Json, Writer
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paths import resource_path
+from slack.supervision import heartbeat
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ BURST = 25
 REFILL_SECONDS = 60.0  # one more Event a minute and object
 MAX_MESSAGE = 1024
 MAX_KNOWN = 4096
+POST_SECONDS = 120.0  # a post that takes longer counts as stuck; writers give up after some seconds
 
 
 class EventKind(StrEnum):
@@ -107,21 +110,25 @@ class EventRecorder:
         self._queue: queue.Queue[_Line | None] = queue.Queue(queue_size)
         self._posted: collections.OrderedDict[_Line, _Posted] = collections.OrderedDict()
         self._budgets: collections.OrderedDict[ObjectRef, _Budget] = collections.OrderedDict()
-        self._thread: threading.Thread | None = None
+        heart = Heartbeat("the thread that posts Events", POST_SECONDS)
+        self._thread = SupervisedThread(self._run, name="events", heart=heart)
 
     def start(self) -> None:
         """Post from a daemon thread."""
-        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
+
+    def unhealthy(self) -> str | None:
+        """Return why no Event is posted any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def stop(self, timeout: float = 2.0) -> None:
         """Post what waits, for at most `timeout` seconds."""
+        self._thread.dismiss()
         try:
             self._queue.put(None, timeout=timeout)
         except queue.Full:
             return
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def record(self, regarding: ObjectRef, kind: EventKind, reason: str, message: str) -> None:
         """Say something about an object, from any thread. Never raises, never waits; a full queue drops the line.
@@ -139,7 +146,15 @@ class EventRecorder:
             self.counters.dropped += 1
 
     def _run(self) -> None:
-        while (line := self._queue.get()) is not None:
+        while True:
+            self._thread.heart.beat()
+            try:
+                line = self._queue.get(timeout=heartbeat.LONGEST_REST_SECONDS)
+            except queue.Empty:
+                continue
+            if line is None:
+                return
+            self._thread.heart.beat()
             try:
                 self._post(line)
             except KubeError as error:

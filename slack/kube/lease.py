@@ -24,10 +24,14 @@ import msgspec
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paths import resource_path
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
 API_VERSION = "coordination.k8s.io/v1"
+TURN_SECONDS = 60.0
+"""A turn that takes longer counts as stuck: each of its two requests is given up after a few seconds."""
 
 
 def steady_seconds() -> float:
@@ -106,7 +110,7 @@ class Elector:
         self._seen_at = -math.inf
         self._seen_duration = self._times.duration_seconds
         self._holder = ""
-        self._thread: threading.Thread | None = None
+        self._thread = SupervisedThread(self.run, name=f"lease {name}", heart=Heartbeat(f"lease {name}", TURN_SECONDS))
 
     @property
     def is_leader(self) -> bool:
@@ -128,18 +132,21 @@ class Elector:
 
     def start(self) -> None:
         """Run in a daemon thread."""
-        self._thread = threading.Thread(target=self.run, name=f"lease {self._name}", daemon=True)
         self._thread.start()
+
+    def unhealthy(self) -> str | None:
+        """Return why the lease is no longer seen to; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Leave: not leader from here on, and the lease is given free for the next candidate. Safe to call twice."""
         self._stopping.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def run(self) -> None:
         """Stand for election and lead until `stop`, then release the lease."""
         while not self._stopping.is_set():
+            self._thread.heart.beat()
             try:
                 self.acquire_or_renew()
             except Exception:  # a callback's error must not end the elector; the deadline ends a leadership

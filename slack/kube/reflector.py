@@ -26,12 +26,15 @@ from slack.kube.retry import Backoff, is_transient
 from slack.kube.sink import ReflectorCounters, Sink
 from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, Undecodable, WatchDecoder
 from slack.kube.watch_stream import WatchStream
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 IDLE_SECONDS = 180.0
+STUCK_SECONDS = 120.0  # beyond that silence: connecting, and what the sink does with a batch
 BATCH_EVENTS = 500
 PAGE_TRIES = 5
 SILENT_STREAMS = 2  # then the server may be waiting for a version that never comes (the same restored backup)
@@ -94,7 +97,8 @@ class Reflector(Generic[T]):
         self._stopping = threading.Event()
         self._stream_lock = threading.Lock()
         self._stream: Stream | WatchStream | None = None
-        self._thread: threading.Thread | None = None
+        heart = Heartbeat(f"reflector {path}", idle_seconds + STUCK_SECONDS)
+        self._thread = SupervisedThread(self.run, name=f"reflector {path}", heart=heart)
 
     @property
     def synced(self) -> bool:
@@ -116,8 +120,11 @@ class Reflector(Generic[T]):
 
     def start(self) -> None:
         """Run in a daemon thread."""
-        self._thread = threading.Thread(target=self.run, name=f"reflector {self.path}", daemon=True)
         self._thread.start()
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is followed any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def stop(self, timeout: float = 2.0) -> None:
         """End the stream and the thread at once, from another thread; safe to call twice.
@@ -128,15 +135,16 @@ class Reflector(Generic[T]):
         with self._stream_lock:
             if self._stream is not None:
                 self._stream.abort()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def run(self) -> None:
         """Sync and watch until `stop`. Returns only then."""
+        heart = self._thread.heart
         while not self._stopping.is_set():
+            heart.beat()
             seconds = self._sync_or_watch()
             if seconds > 0:
-                self._stopping.wait(seconds)
+                heart.rest(self._stopping, seconds)
 
     def _sync_or_watch(self) -> float:
         """One list or one stream; how many seconds to wait before the next."""
@@ -220,6 +228,7 @@ class Reflector(Generic[T]):
         self._synced.clear()
 
     def _heard(self) -> None:
+        self._thread.heart.beat()
         self._heard_at, self.forbidden, self.absent = self._clock(), False, False
         self._silent_in_a_row = 0
         self._backoff.reset()
@@ -278,7 +287,7 @@ class Reflector(Generic[T]):
                 if not query["continue"] or left == 0 or not is_transient(error) or self._stopping.is_set():
                     raise
                 at_least = error.retry_after_seconds if isinstance(error, ApiError) else None
-                self._stopping.wait(self._after_error(error, at_least))
+                self._thread.heart.rest(self._stopping, self._after_error(error, at_least))
         raise AssertionError("unreachable")
 
     def _watch_list(self) -> None:
@@ -303,6 +312,7 @@ class Reflector(Generic[T]):
                 for chunk in stream.chunks():
                     if self._stopping.is_set():
                         return
+                    self._thread.heart.beat()
                     for item in self._decoder.feed(chunk):
                         if isinstance(item, tuple):
                             pending.append(item)

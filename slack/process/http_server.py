@@ -10,9 +10,13 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +53,15 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 32
 
-    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler], heart: Heartbeat) -> None:
+        self._heart = heart
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
         super().__init__((host, port), handler)
+
+    def service_actions(self) -> None:
+        """Write the stamp: called each `POLL_SECONDS`."""
+        self._heart.beat()
 
     def server_bind(self) -> None:
         # HTTPServer's asks the name service who we are, which may take long where there is none
@@ -91,7 +100,8 @@ class HttpServer:
         self._name = name
         self._tls = tls
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
+        self._heart = Heartbeat(f"the {name} server", TIMEOUT_SECONDS)
+        self._thread: SupervisedThread | None = None
 
     def start(self) -> None:
         """Bind and serve.
@@ -99,24 +109,29 @@ class HttpServer:
         Raises:
             OSError: when the address cannot be bound.
         """
-        self._server = _Server(self._host, self.port, _handler(self._answer))
+        self._server = _Server(self._host, self.port, _handler(self._answer), self._heart)
         self.port = self._server.server_port
         if self._tls is not None:  # the handshake is the worker's, under its timeout
             self._server.socket = self._tls.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": POLL_SECONDS}, name=self._name, daemon=True
+        self._thread = SupervisedThread(
+            partial(self._server.serve_forever, POLL_SECONDS), name=self._name, heart=self._heart
         )
         self._thread.start()
 
     def stop(self, timeout: float = 0.5) -> None:
         """Close the socket; nothing where it was never started."""
         if self._server is not None and self._thread is not None:
+            self._thread.dismiss()
             self._server.shutdown()
             self._thread.join(timeout)
             self._server.server_close()
             self._server = None
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is served any more; None if requests are accepted, or the server was never started."""
+        return None if self._thread is None else self._thread.unhealthy()
 
 
 def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:

@@ -13,6 +13,7 @@ from slack.process import logs
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.stopping import Stopping
+from slack.supervision.supervisor import Startable
 
 _COLLECTED_EVERY = 700
 """Containers made and not gone again between two looks at the young ones: Python's own value."""
@@ -39,21 +40,24 @@ class Logged(Protocol):
         """What is logged."""
 
 
-class Part(Protocol):
+class Part(Startable, Protocol):
     """What begins and ends with a process."""
-
-    def start(self) -> None:
-        """Begin."""
 
     def stop(self) -> None:
         """End, within seconds; nothing where it was never started."""
 
 
-class Work(Part, Protocol):
+class Work(Protocol):
     """All parts of one process. Everything belongs to the main thread."""
+
+    def start(self) -> None:
+        """Begin."""
 
     def run(self) -> None:
         """Do what the main thread does, until the end is asked for."""
+
+    def stop(self) -> None:
+        """End, within seconds; nothing where it was never started."""
 
 
 def listen(server: Part, flag: str, address: str) -> None:

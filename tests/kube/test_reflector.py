@@ -364,7 +364,7 @@ def test_stop_returns_at_once_from_a_blocked_read(api: FakeApi, start: Start) ->
     reflector.stop()
     assert time.monotonic() - began < 0.5
     assert reflector._thread is not None
-    assert not reflector._thread.is_alive()
+    assert not reflector._thread.alive
     reflector.stop()
     fill(api, "late")
     assert store.things == {}
@@ -387,7 +387,7 @@ def test_stop_in_the_middle_of_a_list_leaves_the_sink_alone(api: FakeApi, start:
     time.sleep(0.05)
     reflector.stop()
     assert reflector._thread is not None
-    assert not reflector._thread.is_alive()
+    assert not reflector._thread.alive
     assert store.calls == []
 
 

@@ -9,9 +9,9 @@ who comes to lead begins with what is seen.
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import string
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +26,10 @@ from slack.demand.reports import BadReport, ContainerReport, decode_report
 from slack.demand.tick import Observation, Scheduler, TickResult
 from slack.demand.trace import SettingsLine, TraceWriter
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.tasks import SupervisedTask
+from slack.supervision.threads import SupervisedThread
 from slack_operator.demand.containers import Containers
 from slack_operator.demand.provisioning import Provisioner
 from slack_operator.demand.recorder import TraceRecorder
@@ -129,7 +133,9 @@ class DecisionLoop:
         self._unix = unix
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="decisions", daemon=True)
+        heart = Heartbeat("the loop that decides", HEALTHY_SECONDS, clock=clock)
+        self._thread = SupervisedThread(lambda: asyncio.run(self._run()), name="decisions", heart=heart)
+        self._listening: SupervisedTask | None = None
         self._broker: Broker | None = None
         self._broker_problem: str | None = "the broker is not connected yet"
         self._scheduler: Scheduler | None = None
@@ -142,7 +148,6 @@ class DecisionLoop:
         self._durations: dict[str, list[float]] = {}
         self._accepted: dict[QueueKey, int] = {}
         self._outages = Outages()
-        self.beat_at = clock()
 
     # From other threads.
 
@@ -152,19 +157,14 @@ class DecisionLoop:
 
     def stop(self, timeout: float = 5.0) -> None:
         """End after the tick that is under way."""
+        self._thread.dismiss()
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def unhealthy(self) -> str | None:
-        """Say that the thread is dead or stuck; None when it turns, or was never started."""
-        if self._thread.ident is None:
-            return None
-        if not self._thread.is_alive():
-            return "the loop that decides has ended"
-        silent = self._clock() - self.beat_at
-        return f"the loop that decides has not turned for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+        """Return why nothing is decided any more; None if thread and tasks work, or were never started."""
+        return first_problem(self._thread, *(() if self._listening is None else (self._listening,)))
 
     def failed(self, creation_id: str, reason: str) -> None:
         """Take note that a container could not be created."""
@@ -193,21 +193,21 @@ class DecisionLoop:
 
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        connecting = asyncio.create_task(self._connect())
+        # no limit: what it waits for is the broker's, and its own calls are all bounded
+        heart = Heartbeat("the task that takes containers' reports", math.inf)
+        self._listening = SupervisedTask(self._connect(), heart=heart)
         due = self._clock()
         while not self._stop.is_set():
             tick_seconds = 1.0
             try:
                 tick_seconds = await self._turn()
-                self.beat_at = self._clock()
+                self._thread.heart.beat()
             except Exception:  # a bug in one tick must not end the process; no beat, so that liveness does if it stays
                 log.exception("a tick failed")
             due = max(due + tick_seconds, self._clock())  # what is late is not made up for
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), max(0.0, due - self._clock()))
-        connecting.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await connecting
+        await self._listening.end()
         if self._broker is not None:
             await self._broker.close()
 

@@ -24,6 +24,8 @@ from slack.kube.lanes import Ask, Lanes
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 from slack_operator.demand.containers import OnFailure
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
 from slack_operator.demand.pod_rows import PodRow, PodRows, Seen, owned
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 1.0
 """So often endings that have failed, and what is left of finished pods, are looked at."""
+BATCH_SECONDS: Final = 120.0
+"""A batch of writes that takes longer counts as stuck."""
 NODE_STARTS: Final = 3
 """So many waits say how long a node takes."""
 OnDone = Callable[[QueueKey, str, str], None]
@@ -93,7 +97,8 @@ class PodContainers:
         self._ending: dict[Place, str] = {}
         self._stop = False
         self._outages = Outages()
-        self._thread = threading.Thread(target=self._run, name="pods", daemon=True)
+        heart = Heartbeat("the thread that writes pods", BATCH_SECONDS)
+        self._thread = SupervisedThread(self._run, name="pods", heart=heart)
 
     # What the loop calls.
 
@@ -148,10 +153,14 @@ class PodContainers:
 
     def stop(self, timeout: float = 5.0) -> None:
         """Send nothing more."""
+        self._thread.dismiss()
         self._stop = True
         self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
+
+    def unhealthy(self) -> str | None:
+        """Return why no pod is written any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def _get(self, place: Place) -> Seen | None:
         found = next((pod for rows in self._rows if (pod := rows.get(place)) is not None), None)
@@ -165,7 +174,7 @@ class PodContainers:
     def _run(self) -> None:
         swept = time.monotonic()
         while True:
-            self._wake.wait(SWEEP_SECONDS)
+            self._thread.heart.rest(self._wake, SWEEP_SECONDS)
             self._wake.clear()
             if self._stop:
                 break

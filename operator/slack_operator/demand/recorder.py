@@ -8,16 +8,20 @@ the recording with them.
 import logging
 import os
 import queue
-import threading
 from pathlib import Path
 from typing import Final
 
 from slack.demand.trace import MOST_LINE_BYTES, Line, encode, is_cut
 from slack.process.outages import Outages
+from slack.supervision import heartbeat
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 256
+WRITE_SECONDS: Final = 120.0
+"""A write that takes longer counts as stuck."""
 _BEGIN: Final = b'{"type"'
 """Of each line of ours."""
 _PIECE_BYTES: Final = 1 << 20
@@ -31,7 +35,8 @@ class TraceRecorder:
         self._file = file
         self._waiting: queue.Queue[Line | None] = queue.Queue(MOST_WAITING)
         self._outages = Outages()
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        heart = Heartbeat("the thread that records", WRITE_SECONDS)
+        self._thread = SupervisedThread(self._run, name="recorder", heart=heart)
 
     def start(self) -> None:
         """Begin.
@@ -51,8 +56,9 @@ class TraceRecorder:
 
     def stop(self, timeout: float = 2.0) -> None:
         """Write what waits, and end; nothing where it was never started."""
-        if self._thread.ident is None:
+        if not self._thread.started:
             return
+        self._thread.dismiss()
         try:
             self._waiting.put(None, timeout=timeout)
         except queue.Full:
@@ -63,9 +69,20 @@ class TraceRecorder:
                 "%d ticks came quicker than they could be written, and are not in %s", self.left_out, self._file
             )
 
+    def unhealthy(self) -> str | None:
+        """Return why nothing is recorded any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
+
     def _run(self) -> None:
         whole = False  # whoever wrote to it before may have been killed on the way
-        while (line := self._waiting.get()) is not None:
+        while True:
+            self._thread.heart.beat()
+            try:
+                line = self._waiting.get(timeout=heartbeat.LONGEST_REST_SECONDS)
+            except queue.Empty:
+                continue
+            if line is None:
+                return
             try:
                 if not whole:
                     end_last_line(self._file)

@@ -12,7 +12,7 @@ import ssl
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from aiohttp import web
 
 from slack.demand.broker import BrokerError, BrokerRefused
 from slack.demand.model import OPEN, QueueKey, Refusal, Verdict
+from slack.supervision.supervisor import first_problem
+from slack.supervision.workers import Workers
 from slack_operator.demand.board import Board
 from slack_operator.demand.book import Books
 from slack_operator.runtime.callers import Callers, Refused, bearer
@@ -144,12 +146,16 @@ class Throttle(ServingThread):
         self._callers = callers
         self._on_rejected = on_rejected
         self._publishing = 0
-        self._workers = ThreadPoolExecutor(4, thread_name_prefix="callers")
+        self._workers = Workers(4, name="callers")
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end all threads."""
         super().stop(timeout)
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def unhealthy(self) -> str | None:
+        """Return why requests are not answered any more; None if all threads work."""
+        return super().unhealthy() or first_problem(self._workers)
 
     def verdict(self, key: QueueKey) -> Verdict:
         """Return whether new messages are taken, from memory."""

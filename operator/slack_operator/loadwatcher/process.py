@@ -19,6 +19,7 @@ from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.running import CannotStart, listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.supervision.supervisor import Supervisor
 from slack_operator.loadwatcher import provider as providers
 from slack_operator.loadwatcher.api import Api
 from slack_operator.loadwatcher.board import Board, View
@@ -31,9 +32,6 @@ from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Clock, Nodes, Watcher
 from slack_operator.runtime.certificates import BadCertificate, Certificate
 from slack_operator.runtime.connecting import connected
-
-HEALTHY_SECONDS = 120.0
-"""Beyond an interval, without a turn: a provider that hangs is given up after half a minute a question."""
 
 
 class ClusterNodes:
@@ -85,6 +83,7 @@ class LoadWatcher:
         self._settings = settings
         self._wall = wall
         self._stopping = stopping
+        self._supervisor = Supervisor()
         self.metrics = LoadWatcherMetrics()
         self._certificate = _certificate(settings)
         self._connection = connected(settings, self.metrics.on_api_request) if settings.match_nodes else None
@@ -108,11 +107,8 @@ class LoadWatcher:
         self.api = HttpServer(*settings.api_host_port, api.answer, name="api", tls=tls)
 
     def unhealthy(self) -> str | None:
-        """Say that the loop is stuck; None when it is not."""
-        silent = self.watcher.silent_seconds
-        if silent > HEALTHY_SECONDS + self._settings.interval:
-            return f"nothing has been fetched or tried for {silent:.0f} s"
-        return None
+        """Return which part that was started is dead or stuck; None if all work."""
+        return self._supervisor.unhealthy()
 
     def unready(self) -> str | None:
         """Say why nothing is told; None when there are figures."""
@@ -135,13 +131,16 @@ class LoadWatcher:
             self._refill(self._store)
         listen(self.health, flag("listen"), self._settings.listen)
         listen(self.api, flag("api_listen"), self._settings.api_listen)
+        self._supervisor.watch(self.api)
         if self._cluster is not None:
-            self._cluster.watches.start()
+            self._supervisor.start(self._cluster.watches)
+        self.watcher.heart.beat()
+        self._supervisor.watch(self.watcher)
 
     def run(self) -> None:
         """Wait for the nodes, then turn until the end."""
         nodes: Nodes = self._cluster or NoCluster()
-        while nodes.stale() is not None and self.watcher.silent_seconds < self._settings.interval:
+        while nodes.stale() is not None and self.watcher.age_seconds < self._settings.interval:
             if self._stopping.wait(0.1):
                 return
         refresh = (lambda: None) if self._certificate is None else self._certificate.refresh

@@ -21,6 +21,7 @@ from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.stopping import Stopping
+from slack.supervision.heartbeat import Heartbeat
 from slack_operator.loadwatcher.board import Board, View
 from slack_operator.loadwatcher.http_source import FetchFailed
 from slack_operator.loadwatcher.metrics import FAILED, FETCHED, LoadWatcherMetrics
@@ -30,6 +31,8 @@ from slack_operator.loadwatcher.store import Store
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], float]
+HEALTHY_SECONDS = 120.0
+"""Beyond an interval, without a turn: a provider that hangs is given up after half a minute a question."""
 
 
 class Nodes(Protocol):
@@ -70,7 +73,8 @@ class Watcher:
         self._wall = wall
         self._analyser = Analyser(max_age_seconds=settings.max_age, frozen_after_seconds=settings.frozen_after)
         self._outages = Outages(clock)
-        self._fetch_due = self._sample_due = self._turned_at = clock()
+        self._fetch_due = self._sample_due = self._made_at = clock()
+        self.heart = Heartbeat("the loop that fetches", HEALTHY_SECONDS + settings.interval, clock=clock)
         self._error: str | None = "nothing was fetched yet"
 
     @property
@@ -79,9 +83,13 @@ class Watcher:
         return self._error
 
     @property
-    def silent_seconds(self) -> float:
-        """Since the last turn ended."""
-        return self._clock() - self._turned_at
+    def age_seconds(self) -> float:
+        """For how long it has existed."""
+        return self._clock() - self._made_at
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is fetched or tried any more; None if the loop turns."""
+        return self.heart.late()
 
     def run(self, stopping: Stopping, before_each: Callable[[], None] = lambda: None) -> None:
         """Turn until the end is asked for."""
@@ -99,7 +107,7 @@ class Watcher:
         if now >= self._fetch_due:
             self._fetch_due = max(self._fetch_due + self._interval, now + self._interval / 2)
             self._fetch()
-        self._turned_at = self._clock()
+        self.heart.beat()
 
     def _due(self) -> float:
         return self._fetch_due if self._provider.sample_seconds is None else min(self._fetch_due, self._sample_due)

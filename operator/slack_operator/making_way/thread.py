@@ -19,6 +19,8 @@ from slack.planner.way.room import Room
 from slack.planner.way.room_builder import RoomBuilder
 from slack.process.logs import fields
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 from slack_operator.making_way.burst_ledger import BOUND_SECONDS, PROMISED_SECONDS, Cause, Ledger
 from slack_operator.making_way.bursts import Admitting, Wanted, apart, gathered, worth_a_look
 from slack_operator.making_way.hands import NO_CLASS
@@ -39,6 +41,8 @@ REST = 4.0
 """Between two turns, so many times what the last one computed: at most a fifth of a core."""
 IDLE_SECONDS = 30.0
 """Between two looks at whether everything is ready for a burst."""
+TURN_SECONDS = 120.0
+"""Without a turn that ended as it should the thread counts as stuck."""
 FAILED_SECONDS = 1.0
 """After a turn that failed."""
 
@@ -86,7 +90,8 @@ class MakingWay:
         self._outages = Outages(self._clock)
         self._touched = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="making-way", daemon=True)
+        heart = Heartbeat("the thread that makes way", TURN_SECONDS)
+        self._thread = SupervisedThread(self._run, name="making-way", heart=heart)
         self._owners = view.owners = Owners()
         view.on_unplaced = self._touched.set
 
@@ -96,11 +101,15 @@ class MakingWay:
 
     def stop(self) -> None:
         """End; what is lent is given back by whoever plans next."""
+        self._thread.dismiss()
         self._stopping.set()
         self._touched.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout=2.0)
+        self._thread.join(timeout=2.0)
         self._lender.close()
+
+    def unhealthy(self) -> str | None:
+        """Return why no way is made any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def look(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
         """Take what the last plan knew of policies."""
@@ -113,24 +122,35 @@ class MakingWay:
     def _run(self) -> None:
         wait: float | None = 0.0
         while not self._stopping.is_set():
-            if self._touched.wait(IDLE_SECONDS if wait is None else wait) and not self._stopping.wait(GATHER_SECONDS):
+            if self._rest(wait) and not self._stopping.wait(GATHER_SECONDS):
                 self._touched.clear()
             began = time.thread_time()
             try:
                 wait = self.turn()
+                if wait is None:
+                    self._keep_ready()
+                self._thread.heart.beat()
             except Exception as error:
                 # a bug here must not end the process: the scheduler preempts as it does without us
                 if self._outages.is_new(type(error).__name__):
                     log.exception("making way failed")
                 wait = 0.0
                 self._stopping.wait(FAILED_SECONDS)  # what wakes us may be what we fail at, again and again
-            now = self._clock()
-            standing = len(self._view.placeholders)
-            is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
-            if wait is None and is_due and self._lender.keep_ready():
-                self._ready_at, self._ready_for = now, standing
             if wait != 0.0:
                 self._stopping.wait(REST * (time.thread_time() - began))
+
+    def _rest(self, seconds: float | None) -> bool:
+        """Wait for something to do. After a turn that failed there is no wait: it must not write the stamp."""
+        if seconds == 0.0:
+            return self._touched.is_set()
+        return self._thread.heart.rest(self._touched, IDLE_SECONDS if seconds is None else seconds)
+
+    def _keep_ready(self) -> None:
+        """Keep as many connections open as a burst into all placeholders would use."""
+        now, standing = self._clock(), len(self._view.placeholders)
+        is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
+        if is_due and self._lender.keep_ready():
+            self._ready_at, self._ready_for = now, standing
 
     def turn(self) -> float | None:
         """Do what is due; return the seconds until something is due again, None when nothing is."""

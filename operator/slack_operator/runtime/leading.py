@@ -80,6 +80,10 @@ class Leadership:
         """For how long nobody has been seen to lead; None while somebody does."""
         return None if self._elector is None else self._elector.vacant_seconds
 
+    def unhealthy(self) -> str | None:
+        """Return why the lease is no longer seen to; None if it is, or if there is none."""
+        return None if self._elector is None else self._elector.unhealthy()
+
     def standby(self) -> str | None:
         """Say that another leads; None when this process does."""
         return None if self.may_write() else f"this replica does not lead; {self.leader or 'nobody'} does"

@@ -15,10 +15,14 @@ import urllib3
 from slack.loadwatcher.decoding import MOST_BYTES, BadPayload, decode
 from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
 TIMEOUT = urllib3.Timeout(connect=2.0, read=10.0)
+FETCH_SECONDS = 120.0
+"""A fetch that takes longer counts as stuck: each window is given up after `TIMEOUT`."""
 _NOTHING_THERE = (404, 503)
 
 Count = Callable[[str], None]
@@ -61,12 +65,12 @@ class LoadSource:
         self._outages = Outages(clock)
         self._http = urllib3.PoolManager(ca_certs=authority, retries=False, timeout=TIMEOUT)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        heart = Heartbeat("the thread that asks the load watcher", FETCH_SECONDS)
+        self._thread = SupervisedThread(self._run, name="load", heart=heart)
 
-    @property
-    def alive(self) -> bool:
-        """Whether it still asks."""
-        return self._thread.is_alive()
+    def unhealthy(self) -> str | None:
+        """Return why the load watcher is no longer asked; None if it is, or if asking has not begun."""
+        return self._thread.unhealthy()
 
     def start(self) -> None:
         """Begin to ask."""
@@ -75,8 +79,7 @@ class LoadSource:
     def stop(self, timeout: float = 1.0) -> None:
         """End; nothing where it was never started. A request that hangs is left behind."""
         self._ended.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def fetch(self) -> None:
         """Ask for all windows once; a window that fails keeps what it had."""
@@ -134,4 +137,4 @@ class LoadSource:
                 log.exception("the load watcher could not be asked")
                 self.failing = "mistake"
                 self._on_error(self.failing)
-            self._ended.wait(self._interval)
+            self._thread.heart.rest(self._ended, self._interval)

@@ -17,6 +17,9 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paging import listed
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.threads import SupervisedThread
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind, KopfWatch
 
@@ -26,6 +29,8 @@ LIST_SECONDS = 15.0
 ABSENT_SECONDS = 10.0
 """How soon a CRD that was installed later is found."""
 ERROR_SECONDS = 2.0
+LIST_LIMIT_SECONDS = 120.0
+"""A list that takes longer counts as stuck."""
 CONFIRM_SECONDS = 5.0
 """How long the CRD must have been absent before that is believed."""
 
@@ -47,31 +52,31 @@ class PolicySource:
         self._desired = desired
         self._stopping = threading.Event()
         self._absence_said = False
-        self._lister: threading.Thread | None = None
+        heart = Heartbeat(f"the thread that lists {kind.plural}", LIST_LIMIT_SECONDS)
+        self._lister = SupervisedThread(self._run, name="policies", heart=heart)
         self._watch = KopfWatch(connection, desired, kind)
         self._outages = Outages(clock)
 
     def start(self) -> None:
         """Begin to list; kopf follows when there is a CRD to watch."""
-        self._lister = threading.Thread(target=self._run, name="policies", daemon=True)
         self._lister.start()
 
     def stop(self, timeout: float = 5.0) -> None:
         """End both threads."""
         self._stopping.set()
-        if self._lister is not None:
-            self._lister.join(timeout)
+        self._lister.join(timeout)
         self._watch.stop(timeout)
 
-    @property
-    def alive(self) -> bool:
-        """Whether the lister runs, which restarts kopf when that has died."""
-        return self._lister is None or self._lister.is_alive()
+    def unhealthy(self) -> str | None:
+        """Return why policies are no longer followed; the lister restarts kopf, and is the one that must live."""
+        return self._lister.unhealthy()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._lister.heart.beat()
             until = self._clock() + self.reconcile()
             while (left := until - self._clock()) > 0 and not self._stopping.wait(min(left, ERROR_SECONDS)):
+                self._lister.heart.beat()
                 if self._watch.died:
                     break  # its events are missed from here on: list at once
 
@@ -141,7 +146,6 @@ class PolicySources:
         for source in self._sources:
             source.stop(timeout)
 
-    @property
-    def alive(self) -> bool:
-        """Whether all listers run."""
-        return all(source.alive for source in self._sources)
+    def unhealthy(self) -> str | None:
+        """Return which kind is no longer followed; None if all are."""
+        return first_problem(*self._sources)

@@ -23,10 +23,12 @@ from slack.process.health import HealthServer
 from slack.process.logs import fields
 from slack.process.running import Logged, Part, listen
 from slack.process.stopping import Stopping
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.debounce import Debouncer
 from slack_operator.runtime.leading import Leadership
 from slack_operator.runtime.policy_source import PolicySource, PolicySources
-from slack_operator.runtime.reconcile_loop import ReconcileLoop
+from slack_operator.runtime.reconcile_loop import HEALTHY_SECONDS, ReconcileLoop
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +104,8 @@ class Foundation:
             self.writer, component=component, instance=self.leadership.identity, queue_size=events_queue
         )
         self.wake = Debouncer(settings.interval, time.monotonic)
+        self.heart = Heartbeat("the loop", HEALTHY_SECONDS + settings.interval)
+        """The loop's stamp. A turn that ends as it should writes it; so may any step of a turn that makes progress."""
 
 
 class Watched(Part, Protocol):
@@ -131,8 +135,6 @@ class Parts:
     unready: Callable[[], str | None]
     whole: Callable[[], Mapping[str, object]]
     """What to say of the view when it is whole."""
-    also_unhealthy: Callable[[], str | None] = lambda: None
-    """Says which of the workers is dead or stuck."""
     standby_follows: bool = False
     """Whether policies are followed before the lease is won, as by those who answer from their status."""
     servers: Sequence[Server] = ()
@@ -147,17 +149,14 @@ class Process:
         self.parts = parts
         self._base = base
         self._stopping = base.stopping
+        self._supervisor = Supervisor()
         self.health = HealthServer(
             *base.settings.listen_host_port, healthy=self.unhealthy, ready=parts.unready, registry=parts.registry
         )
 
     def unhealthy(self) -> str | None:
-        """Say which thread is dead or stuck; None when none is."""
-        return (
-            self.parts.loop.unhealthy()
-            or self.parts.also_unhealthy()
-            or (None if self.parts.policies.alive else "the policy source has ended")
-        )
+        """Return which part that was started is dead or stuck; None if all work."""
+        return self._supervisor.unhealthy()
 
     def start(self) -> None:
         """Start everything, as far as the view and the lease let it; returns early when the process is to end.
@@ -168,19 +167,22 @@ class Process:
         listen(self.health, "--listen", self._base.settings.listen)
         for server in self.parts.servers:
             listen(server.part, server.flag, server.address)
+            self._supervisor.watch(server.part)
             log.info("serving %s", server.what)
-        self.parts.watches.start()
+        self._supervisor.start(self.parts.watches)
         log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.health.port))
         if not self._wait_until_whole():
             return
         log.info("the view of the cluster is whole", extra=fields(**self.parts.whole()))
-        self._base.recorder.start()
+        self._supervisor.start(self._base.recorder)
+        self._supervisor.watch(self.parts.policies)
         if self.parts.standby_follows:
             self.parts.policies.start()
         self._base.leadership.start(self._lead)
+        self._supervisor.watch(self._base.leadership)
         for worker in self.parts.workers:
-            worker.start()
-        self.parts.loop.start()
+            self._supervisor.start(worker)
+        self._supervisor.start(self.parts.loop)
 
     def run(self) -> None:
         """Wait for the end."""

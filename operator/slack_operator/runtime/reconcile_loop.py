@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from slack.kube.errors import KubeError
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 from slack_operator.runtime.debounce import Debouncer
 from slack_operator.runtime.leading import NotLeading
 
@@ -27,6 +29,7 @@ class ReconcileLoop:
         between: Sequence[Callable[[], None]] = (),
         due_in: Callable[[], float] = lambda: float("inf"),
         at_end: Callable[[], None] | None = None,
+        heart: Heartbeat | None = None,
         clock: Callable[[], float] = time.monotonic,
         busy: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -38,11 +41,10 @@ class ReconcileLoop:
             between: called every second beside that, each whatever became of the others.
             due_in: seconds until one of these is due sooner than that.
             at_end: called after the last turn.
+            heart: the loop's stamp, if the steps of a turn write it too; else only turns that end as they should do.
             clock: monotonic seconds.
             busy: seconds that the calling thread has had of a core.
         """
-        self.beat_at = clock()
-        """When a turn last ended as it should."""
         self._reconcile = reconcile
         self._between = between
         self._due_in = due_in
@@ -51,7 +53,9 @@ class ReconcileLoop:
         self._clock = clock
         self._busy = busy
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self.run, name="loop", daemon=True)
+        self.heart = heart or Heartbeat("the loop", HEALTHY_SECONDS + wake.interval_seconds, clock=clock)
+        """A turn that ends as it should writes it; one that fails does not."""
+        self._thread = SupervisedThread(self.run, name="loop", heart=self.heart)
 
     def start(self) -> None:
         """Begin; the first turn is due at once."""
@@ -59,24 +63,17 @@ class ReconcileLoop:
 
     def ask_to_stop(self) -> None:
         """Let the turn that is under way be the last; waits for nothing."""
+        self._thread.dismiss()
         self._stop.set()
         self._wake.touch()
 
     def join(self, timeout: float = 10.0) -> None:
         """Wait for the last turn's end."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def unhealthy(self) -> str | None:
-        """Say that the thread is dead or stuck; None when it turns, or was never started."""
-        if self._thread.ident is None:
-            return None
-        if not self._thread.is_alive():
-            return "the loop has ended"
-        silent = self._clock() - self.beat_at
-        if silent > HEALTHY_SECONDS + self._wake.interval_seconds:
-            return f"the loop has not turned for {silent:.0f} s"
-        return None
+        """Return why nothing is reconciled any more; None if the loop works, or was never started."""
+        return self._thread.unhealthy()
 
     def run(self) -> None:
         """Reconcile until the end is asked for."""
@@ -106,4 +103,4 @@ class ReconcileLoop:
             # a bug in one turn must not end the process; no beat, so that liveness does if it stays
             log.exception("the turn failed")
             return
-        self.beat_at = self._clock()
+        self.heart.beat()

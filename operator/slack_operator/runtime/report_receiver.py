@@ -8,13 +8,14 @@ they are decoded.
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 from aiohttp import web
 
 from slack.process.reporting.packing import packed
+from slack.supervision.supervisor import first_problem
+from slack.supervision.workers import Workers
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
 from slack_operator.runtime.serving import ServingThread
 
@@ -75,13 +76,17 @@ class ReportReceiver(ServingThread):
         self._callers = callers
         self._take_report = take
         self._unready = unready
-        self._workers = ThreadPoolExecutor(REVIEWERS, thread_name_prefix="reviews")
+        self._workers = Workers(REVIEWERS, name="reviews")
         self._waiting = 0
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end all threads."""
         super().stop(timeout)
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def unhealthy(self) -> str | None:
+        """Return why no report is taken any more; None if all threads work."""
+        return super().unhealthy() or first_problem(self._workers)
 
     def _application(self) -> web.Application:
         app = web.Application(client_max_size=self._max_bytes + 1)

@@ -10,6 +10,13 @@ from abc import ABC, abstractmethod
 
 from aiohttp import web
 
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.tasks import rest
+from slack.supervision.threads import SupervisedThread
+
+STUCK_SECONDS = 30.0
+"""An event loop that does not turn for so long counts as stuck."""
+
 
 class ServingThread(ABC):
     """Serves from `start` until `stop`; `port` is the real one when 0 was asked for."""
@@ -27,7 +34,8 @@ class ServingThread(ABC):
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._error: OSError | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name=name, daemon=True)
+        heart = Heartbeat(f"the {name} server", STUCK_SECONDS)
+        self._thread = SupervisedThread(lambda: asyncio.run(self._serve()), name=name, heart=heart)
 
     def start(self) -> None:
         """Bind and serve.
@@ -42,10 +50,14 @@ class ServingThread(ABC):
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end the thread; nothing where it was never started."""
+        self._thread.dismiss()
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is served any more; None if the event loop turns, or has not begun."""
+        return self._thread.unhealthy()
 
     @property
     def _stopping(self) -> bool:
@@ -76,5 +88,5 @@ class ServingThread(ABC):
             return
         finally:
             self._started.set()
-        await self._stop.wait()
+        await rest(self._thread.heart, self._stop)
         await runner.cleanup()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slack.kube.reflector import Reflector
+from slack.supervision.supervisor import first_problem
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,10 @@ class Watches:
             reflector.stop(timeout=0.0)
         for reflector in self._all:
             reflector.stop(timeout=2.0)
+
+    def unhealthy(self) -> str | None:
+        """Return which reflector's thread is dead or stuck; None if all work, or none was started."""
+        return first_problem(*self._all)
 
     def stale(self) -> str | None:
         """Say which required watch is not whole or not fresh; None when all are."""

@@ -28,6 +28,7 @@ from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
 from slack.scorer.rules import Prediction, Rules
+from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
 from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
@@ -55,6 +56,7 @@ class Scorer:
         """
         self._settings = settings
         self._stopping = stopping
+        self._supervisor = Supervisor()
         self.metrics = metrics = ScorerMetrics()
         try:
             config = replace(parse_config({"algorithms": list(settings.algorithms)}), rules=rules_of(settings))
@@ -103,12 +105,8 @@ class Scorer:
         )
 
     def unhealthy(self) -> str | None:
-        """Say which thread is dead or stuck; None when none is."""
-        if not self.server.alive:
-            return "the extender's thread has ended"
-        if not self.load.alive:
-            return "the thread that asks the load watcher has ended"
-        return self.refresher.unhealthy()
+        """Return which part that was started is dead or stuck; None if all work."""
+        return self._supervisor.unhealthy()
 
     def unready(self) -> str | None:
         """Say why there is nothing to score by yet.
@@ -128,13 +126,14 @@ class Scorer:
         sys.setswitchinterval(SWITCH_SECONDS)
         listen(self.health, flag("listen"), self._settings.listen)
         listen(self.server, flag("extender_listen"), self._settings.extender_listen)
+        self._supervisor.watch(self.server)
         log.info("serving /prioritize and /explain", extra=fields(port=self.server.port, metrics=self.health.port))
         must_answer(self._connection)
         if self._recorder is not None:
             _record(self._recorder, self._settings)
-        self.refresher.start()
-        self.load.start()
-        self.watches.start()
+            self._supervisor.watch(self._recorder)
+        for part in (self.refresher, self.load, self.watches):
+            self._supervisor.start(part)
 
     def run(self) -> None:
         """Wait for the end."""

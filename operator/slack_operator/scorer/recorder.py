@@ -5,16 +5,20 @@ What comes quicker than it can be written is left out and counted, and a disk th
 
 import logging
 import queue
-import threading
 from pathlib import Path
 
 from slack.process.outages import Outages
 from slack.scorer.record import line_of
+from slack.supervision import heartbeat
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 from slack_operator.scorer.scores import Decision
 
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
+WRITE_SECONDS = 120.0
+"""A write that takes longer counts as stuck."""
 
 
 class Recorder:
@@ -25,7 +29,8 @@ class Recorder:
         self._file = file
         self._waiting: queue.Queue[Decision | None] = queue.Queue(MOST_WAITING)
         self._outages = Outages()
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        heart = Heartbeat("the thread that records", WRITE_SECONDS)
+        self._thread = SupervisedThread(self._run, name="recorder", heart=heart)
 
     def start(self) -> None:
         """Begin.
@@ -45,8 +50,9 @@ class Recorder:
 
     def stop(self, timeout: float = 2.0) -> None:
         """Write what waits, and end; nothing where it was never started."""
-        if self._thread.ident is None:
+        if not self._thread.started:
             return
+        self._thread.dismiss()
         try:
             self._waiting.put(None, timeout=timeout)
         except queue.Full:
@@ -57,8 +63,19 @@ class Recorder:
                 "%d decisions came quicker than they could be written, and are not in %s", self.left_out, self._file
             )
 
+    def unhealthy(self) -> str | None:
+        """Return why nothing is recorded any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
+
     def _run(self) -> None:
-        while (decision := self._waiting.get()) is not None:
+        while True:
+            self._thread.heart.beat()
+            try:
+                decision = self._waiting.get(timeout=heartbeat.LONGEST_REST_SECONDS)
+            except queue.Empty:
+                continue
+            if decision is None:
+                return
             try:
                 line = line_of(
                     decision.at, decision.pod, decision.demand.placeholder, decision.standing.basis, decision.scores

@@ -13,6 +13,9 @@ import threading
 import uvicorn
 
 from slack.scorer.asgi import Extender
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.threads import SupervisedThread
 from slack_operator.runtime.certificates import ClientCertificates
 from slack_operator.scorer import short_turns
 
@@ -22,6 +25,9 @@ KEEP_ALIVE_SECONDS = 120
 BACKLOG = 128
 _CERTIFICATE_SECONDS = 10.0
 _STOP_SECONDS = 2
+STUCK_SECONDS = 30.0
+"""Without a turn of the event loop, or a look at the certificates, the server counts as stuck."""
+_BEAT_SECONDS = 1
 
 logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts and stops we say ourselves
 
@@ -49,18 +55,22 @@ class ExtenderServer:
             timeout_graceful_shutdown=_STOP_SECONDS,
             limit_concurrency=64,
             backlog=BACKLOG,
+            timeout_notify=_BEAT_SECONDS,
+            callback_notify=self._beat,
             ssl_context_factory=(lambda *_: tls.context) if tls is not None else None,
         )
         self._config = config
         self._server = uvicorn.Server(config)
         self._socket: socket.socket | None = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="extender", daemon=True)
+        heart = Heartbeat("the extender server", STUCK_SECONDS)
+        self._thread = SupervisedThread(self._run, name="extender", heart=heart)
+        heart = Heartbeat("the thread that follows certificates", STUCK_SECONDS)
+        self._following = SupervisedThread(self._follow, name="certificate", heart=heart)
 
-    @property
-    def alive(self) -> bool:
-        """Whether requests are answered."""
-        return self._thread.is_alive()
+    def unhealthy(self) -> str | None:
+        """Return why requests are not answered any more; None if they are, or if the server was never started."""
+        return first_problem(self._thread, self._following)
 
     def start(self) -> None:
         """Bind and serve.
@@ -80,14 +90,15 @@ class ExtenderServer:
         self.port, self._socket = bound.getsockname()[1], bound
         self._thread.start()
         if self._tls is not None:
-            threading.Thread(target=self._follow, args=(self._tls,), name="certificate", daemon=True).start()
+            self._following.start()
 
     def stop(self, timeout: float = _STOP_SECONDS + 1.0) -> None:
         """Answer what is being asked, close, and end the thread; nothing where it was never started."""
+        self._following.dismiss()
+        self._thread.dismiss()
         self._ended.set()
         self._server.should_exit = True
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
         if self._socket is not None:
             self._socket.close()
 
@@ -98,6 +109,10 @@ class ExtenderServer:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(self._server.serve([self._socket]))
 
-    def _follow(self, tls: ClientCertificates) -> None:
-        while not self._ended.wait(_CERTIFICATE_SECONDS):
-            tls.refresh()
+    async def _beat(self) -> None:
+        self._thread.heart.beat()
+
+    def _follow(self) -> None:
+        assert self._tls is not None, "only started with certificates"
+        while not self._following.heart.rest(self._ended, _CERTIFICATE_SECONDS):
+            self._tls.refresh()

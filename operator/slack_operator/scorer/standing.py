@@ -18,6 +18,8 @@ from slack.scorer.inputs.node_names import NodeNames
 from slack.scorer.model import LoadColumns, NodeColumns, Weighted, WindowLoad
 from slack.scorer.rules import Rules
 from slack.scorer.scoring import Basis, prepare
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ClusterView
 
@@ -78,8 +80,8 @@ class Refresher:
         self._ended = threading.Event()
         self._aliases: tuple[tuple[str, ...], Mapping[str, str]] | None = None
         self._known: tuple[tuple[str, ...], tuple[LoadReport, ...], Windows] | None = None
-        self._turned_at = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
+        heart = Heartbeat("the thread that refreshes", STUCK_SECONDS)
+        self._thread = SupervisedThread(self._run, name="refresh", heart=heart)
 
     def touch(self) -> None:
         """Something changed."""
@@ -91,17 +93,14 @@ class Refresher:
 
     def stop(self, timeout: float = 2.0) -> None:
         """End; nothing where it was never started."""
+        self._thread.dismiss()
         self._ended.set()
         self._touched.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def unhealthy(self) -> str | None:
-        """Say that the thread is dead or stuck; None when it turns."""
-        if not self._thread.is_alive():
-            return "the thread that refreshes has ended"
-        silent = time.monotonic() - self._turned_at
-        return f"nothing has been refreshed for {silent:.0f} s" if silent > STUCK_SECONDS else None
+        """Return why nothing is refreshed any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def refresh(self) -> None:
         """Make what stands anew, once."""
@@ -144,7 +143,7 @@ class Refresher:
             began = time.perf_counter()
             try:
                 self.refresh()
+                self._thread.heart.beat()
             except Exception:
                 log.exception("scores could not be refreshed; those of before stand")
-            self._turned_at = time.monotonic()
             self._ended.wait(max(PAUSE_SECONDS, REST * (time.perf_counter() - began)))

@@ -8,6 +8,8 @@ from typing import Generic, TypeVar
 
 from slack.process.outages import Outages
 from slack.process.reporting.posting import SENT, NotSent
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +17,8 @@ LONGEST_BACK_OFF_SECONDS = 300.0
 JITTER = 0.1
 STANDBY = 503
 """Status of who does not lead; a Service may lead to the leader the next time."""
+PUSH_SECONDS = 120.0
+"""A report that takes longer counts as stuck: an exchange may take half a minute."""
 STANDBYS = 10
 """In a row, that are asked again within a second or so."""
 R = TypeVar("R")
@@ -54,12 +58,12 @@ class Pusher(Generic[R, A]):
         self._outages = Outages()
         self._stopping = False
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="push", daemon=True)
+        heart = Heartbeat("the thread that reports", PUSH_SECONDS)
+        self._thread = SupervisedThread(self._run, name="push", heart=heart)
 
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs, or has not begun."""
-        return self._thread.ident is None or self._thread.is_alive()
+    def unhealthy(self) -> str | None:
+        """Return why no report is sent any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
 
     def start(self) -> None:
         """Begin; the first report goes after a random part of the interval, so that not all nodes send at once."""
@@ -69,8 +73,7 @@ class Pusher(Generic[R, A]):
         """End; a report that is under way is left to the process's end."""
         self._stopping = True
         self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        self._thread.join(timeout)
 
     def hurry(self) -> None:
         """Report now: something of note has happened. Who calls it often is who paces it."""
@@ -79,7 +82,7 @@ class Pusher(Generic[R, A]):
     def _run(self) -> None:
         wait = self._spread(0.0, min(self._interval, 30.0))
         while not self._stopping:
-            self._wake.wait(wait)
+            self._thread.heart.rest(self._wake, wait)
             self._wake.clear()
             if not self._stopping:
                 wait = self.push()

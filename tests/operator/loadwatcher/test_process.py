@@ -470,6 +470,6 @@ def test_the_loop_runs_until_it_is_told_to_stop() -> None:
     with FakeProvider(answer) as fake, watcher_of(fake.address, clock, stopping) as watcher:
         watcher.run()
         assert asked
-        assert watcher.unhealthy() is None
+        assert watcher.watcher.unhealthy() is None
         clock.now += 500
-        assert "nothing has been fetched" in str(watcher.unhealthy())
+        assert watcher.watcher.unhealthy() == "the loop that fetches has not moved for 500 s"

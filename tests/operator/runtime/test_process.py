@@ -43,7 +43,7 @@ class Recorded:
     name: str
     calls: list[str]
     stales: list[str] = field(default_factory=list)
-    alive = True
+    problem: str | None = None
 
     def start(self, *_: object) -> None:
         self.calls.append(f"start {self.name}")
@@ -60,7 +60,7 @@ class Recorded:
         self.calls.append(f"join {self.name}")
 
     def unhealthy(self) -> str | None:
-        return None
+        return self.problem
 
     def stale(self) -> str | None:
         return self.stales.pop(0) if self.stales else None
@@ -159,8 +159,8 @@ def test_health_is_of_the_threads_and_readiness_of_what_is_seen(world: World) ->
     assert answer(world, "/readyz") == (503, "pods are not listed yet\n")
     world.unready.clear()
     assert answer(world, "/readyz") == (200, "ok\n")
-    world.policies.alive = False
-    assert answer(world, "/healthz") == (503, "the policy source has ended\n")
+    world.policies.problem = "the lister has ended"
+    assert answer(world, "/healthz") == (503, "the lister has ended\n")
 
 
 @pytest.fixture

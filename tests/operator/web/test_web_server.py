@@ -454,7 +454,7 @@ def test_an_open_stream_does_not_keep_the_server_from_stopping() -> None:
         began = time.monotonic()
         web.stop()
         assert time.monotonic() - began < 3.0
-        assert not web._thread.is_alive()
+        assert not web._thread.alive
         stream.close()
 
 

@@ -27,6 +27,8 @@ from slack.process.reporting.pushing import Pusher
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import Supervisor
 from slack_operator.auditor.agent.burst_writer import BurstFiles, BurstWriter
 from slack_operator.auditor.agent.metrics import Totals, registry
 from slack_operator.auditor.agent.observation import Clock, Watch, with_own
@@ -58,7 +60,9 @@ class Agent:
         self._clock = clock
         self._totals = Totals(writes_bursts=settings.write_burst)
         self._outages = Outages(clock)
-        self._turned_at = clock()
+        self._heart = Heartbeat("the loop that samples", HEALTHY_SECONDS + settings.interval, clock=clock)
+        self._heart.beat()
+        self._supervisor = Supervisor()
         self._sees = False
         self.watch = Watch(settings, self._totals, clock=clock, wall=wall)
         self.bursts = BurstWriter(
@@ -81,11 +85,8 @@ class Agent:
         )
 
     def unhealthy(self) -> str | None:
-        """Say which thread is dead or stuck; None when none is."""
-        silent = self._clock() - self._turned_at
-        if silent > HEALTHY_SECONDS + self._settings.interval:
-            return f"no sample has been tried for {silent:.0f} s"
-        return None if self._pusher is None or self._pusher.alive else "the thread that reports has ended"
+        """Return which part is dead or stuck; None if all work."""
+        return self._heart.late() or self._supervisor.unhealthy()
 
     def unready(self) -> str | None:
         """Say why there are no figures; None when the last sample found cgroups."""
@@ -103,7 +104,7 @@ class Agent:
             log.info("bursts are not written any more: putting back those of an earlier agent")
             self.bursts.revert()
         if self._pusher is not None:
-            self._pusher.start()
+            self._supervisor.start(self._pusher)
             log.info("reporting", extra=fields(controller=self._settings.controller, node=self._settings.node_name))
 
     def run(self) -> None:
@@ -118,7 +119,7 @@ class Agent:
 
     def tick(self) -> None:
         """Sample once, and see to the bursts; whatever happens in the tree is a trouble, not the end."""
-        self._turned_at = self._clock()
+        self._heart.beat()
         sampled = self._sample()
         self._sees = sampled is not None and bool(sampled.samples)
         if sampled is None or not self._settings.write_burst:

@@ -90,7 +90,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
     parts = Parts(
         watches=watches,
         policies=PolicySource(connection, desired, AUDIT_POLICY),
-        loop=ReconcileLoop(reconcile, base.wake),
+        loop=ReconcileLoop(reconcile, base.wake, heart=base.heart),
         registry=metrics.registry,
         unready=unready,
         whole=lambda: {"pods": view.pod_count},

@@ -24,6 +24,9 @@ from slack.process.logs import fields
 from slack.process.running import listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import Supervisor
+from slack.supervision.tasks import SupervisedTask
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
@@ -35,7 +38,7 @@ log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 0.1
 HEALTHY_SECONDS: Final = 30.0
-"""Without a turn of the event loop, which has one each tenth of a second."""
+"""Without a turn of a task, which has one each half second, the proxy counts as stuck."""
 
 
 class Proxy:
@@ -44,7 +47,8 @@ class Proxy:
     def __init__(self, settings: DemandProxySettings, stopping: Stopping) -> None:
         self._settings = settings
         self._stopping = stopping
-        self._turned_at = time.monotonic()
+        self._heart = Heartbeat("the task that watches", HEALTHY_SECONDS)
+        self._supervisor = Supervisor()
         self._slots: Slots | None = None
         self.metrics = ProxyMetrics(settings.slots)
         self.counts = Counts(
@@ -56,9 +60,8 @@ class Proxy:
         )
 
     def unhealthy(self) -> str | None:
-        """Say that the event loop is stuck."""
-        silent = time.monotonic() - self._turned_at
-        return f"nothing has moved for {silent:.0f} s" if silent > HEALTHY_SECONDS else None
+        """Return which task is dead or stuck; None if all work."""
+        return self._supervisor.unhealthy()
 
     def unready(self) -> str | None:
         """Say why no messages are pulled."""
@@ -91,8 +94,11 @@ class Proxy:
         slots = self._slots = Slots(
             broker, runner, _slot_settings(settings), self.counts, lambda: say_ready(settings.container_id)
         )
-        watching = asyncio.create_task(self._watch(slots))
-        reporting = asyncio.create_task(self._report(broker, slots))
+        watching = SupervisedTask(self._watch(slots), heart=self._heart)
+        heart = Heartbeat("the task that reports", HEALTHY_SECONDS)
+        reporting = SupervisedTask(self._report(broker, slots, heart), heart=heart)
+        for part in (watching, reporting, slots):
+            self._supervisor.watch(part)
         try:
             await slots.run()
             self._stopping.request("it has had its messages")
@@ -100,8 +106,8 @@ class Proxy:
             log.error("%s", gone)
             self._stopping.request(str(gone), exit_code=1)
         finally:
-            watching.cancel()
-            reporting.cancel()
+            await watching.end()
+            await reporting.end()
             await self._say(broker, slots)
             await runner.close()
             await broker.close()
@@ -110,17 +116,17 @@ class Proxy:
         """Drain when the end is asked for, or nothing has come for the time that it waits."""
         idle_timeout = self._settings.idle_timeout
         while not slots.draining:
-            self._turned_at = time.monotonic()
+            self._heart.beat()
             if 0 < idle_timeout <= self.counts.idle_seconds and slots.ready:
                 self._stopping.request(f"no message for {idle_timeout:g} s")
             if self._stopping.requested:
                 slots.drain()
             await asyncio.sleep(WATCH_SECONDS)
         while True:
-            self._turned_at = time.monotonic()
+            self._heart.beat()
             await asyncio.sleep(WATCH_SECONDS)
 
-    async def _report(self, broker: Broker, slots: Slots) -> None:
+    async def _report(self, broker: Broker, slots: Slots, heart: Heartbeat) -> None:
         """Report what changed, at most each half second, and each five seconds that all is as it was."""
         told: tuple[int, int, bool] | None = None
         told_at = 0.0
@@ -129,6 +135,7 @@ class Proxy:
             if slots.ready and (state != told or time.monotonic() - told_at >= REPORT_INTERVAL_SECONDS):
                 await self._say(broker, slots)
                 told, told_at = state, time.monotonic()
+            heart.beat()
             await asyncio.sleep(REPORT_GAP_SECONDS)
 
     async def _say(self, broker: Broker, slots: Slots) -> None:

@@ -26,6 +26,9 @@ from slack.demand.broker import (
     QueueSettings,
 )
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.tasks import SupervisedTask
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.runner import Outcome, Runner, RunnerGone
 
@@ -41,6 +44,8 @@ _REFUSED_SECONDS: Final = 2.0
 _FIRST_DELAY_SECONDS: Final = 0.1
 _LONGEST_DELAY_SECONDS: Final = 10.0
 _EXTENDED_PER_WAIT: Final = 4
+_EXTEND_SECONDS: Final = 60.0
+"""Beyond the ack wait, without a turn, the task that extends runs counts as stuck."""
 _OTHERS_PULL: Final = 0.05
 """Until a slot looks again whether another one has got the last message that the container may have."""
 
@@ -74,6 +79,7 @@ class Slots:
         self._settings = settings
         self._counts = counts
         self._on_ready = on_ready
+        self._tasks: tuple[SupervisedTask, ...] = ()
         self._running: dict[Message, None] = {}
         self._pulling: set[asyncio.Task[None]] = set()
         self._taken = 0
@@ -97,7 +103,9 @@ class Slots:
         self.ready, self.trouble = True, None
         self._on_ready()
         tasks = [asyncio.create_task(self._slot()) for _ in range(self._settings.slots)]
-        extending = asyncio.create_task(self._extend())
+        heart = Heartbeat("the task that extends runs", self._settings.ack_wait_seconds + _EXTEND_SECONDS)
+        extending = SupervisedTask(self._extend(heart), heart=heart)
+        self._tasks = (extending,)
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
@@ -105,7 +113,11 @@ class Slots:
         finally:
             self.drain()
             await asyncio.wait(tasks)
-            extending.cancel()
+            await extending.end()
+
+    def unhealthy(self) -> str | None:
+        """Return why runs are not extended any more; None if they are. A slot that ends ends the container."""
+        return first_problem(*self._tasks)
 
     def drain(self) -> None:
         """Pull no more; `run` returns when what runs has ended."""
@@ -250,10 +262,12 @@ class Slots:
             else:
                 return
 
-    async def _extend(self) -> None:
+    async def _extend(self, heart: Heartbeat) -> None:
         """Tell the broker of all runs that go on."""
         while True:
             await asyncio.sleep(self._settings.ack_wait_seconds / _EXTENDED_PER_WAIT)
+            heart.beat()
             for message in tuple(self._running):
+                heart.beat()
                 with contextlib.suppress(BrokerError):
                     await self._broker.extend(message)

@@ -7,7 +7,6 @@ over. The loop sleeps until something comes in or the decision says when to look
 import asyncio
 import logging
 import ssl
-import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,10 @@ from slack.kube.connection import Connection
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
 from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.tasks import SupervisedTask
+from slack.supervision.threads import SupervisedThread
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.limits import UNKNOWN_USAGE, Limits, Usage
@@ -37,6 +40,8 @@ log = logging.getLogger(__name__)
 LONGEST_PAUSE_SECONDS = 5.0
 SHORTEST_PAUSE_SECONDS = 0.5
 """While nothing is due: so often the node's load is looked at, the more so the shorter its average is."""
+HEALTHY_SECONDS = 30.0
+"""Without a turn of the desk, which has one every few seconds, the agent counts as stuck."""
 UNKNOWN_SECONDS = 60.0
 """What the node runs, and by which policy, is waited for so long; then grants go on without."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -127,8 +132,9 @@ class Agent:
         self._pods = Reflector(connection, "/api/v1/pods", NodePod, _Sink(self), field_selector=f"spec.nodeName={node}")
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
-        self._turning: asyncio.Task[None] | None = None
+        self._heart = Heartbeat("the desk", HEALTHY_SECONDS)
+        self._thread = SupervisedThread(self._loop.run_forever, name="agent", heart=self._heart)
+        self._turning: SupervisedTask | None = None
 
     def start(self, host: str, port: int, tls: ssl.SSLContext) -> None:
         """Serve gates and follow pods.
@@ -144,7 +150,8 @@ class Agent:
     def stop(self) -> None:
         """End everything, also what was never started; grants stay in the journal."""
         self._pods.stop()
-        if self._thread.is_alive():
+        if self._thread.alive:
+            self._thread.dismiss()
             self._call(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -153,7 +160,12 @@ class Agent:
     @property
     def running(self) -> bool:
         """Whether its loop runs."""
-        return self._thread.is_alive()
+        return self._thread.alive
+
+    def unhealthy(self) -> str | None:
+        """Return why nothing is decided on the node any more; None if all threads and tasks work."""
+        turning = () if self._turning is None else (self._turning,)
+        return first_problem(*turning, self._thread, self._server, self._pods)
 
     def take(self, events: Events) -> None:
         """Take events of pods, from another thread, and wait until the desk has them: in their order."""
@@ -186,12 +198,12 @@ class Agent:
 
     async def _begin(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         bound = await self._server.start(host, port, tls)
-        self._turning = asyncio.create_task(self._turn())
+        self._turning = SupervisedTask(self._turn(), heart=self._heart)
         return bound
 
     async def _end(self) -> None:
         if self._turning is not None:
-            self._turning.cancel()
+            await self._turning.end()
         await self._server.stop()
 
     async def _apply(self, events: Events) -> None:
@@ -251,23 +263,32 @@ class Agent:
 
     async def _turn(self) -> None:
         while True:
-            now = time.monotonic()
-            usage = self._load(now)
-            turn = self._desk.turn(now, usage)
-            self._tell(turn.messages)
             try:
-                self._report(turn, now)
-            except Exception:  # a start is worth more than what is said of it
-                log.exception("what came of a turn cannot be told")
-            due = self._desk.next_look(now, usage)
-            average = self._desk.throttle.limits.average_over_seconds
-            longest = min(max(average / 4, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-            pause = longest if due is None else min(max(due - now, 0.01), longest)
+                pause = self._decide()
+                self._heart.beat()
+            except Exception:  # a bug costs its turn; turns that all fail write no stamp, and liveness ends the agent
+                log.exception("a turn has failed")
+                pause = SHORTEST_PAUSE_SECONDS
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
             except TimeoutError:
                 continue
             self._wake.clear()
+
+    def _decide(self) -> float:
+        """Take one turn, and return the seconds until the next one."""
+        now = time.monotonic()
+        usage = self._load(now)
+        turn = self._desk.turn(now, usage)
+        self._tell(turn.messages)
+        try:
+            self._report(turn, now)
+        except Exception:  # a start is worth more than what is said of it
+            log.exception("what came of a turn cannot be told")
+        due = self._desk.next_look(now, usage)
+        average = self._desk.throttle.limits.average_over_seconds
+        longest = min(max(average / 4, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+        return longest if due is None else min(max(due - now, 0.01), longest)
 
     def _report(self, turn: Turn, now: float) -> None:
         """Tell people, logs and counters what came of a turn."""

@@ -11,12 +11,12 @@ import json
 import logging
 import ssl
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
+from slack.supervision.workers import Workers
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, MAX_LINE_BYTES, Ask, BadMessage, FromAgent, Hello, Ping, Welcome
 
@@ -102,7 +102,7 @@ class GateServer:
         self._gates: dict[str, asyncio.StreamWriter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reviews = 0
-        self._workers = ThreadPoolExecutor(4, thread_name_prefix="reviews")
+        self._workers = Workers(4, name="reviews")
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
@@ -125,6 +125,10 @@ class GateServer:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=3 * CLOSE_SECONDS)
         self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def unhealthy(self) -> str | None:
+        """Return why tokens are not judged any more; None if they are."""
+        return self._workers.unhealthy()
 
     def tell(self, uid: str, message: FromAgent) -> bool:
         """Send something to a pod's gate; whether there is one. One that does not read is cut off, and comes again."""

@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,6 +25,8 @@ from slack.process.running import CannotStart, listen
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import Supervisor
 from slack.throttler.limits import UNLIMITED, Usage
 from slack.throttler.reports.messages import NodeReport
 from slack_operator.runtime.certificates import BadCertificate, Certificate
@@ -44,8 +45,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "resource-slack-throttler-agent"
 TURN_SECONDS = 5.0
 """So often files of certificates are looked at."""
-HEALTHY_SECONDS = 30.0
-"""Without a turn of the desk, which has one every few seconds."""
+HEALTHY_SECONDS = 60.0
+"""Without a look at the files the main thread counts as stuck."""
 WRITE_DEADLINE_SECONDS = 15.0
 JOURNAL = "grants"
 
@@ -73,7 +74,8 @@ class ThrottlerAgent:
         self._recorder = EventRecorder(writer, component=COMPONENT, instance=settings.node_name)
         self._teller = Teller(self._recorder, writer, settings.node_name)
         self._usage = NodeUsage(settings.proc)
-        self._turned_at = time.monotonic()
+        self._heart = Heartbeat("the thread that follows certificates", HEALTHY_SECONDS)
+        self._supervisor = Supervisor()
         self.agent = Agent(
             self._connection,
             settings.node_name,
@@ -111,11 +113,8 @@ class ThrottlerAgent:
         )
 
     def unhealthy(self) -> str | None:
-        """Say that the desk is stuck; None when it is not."""
-        silent = time.monotonic() - self._turned_at
-        if silent > HEALTHY_SECONDS:
-            return f"nothing has been decided for {silent:.0f} s"
-        return None if self._reporting is None or self._reporting.alive else "the thread that reports has ended"
+        """Return which part that was started is dead or stuck; None if all work."""
+        return self._heart.late() or self._supervisor.unhealthy()
 
     def start(self) -> None:
         """Serve gates, and follow pods, policies and the node.
@@ -125,24 +124,27 @@ class ThrottlerAgent:
         """
         self._make_state_dir()
         listen(self.health, flag("listen"), self._settings.listen)
-        self._recorder.start()
-        self._turned_at = time.monotonic()
+        self._supervisor.start(self._recorder)
+        self._supervisor.watch(self._teller)
         try:
             self.agent.start(*self._settings.gates_host_port, self._certificate.context)
         except OSError as error:
             address = f"{flag('gates_listen')} {self._settings.gates_listen}"
             raise CannotStart(f"{address}: cannot listen: {error.strerror or error}") from None
+        self._supervisor.watch(self.agent)
         self._look_at_authority()
         for reflector in self._followed:
-            reflector.start()
+            self._supervisor.start(reflector)
         if self._reporting is not None:
-            self._reporting.start()
+            self._supervisor.start(self._reporting)
         log.info("serving gates", extra=fields(node=self._settings.node_name, port=self.agent.port))
 
     def run(self) -> None:
         """See to certificates until the end is asked for."""
+        self._heart.beat()
         while not self._stopping.wait(TURN_SECONDS):
             self.turn()
+            self._heart.beat()
 
     def turn(self) -> None:
         """Look at the files once. Gates hear of a new authority before a certificate of it is shown to any."""
@@ -168,7 +170,6 @@ class ThrottlerAgent:
         self._connection.close()
 
     def _read_usage(self, now: float, average_over_seconds: float) -> Usage:
-        self._turned_at = now
         usage = self._usage.read(now, average_over_seconds)
         self.metrics.show_usage(self._usage.unknown)
         for why in self._usage.troubles.values():

@@ -56,10 +56,9 @@ class Reporting:
             self._send, self._made, self._take, interval_seconds=QUIET_SECONDS, count=self._counted
         )
 
-    @property
-    def alive(self) -> bool:
-        """Whether the thread runs, or has not begun."""
-        return self._pusher.alive
+    def unhealthy(self) -> str | None:
+        """Return why no report is sent any more; None if the thread works, or has not begun."""
+        return self._pusher.unhealthy()
 
     def start(self) -> None:
         """Begin to report."""

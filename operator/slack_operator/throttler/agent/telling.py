@@ -7,7 +7,6 @@ minute on the node. Nothing here waits for the API server: Events and deletions 
 import logging
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from slack.kube.apply import Writer
@@ -16,6 +15,7 @@ from slack.kube.events import EventKind, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.outages import Outages
 from slack.process.reasons import DEPENDS_ON_REFUSED, START_FORCED, START_PERMIT_SKIPPED, START_TIMED_OUT
+from slack.supervision.workers import Workers
 from slack_operator.throttler.agent.node_pods import NodePod
 
 log = logging.getLogger(__name__)
@@ -49,12 +49,16 @@ class Teller:
         self._untold: Counter[str] = Counter()
         self._summary_at = float("-inf")
         self._outages = Outages()
-        self._deletions = ThreadPoolExecutor(1, thread_name_prefix="deletions")
+        self._deletions = Workers(1, name="deletions")
         self._places = threading.BoundedSemaphore(MAX_DELETIONS)
 
     def stop(self) -> None:
         """Give up what is not sent yet."""
         self._deletions.shutdown(wait=False, cancel_futures=True)
+
+    def unhealthy(self) -> str | None:
+        """Return why late pods are not deleted any more; None if they are."""
+        return self._deletions.unhealthy()
 
     def opened(self, pod: NodePod, container: str, now: float) -> None:
         """A container began without a grant."""

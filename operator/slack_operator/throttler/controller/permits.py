@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from slack.kube.apply import Writer
@@ -20,6 +19,10 @@ from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.reasons import PERMIT_NOT_WRITTEN, START_PERMIT_SKIPPED
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
+from slack.supervision.threads import SupervisedThread
+from slack.supervision.workers import Workers
 from slack.throttler.config_maps import HeldPod, is_name, poke
 from slack.throttler.reports.messages import Permit
 from slack_operator.runtime.conditions import rfc3339
@@ -40,6 +43,8 @@ KEPT_SECONDS = 60.0
 RETRY_SECONDS, REFUSED_SECONDS = 2.0, 30.0
 """After what passes by itself, and after what somebody must mend: pods that cannot be let in hold up no others."""
 WRITERS = 4
+TURN_SECONDS = 60.0
+"""Without a turn that ended as it should the thread counts as stuck."""
 
 
 class Recorder(Protocol):
@@ -96,8 +101,9 @@ class Permits:
         self._outages, self._events = Outages(clock), Outages(clock)
         self._stopping = False
         self._wake = threading.Event()
-        self._writers = ThreadPoolExecutor(WRITERS, thread_name_prefix="permit")
-        self._thread = threading.Thread(target=self._run, name="permits", daemon=True)
+        self._writers = Workers(WRITERS, name="permits")
+        heart = Heartbeat("the thread that decides about permits", TURN_SECONDS)
+        self._thread = SupervisedThread(self._run, name="permits", heart=heart)
 
     def start(self) -> None:
         """Begin to write."""
@@ -107,9 +113,12 @@ class Permits:
         """End; what is under way is brought to its end, or left to the next leader."""
         self._stopping = True
         self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(SWEEP_SECONDS)
+        self._thread.join(SWEEP_SECONDS)
         self._writers.shutdown(wait=False, cancel_futures=True)
+
+    def unhealthy(self) -> str | None:
+        """Return why no permit is written any more; None if all threads work."""
+        return first_problem(self._thread, self._writers)
 
     def asked(self, node: str, permits: Sequence[Permit]) -> None:
         """Take in what the agent of a node says may start."""
@@ -134,6 +143,7 @@ class Permits:
             self._wake.clear()
             try:
                 self.turn()
+                self._thread.heart.beat()
             except Exception:  # the next turn decides anew
                 log.exception("permits: a turn has failed")
 

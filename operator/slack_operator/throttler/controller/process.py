@@ -159,7 +159,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     parts = Parts(
         watches=watches,
         policies=PolicySource(connection, desired, THROTTLE_POLICY),
-        loop=ReconcileLoop(turn, base.wake),
+        loop=ReconcileLoop(turn, base.wake, heart=base.heart),
         registry=metrics.registry,
         unready=lambda: None,
         whole=dict,

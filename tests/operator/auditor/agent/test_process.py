@@ -217,7 +217,7 @@ def test_a_thread_that_does_not_turn_any_more_is_not_healthy(node: Node) -> None
     clock = Clock()
     with agent_on(node, clock) as agent:
         clock.now += HEALTHY_SECONDS + 11
-        assert get(agent.server.port, "/healthz") == (503, "no sample has been tried for 71 s\n")
+        assert get(agent.server.port, "/healthz") == (503, "the loop that samples has not moved for 71 s\n")
 
 
 def test_other_pages_and_other_methods_are_none_and_a_query_does_no_harm(node: Node) -> None:

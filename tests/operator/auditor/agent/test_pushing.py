@@ -299,7 +299,7 @@ def test_who_hurries_it_need_not_wait_for_the_interval() -> None:
         time.sleep(0.01)
     pusher.stop(timeout=5.0)
     assert line.taken == [ANSWER]
-    assert not pusher.alive
+    assert pusher.unhealthy() is None, "its end was asked for"
 
 
 def test_before_the_first_sample_there_is_nothing_to_send() -> None:
