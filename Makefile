@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference check-monitoring check-pages e2e bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
+        check-crds check-reference check-monitoring check-pages e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
         bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
@@ -40,7 +40,8 @@ help:
   'make test-thorough  the same with all examples, and those that take long' \
 	  'make coverage       branch coverage of planner, cluster model, throttler, demand, scorer, load watcher, by their own tests' \
 	  'make check          lint, format, types, layers, generated files, names in pages' \
-	  'make e2e            the suites on a real control plane (BACKEND=kind: on kind)' \
+	  'make e2e-core       the core of the suites on a real control plane, in twelve minutes' \
+	  'make e2e            all suites on a real control plane (BACKEND=kind: on kind)' \
 	  'make demo-cluster   the main job on a real control plane, as a timeline' \
 	  'make playground     such a cluster to play with, until Ctrl-C' \
 	  'make bench          the benchmarks that take minutes (docs/performance.md has all)' \
@@ -190,6 +191,10 @@ e2e: $(READY) $(BROWSER)
 	@$(BIN)/python -m e2e.harness.build
 	@test '$(BACKEND)' != kind || $(BIN)/python -m e2e.harness.build kind-node
 	@BACKEND=$(BACKEND) $(BIN)/python -m e2e.lanes $(PYTEST_ARGS)
+
+# SUITES names some of them: make e2e-core SUITES='test_faults test_main_job'.
+e2e-core: $(READY)
+	@$(BIN)/python -m e2e.core $(SUITES)
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks

@@ -17,11 +17,21 @@ from e2e.harness.autoscalers import cluster_autoscaler as clusterautoscaler
 from e2e.harness.cluster.backend import Backend, choose
 from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.errors import UnavailableError
+from e2e.harness.machine_speed import PATIENCE, describe, time_scale
 from e2e.harness.product.browser import Browser, unavailable
 from e2e.harness.product.operator import rights_report
 
 _RIGHTS = pytest.StashKey[list[str]]()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+TEST_SECONDS = 600
+"""What a test without a mark of its own may take on the reference machine."""
+
+
+def pytest_report_header() -> str:
+    """Say how long time limits are here."""
+    return describe()
 
 
 def pytest_configure() -> None:
@@ -35,14 +45,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every suite the time that real components need; a test's own mark still wins.
-
-    What judges the whole session comes last.
-    """
+    """Give every test the time that real components need on this machine; what judges the whole session comes last."""
     items.sort(key=lambda item: item.path.stem == "test_chart_rights")
+    stretched = time_scale() / PATIENCE
     for item in items:
-        if item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(600))
+        marker = item.get_closest_marker("timeout")
+        seconds = marker.args[0] if marker is not None else TEST_SECONDS
+        item.add_marker(pytest.mark.timeout(seconds * stretched), append=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -12,6 +12,7 @@ import urllib3
 
 from e2e.harness.api import Api, ApiError, Json
 from e2e.harness.errors import HarnessError
+from e2e.harness.machine_speed import time_scale
 
 IMAGE = "registry.k8s.io/pause:3.10"  # never pulled: kwok runs nothing
 T = TypeVar("T")
@@ -110,10 +111,6 @@ def is_running(manifest: Json) -> bool:
     return manifest.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in manifest["metadata"]
 
 
-PATIENCE = 3
-"""How many times slower a shared machine may be: what must be quick is judged by what a test measures, not waits."""
-
-
 def wait_until(
     predicate: Callable[[], T], timeout: float, what: str, state: Callable[[], object] | None = None, every: float = 0.1
 ) -> T:
@@ -123,12 +120,12 @@ def wait_until(
 
     Args:
         predicate: what to wait for.
-        timeout: seconds on a free machine; one that is shared is given `PATIENCE` times as long.
+        timeout: seconds on the reference machine; here it is stretched by `machine_speed.time_scale`.
         what: completes "waited 10 s for ...".
         state: read once at failure, to tell what was there instead.
         every: seconds between two calls.
     """
-    timeout *= PATIENCE
+    timeout *= time_scale()
     deadline = time.monotonic() + timeout
     last: object = None
     while True:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from e2e.harness.errors import HarnessError
+from e2e.harness.machine_speed import time_scale
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -87,6 +88,7 @@ class Program:
 
     def wait_until_ready(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until `ready()` holds; fail with the log's end if the process ends or the time is over."""
+        seconds *= time_scale()
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.running:
@@ -97,6 +99,7 @@ class Program:
 
     def keep_up_until(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait until `ready()` holds; where the process ended by itself, start it again, as a kubelet does."""
+        seconds *= time_scale()
         deadline = time.monotonic() + seconds
         while not ready():
             if not self.running:

@@ -181,6 +181,7 @@ def the_example(backend: Backend, **spec: Any) -> None:
     backend.api.apply(example | {"spec": example["spec"] | spec})
 
 
+@pytest.mark.core
 def test_the_example_reports_on_all_namespaces_of_500_nodes(
     backend: Backend, fleet: Fleet, controller: Controller, enforced: None
 ) -> None:
@@ -226,6 +227,7 @@ def test_the_example_reports_on_all_namespaces_of_500_nodes(
     assert controller.metric("slack_audit_nodes", state="reporting") == NODES
 
 
+@pytest.mark.core
 def test_each_throttled_pod_has_one_event(backend: Backend, fleet: Fleet, controller: Controller) -> None:
     def told() -> Counter[str]:
         return Counter(event["involvedObject"]["uid"] for event in events(backend, "CPUThrottlingHigh"))

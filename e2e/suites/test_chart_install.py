@@ -6,7 +6,6 @@ the arguments that the chart gives it and as the service account that the chart 
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -120,6 +119,7 @@ def loaded(cluster: Backend) -> Backend:
     return cluster
 
 
+@pytest.mark.core
 def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> None:
     api = loaded.api
     helm = Helm(tmp_path, loaded.kubeconfig)
@@ -189,11 +189,11 @@ def test_install_upgrade_rollback_uninstall(loaded: Backend, tmp_path: Path) -> 
         assert uninstalling.returncode == 0, output
     wait_until(lambda: not left_in_cluster(api), 60, "nothing to be left", state=lambda: left_in_cluster(api))
     assert [item["metadata"]["name"] for item in api.items(POLICIES)] == ["by-hand"], "the user's own policy stays"
-    time.sleep(3)
     assert replica_sets(api) == [], "nothing comes back for the policy that stays"
     api.delete(f"{POLICIES}/by-hand")
 
 
+@pytest.mark.core
 def test_uninstalling_with_the_operator_switched_off(loaded: Backend, tmp_path: Path) -> None:
     api = loaded.api
     helm = Helm(tmp_path, loaded.kubeconfig)

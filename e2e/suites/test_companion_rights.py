@@ -40,6 +40,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
     return helm.template("--set=operator.enabled=false,scorer.enabled=true,loadWatcher.enabled=true")
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "command"),
     [
@@ -80,6 +81,7 @@ def test_a_companion_has_the_rights_that_it_uses(
         assert {str(right) for right in rbac.refused(rights, asked)} == set()
 
 
+@pytest.mark.core
 def test_their_pods_are_admitted_where_pod_security_is_restricted_but_for_a_folder_of_the_node(
     backend: Backend, manifests: list[Json], tmp_path: Path
 ) -> None:

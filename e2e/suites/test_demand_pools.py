@@ -142,6 +142,7 @@ def ran(place: Backend, *command: str) -> list[str]:
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
 
 
+@pytest.mark.core
 def test_a_pool_grows_with_its_queue_and_drains(place: Backend, queue: Queue) -> None:
     subject = made(place, pool("thumbnail", limits={"maxContainers": PODS}))
     queue.publish(subject, 3 * PODS)
@@ -170,6 +171,7 @@ def test_a_pool_grows_with_its_queue_and_drains(place: Backend, queue: Queue) ->
     )
 
 
+@pytest.mark.core
 def test_kubectl_shows_what_a_pool_has_and_scales_it(place: Backend) -> None:
     made(place, pool("scaled", limits={"maxContainers": 5}))
     scale = place.api.get(f"{POOLS}/scaled/scale")
@@ -267,6 +269,7 @@ def test_a_pod_that_only_looks_like_ours_is_left_alone(place: Backend) -> None:
     assert "deletionTimestamp" not in place.api.get(f"/api/v1/namespaces/{MEDIA}/pods/forged")["metadata"]
 
 
+@pytest.mark.core
 def test_the_endpoint_refuses_only_at_the_limit_and_when_more_comes_than_is_done(
     place: Backend, controller: DemandController, queue: Queue
 ) -> None:

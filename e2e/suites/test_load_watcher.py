@@ -42,6 +42,7 @@ def prometheus(exporters: NodeExporters, tmp_path_factory: pytest.TempPathFactor
         yield found
 
 
+@pytest.mark.core
 def test_what_exporters_count_is_what_is_served(prometheus: LoadPrometheus, tmp_path: Path) -> None:
     with watcher(tmp_path, "--provider=prometheus", f"--address={prometheus.url}") as served:
         report = served.told()
@@ -104,6 +105,7 @@ def test_an_address_that_goes_to_another_node_names_the_newer_one(
             wait_until(lambda: (found := served.report()) and "worker-3" in found.nodes, 60, "the old name", served.log)
 
 
+@pytest.mark.core
 def test_prometheus_may_go_and_the_watcher_may_be_killed_while_it_writes(
     exporters: NodeExporters, tmp_path: Path
 ) -> None:

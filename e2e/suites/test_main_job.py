@@ -38,6 +38,7 @@ def _requests(pod: dict[str, object]) -> tuple[int, int]:
     return cpu_millis(requests["cpu"]), base_units(requests["memory"])
 
 
+@pytest.mark.core
 def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(cluster: Backend) -> None:
     _cluster_with_pods(cluster)
     with Operator(cluster, "--extra-capacity-min-rate=0.1") as operator:
@@ -54,6 +55,7 @@ def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(clu
         assert all("finalizers" not in pod["metadata"] for pod in bound)
 
 
+@pytest.mark.core
 def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: Backend) -> None:
     """Nodes are full, so that without slack the burst waits for a new one; times of both are printed."""
     api = cluster.api
@@ -132,6 +134,7 @@ def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cl
         assert placeholders(api) == []
 
 
+@pytest.mark.core
 def test_placeholders_of_one_shape_are_equal_for_the_autoscaler(cluster: Backend) -> None:
     """R1-1: labels and spec equal, one controller each, so that one simulation serves them all."""
     _cluster_with_pods(cluster)

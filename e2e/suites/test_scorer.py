@@ -107,6 +107,7 @@ def predicted(scorer: Scorer, cores: float) -> bool:
     return scorer.metric("slack_scorer_predicted_cpu_cores") >= cores - 0.01
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("algorithm", "load", "expected"),
     [
@@ -183,6 +184,7 @@ def test_stale_load_is_no_load_and_allocations_decide(scene: tuple[Backend, Serv
         assert place(cluster, "later") == "target"
 
 
+@pytest.mark.core
 def test_pods_are_placed_while_the_scorer_is_away_and_well_again_when_it_is_back(
     scene: tuple[Backend, ServedLoad],
 ) -> None:
@@ -198,6 +200,7 @@ def test_pods_are_placed_while_the_scorer_is_away_and_well_again_when_it_is_back
         assert place(cluster, "after") == "target"
 
 
+@pytest.mark.core
 def test_the_api_server_and_the_load_watcher_may_go_and_scores_stand(scene: tuple[Backend, ServedLoad]) -> None:
     cluster, served = scene
     served.show(load_of(CPU))

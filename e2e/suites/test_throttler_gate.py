@@ -59,6 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             yield Place(cluster.api, options, cluster, node, agent)
 
 
+@pytest.mark.core
 def test_a_container_that_waits_holds_up_no_other_and_is_neither_probed_nor_ready(place: Place) -> None:
     strict = {"startupProbe": {"exec": {"command": ["/bin/cat", "/tmp/up"]}, "periodSeconds": 1, "failureThreshold": 2}}
     name = place.create(shop("web", container("slow", "echo > /tmp/up;", **strict), container("quick")))
@@ -106,6 +107,7 @@ def test_a_restart_waits_for_a_permit_of_its_own(place: Place) -> None:
     assert again["restartCount"] == 1
 
 
+@pytest.mark.core
 def test_without_an_agent_all_start_after_the_time_that_the_gate_was_told(place: Place) -> None:
     name = place.create(shop("alone", container("main")), agent_port=1, fail_open_after_seconds=5)
     alone = place.wait(name, "main", "running")
@@ -113,6 +115,7 @@ def test_without_an_agent_all_start_after_the_time_that_the_gate_was_told(place:
     assert (started_at(alone) - started_at(gate)).total_seconds() >= 4
 
 
+@pytest.mark.core
 def test_the_agent_starts_one_after_another_on_one_slot_in_the_order_of_dependencies(place: Place) -> None:
     """A <- B <- {C, D} <- E, declared backwards; in the middle another agent takes over the first one's journal."""
     pair = place.cluster.server_certificate("throttler-agent", [SERVER_NAME])

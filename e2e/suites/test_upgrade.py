@@ -8,7 +8,6 @@ are made to differ from today's in what one version's may: a field less, and ano
 import os
 import re
 import subprocess
-import time
 from collections import Counter
 from functools import partial
 from http import HTTPStatus
@@ -169,6 +168,7 @@ def standing(api: Api) -> tuple[dict[str, str], dict[str, Json]]:
     return pods, sets
 
 
+@pytest.mark.core
 def test_an_upgrade_and_the_way_back_keep_every_placeholder(loaded: Backend, before: Path, tmp_path: Path) -> None:
     api = loaded.api
     old_chart = before / "charts" / "resource-slack"
@@ -183,7 +183,7 @@ def test_an_upgrade_and_the_way_back_keep_every_placeholder(loaded: Backend, bef
         operator.wait_until_ready()
         wait_until_placed(api, "default")
         wait_until_placed(api, "large")
-        time.sleep(6)  # three of its intervals: whatever it still wants to write is written
+        operator.wait_for_plans(3)  # whatever it still wants to write is written
     pods, sets = standing(api)
     assert len(pods) >= 4
     assert any(name.startswith("slack-") for name in sets)
@@ -207,7 +207,7 @@ def test_an_upgrade_and_the_way_back_keep_every_placeholder(loaded: Backend, bef
             wait_until(lambda: api.get(LEASE)["spec"].get("holderIdentity"), 30, f"{name} to lead")
             wait_until_placed(api, "default")
             wait_until_placed(api, "large")
-            time.sleep(6)
+            operator.wait_for_plans(3)
         assert standing(api) == (pods, sets), name
         entries = loaded.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
         written = Counter(entry.resource for entry in entries)

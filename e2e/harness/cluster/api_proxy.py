@@ -22,6 +22,7 @@ from e2e.harness.cluster.access import Access
 from e2e.harness.cluster.certificates import Pair
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.ports import LOOPBACK
 
 _HOPS = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host"})
@@ -62,6 +63,7 @@ class Hold:
 
     def wait_until_reached(self, seconds: float = 60.0) -> None:
         """Wait until a request is held."""
+        seconds *= time_scale()
         if not self._reached.wait(seconds):
             raise HarnessError(f"no request was held within {seconds:g} s; {self._seen} matched")
 

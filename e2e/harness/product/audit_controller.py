@@ -16,6 +16,7 @@ from e2e.harness.autoscalers.karpenter import install_crds
 from e2e.harness.cluster import access
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.certificates import Authority
+from e2e.harness.machine_speed import time_scale
 from e2e.harness.objects import make_namespace, wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
@@ -184,7 +185,7 @@ class Controller:
             AssertionError: it was not taken.
         """
         body, encoding = packed(encode(report))
-        until = time.monotonic() + 60
+        until = time.monotonic() + 60 * time_scale()
         status, answer = self.post(body, token=token, encoding=encoding)
         while status == 503 and time.monotonic() < until:
             time.sleep(0.2)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from e2e.harness.objects import PATIENCE
+from e2e.harness.machine_speed import time_scale
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -58,7 +58,7 @@ class Visit:
 
     def wait_for_text(self, selector: str, text: str, seconds: float = 20.0) -> None:
         """Wait until an element holds a text; `seconds` as of `wait_until`."""
-        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=seconds * PATIENCE * 1000)
+        self.page.locator(selector).filter(has_text=text).first.wait_for(timeout=seconds * time_scale() * 1000)
 
     def focused(self) -> str:
         """Return what has the focus, by its id, label or text."""

@@ -136,6 +136,12 @@ class Operator:
         wait_until(lambda: renewed_at(api, "resource-slack") != renewed or not self.program.running, seconds, again)
         self.program.keep_up_until(lambda: self.get("/readyz")[0] == 200, seconds)
 
+    def wait_for_plans(self, count: int, seconds: float = 30.0) -> None:
+        """Wait until the operator, which leads, has made this many plans that began after now."""
+        made = "slack_plan_duration_seconds_count"
+        last = self.metric(made) + 1 + count  # one may be under way
+        wait_until(lambda: self.metric(made) >= last, seconds, f"{count} plans of {self.program.name}")
+
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples that have these labels."""
         total = 0.0
