@@ -72,7 +72,7 @@ def test_a_suite_that_fails_is_run_once_more_and_both_results_are_shown(
         return result(name, exit_code, *((2, 0) if exit_code == 0 else (0, 1)))
 
     monkeypatch.setattr(core, "run_suite", run)
-    monkeypatch.setattr(core.build, "ensure", lambda names: {})
+    monkeypatch.setattr("e2e.core.build.ensure", lambda names: {})
     assert core.main(["test_faults", "test_scorer.py"]) == code
     printed = capsys.readouterr().out
     assert said in printed
