@@ -405,6 +405,7 @@ class ClusterColumns:
                 is_excluded(metadata),
                 metadata.annotation(ANNOTATION_RESERVE),
                 gang_of(spec),
+                spec.is_gated(),
             )
         )
 

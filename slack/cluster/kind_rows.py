@@ -18,7 +18,7 @@ _SortKey = tuple[object, ...]
 _FEW = 16
 """Beyond a part of all kinds, sorting all of them anew is quicker."""
 _NOBODY = Workload("", "", "")
-_COLUMNS = ("requests", "constraints", "priority", "preempts", "excluded")
+_COLUMNS = ("requests", "constraints", "priority", "preempts", "excluded", "gated")
 
 
 class KindRows:
@@ -45,6 +45,8 @@ class KindRows:
         """[id] 1 or 0."""
         self.excluded = _integers()
         """[id] 1 where its pods are annotated."""
+        self.gated = _integers()
+        """[id] 1 if its pods are behind scheduling gates."""
         self.by_class: dict[int, KindKey] = {}
         """Kinds by id for which priority classes have to be looked up."""
         self.constraints_of: dict[int, tuple[Constraints, str]] = {}
@@ -101,6 +103,7 @@ class KindRows:
         self.priority[index] = 0 if key.priority == BY_CLASS else key.priority
         self.preempts[index] = key.preemption_policy != "Never"
         self.excluded[index] = key.excluded
+        self.gated[index] = key.gated
         if asks:
             self.by_class[index] = key
         else:

@@ -103,9 +103,11 @@ class PodKinds:
     running: IntArray
     """[K] pods bound to a node."""
     pending: IntArray
-    """[K] pods bound to none."""
+    """[K] pods bound to none that a scheduler considers."""
+    gated: IntArray
+    """[K] pods behind scheduling gates, which no other number includes; a kind has such pods only, or none."""
     arrivals: IntArray
-    """[K] pods created in the observation window, those that have gone since included."""
+    """[K] pods created in the observation window, those that have gone since included; 0 while they are gated."""
     together: IntArray
     """[K] how many pods came together lately: 1, 2, 4, or 8 (and more); see `slack.cluster.together`."""
     example: tuple[str, ...]

@@ -60,6 +60,8 @@ class _Kinds(NamedTuple):
     priority: IntArray
     preempts: BoolArray
     excluded: BoolArray
+    gated: BoolArray
+    """[K] its pods are behind scheduling gates."""
     reserve: tuple[str, ...]
     gang: tuple[str, ...]
 
@@ -133,9 +135,11 @@ class SnapshotBuilder:
         width = len(copy.resources)
         nodes = self._node_part(copy.nodes, width)
         kinds = self._kind_part(copy, width)
-        running, pending, presence = _count(copy, kinds, nodes)
-        arrivals = copy.arrivals[kinds.ids]
-        mask = (running + pending + arrivals) > 0
+        running, unbound, presence = _count(copy, kinds, nodes)
+        created = copy.arrivals[kinds.ids]
+        mask = (running + unbound + created) > 0
+        # Nobody is to start a gated pod yet: it is in no sum of pods, and its creation is no arrival so far.
+        pending, gated, arrivals = unbound * ~kinds.gated, unbound * kinds.gated, created * ~kinds.gated
         reserved = sorted((key, record) for key, record in copy.reserved.records if record.reserve)
         reserved_requests = grown(copy.requests.matrix, 0, width)[[record.requests for _, record in reserved]]
         bound = {role: _rows(matrix, nodes.rows, width) for role, matrix in copy.requested.items()}
@@ -161,6 +165,7 @@ class SnapshotBuilder:
                 gang=shown.gang,
                 running=_frozen(running[mask]),
                 pending=_frozen(pending[mask]),
+                gated=_frozen(gated[mask]),
                 arrivals=_frozen(arrivals[mask]),
                 together=_frozen(steps_of(copy.together[kinds.ids[mask]], now)),
                 example=tuple(map(copy.examples.__getitem__, shown.ids)),
@@ -225,6 +230,7 @@ class SnapshotBuilder:
             priority=priority[ids],
             preempts=preempts[ids],
             excluded=excluded[ids],
+            gated=rows.gated[ids] > 0,
             reserve=tuple(map(rows.reserve.__getitem__, rows.ids)),
             gang=tuple(map(rows.gang.__getitem__, rows.ids)),
         )

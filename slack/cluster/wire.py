@@ -35,6 +35,8 @@ Quantities = dict[str, str | int | float]
 
 ABSENT = msgspec.Raw(b"")
 
+_NO_GATES = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"[]"))
+
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 """As the API has it: a file that has been edited is refused with the field, before a column overflows."""
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -179,6 +181,10 @@ class PodSpec(_Wire):
     """Whose gang the pod is of (1.36+); a pod's scheduling waits for the others of it."""
     workload_ref: msgspec.Raw = ABSENT
     """The same in 1.35, alpha."""
+
+    def is_gated(self) -> bool:
+        """Say whether scheduling gates hold the pod back: no scheduler considers it until all of them are removed."""
+        return not self.node_name and self.scheduling_gates not in _NO_GATES
 
     def takes_host_ports(self) -> bool:
         """Whether its pods take ports of their node, so that two of them cannot stand on one (plugin NodePorts).

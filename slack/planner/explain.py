@@ -12,6 +12,7 @@ import numpy as np
 
 from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
+from slack.planner.domain.counting import counting_of
 from slack.planner.domain.membership import Domain, divide
 from slack.planner.domain.unseen_resources import NOWHERE, named, widened
 from slack.planner.model.plan_cache import PlanCache
@@ -71,7 +72,7 @@ class Explanation:
 
     workload: str
     pods: int
-    """Running and pending."""
+    """Running and pending, without those behind scheduling gates."""
     requests: tuple[tuple[str, int], ...]
     """Of one pod; of the largest by cpu where they differ."""
     rooms: tuple[Room, ...]
@@ -112,6 +113,7 @@ def explain(
     snapshot = widened(snapshot, named(policies, (shape.shape for item in plan.items for shape in item.shapes)))
     workload, rows = _find(snapshot, wanted, _pools_of(plan))
     domains = divide(snapshot, policies)
+    everything, (rows, gated) = rows, _without_gated(snapshot, rows)
     found: list[tuple[Room, set[int]]] = []
     for item, domain in zip(plan.items, domains, strict=True):
         for shape in item.shapes:
@@ -131,14 +133,18 @@ def explain(
     rooms = [room for room, _ in found]
     roomy = {row for _, held in found for row in held}
     reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in roomy]
-    if not rows and not rooms:
+    if gated:
+        reasons.append(
+            f"{gated} of its pods are behind scheduling gates: no room is kept for them until the gates are removed"
+        )
+    elif not rows and not rooms:
         reasons = ["; ".join(_said(plan, {str(workload)})) or "it has no pods now and no placeholder is kept for it"]
     warnings = [text for room in rooms for text in hindered[room.policy]]
     # Room for one of its pods is none for a gang that does not fit whole: what the plan says of it comes along.
     gang = any(snapshot.kinds.gang[row] for row in rows)
     warnings += _said(plan, {str(workload)}) if gang and not reasons else ()
     kinds = snapshot.kinds
-    largest = max(rows, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
+    largest = max(everything, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
     reserved = next((owner for owner in snapshot.reserved if owner.workload == workload), None)
     request = (
         (kinds.requests[largest], kinds.unoffered[largest])
@@ -194,6 +200,12 @@ def _find(snapshot: Snapshot, wanted: Workload, pools: set[Workload]) -> tuple[W
     if workload is None:
         raise NotFoundError(_not_found(wanted, known))
     return workload, [row for row, owner in enumerate(kinds.workloads) if owner == workload]
+
+
+def _without_gated(snapshot: Snapshot, rows: Sequence[int]) -> tuple[list[int], int]:
+    """Return the rows of pods that a scheduler considers, and how many pods the others are."""
+    gated = snapshot.kinds.gated
+    return [row for row in rows if not gated[row]], int(sum(gated[row] for row in rows))
 
 
 def _not_found(wanted: Workload, known: set[Workload]) -> str:
@@ -276,10 +288,11 @@ def _hindrances(
 ) -> tuple[str, ...]:
     """Say what keeps pods from taking the place of a policy's placeholders whatever their size."""
     kinds, spec = snapshot.kinds, domain.policy.spec
-    ours = priorities.get(spec.priority_class_name, PRIORITY)
+    ours, cache = priorities.get(spec.priority_class_name, PRIORITY), PlanCache()
+    counting = counting_of(snapshot, domain, ours, cache)
     holds = {
         hindrance: set(hindered.tolist())
-        for hindrance, hindered in hindrances(snapshot, domain, np.array(rows, dtype=np.int64), ours, PlanCache())
+        for hindrance, hindered in hindrances(snapshot, domain, np.array(rows, dtype=np.int64), counting, cache)
     }
     if mirrored:
         # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.

@@ -19,6 +19,7 @@ from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
 from slack.planner.domain.ceilings import binding_floors, bindings
 from slack.planner.domain.cost_bound import bounded
 from slack.planner.domain.costs import costs_of, priced
+from slack.planner.domain.counting import counting_of
 from slack.planner.domain.growth import new_nodes
 from slack.planner.domain.membership import divided, node_view
 from slack.planner.domain.strangers import Stranger, in_order, strangers_of
@@ -259,7 +260,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
         act=blocked is None and not spec.dry_run,
         burst_chunks=chunks,
         sustained_chunks_per_minute=60 * chunks / (SCAN_SECONDS + node_start),
-        pods=pods_of(snapshot, domain, inputs.pending),
+        pods=pods_of(snapshot, domain, inputs.pending, inputs.counting),
         why=inputs.why,
         cost=cost,
         reserved_cost=reserved_cost,
@@ -356,7 +357,12 @@ def plan(
     priorities = priority_classes.values
     snapshot = widened(snapshot, named(policies, (there.shape for there in existing)))
     domains = cache.of(divided, node_view(snapshot), rated)
-    pending = pending_shares(snapshot, domains, cache)
+    ranks = [priorities.get(policy.spec.priority_class_name, PRIORITY) for policy in policies]
+    counting = [
+        counting_of(snapshot, domain, rank, cache.part(domain.policy.name))
+        for domain, rank in zip(domains, ranks, strict=True)
+    ]
+    pending = pending_shares(snapshot, domains, counting, cache)
     placeholders: dict[str, list[Placeholder]] = {}
     for pod in snapshot.placeholders:
         placeholders.setdefault(pod.policy, []).append(pod)
@@ -371,7 +377,7 @@ def plan(
         )
         additions.append(additions_of(found, remember, snapshot.resources, now))
         known.append(remember)
-    mirrors, mirrored = assign_mirrors(snapshot, domains, cache, additions, existing)
+    mirrors, mirrored = assign_mirrors(snapshot, domains, counting, cache, additions, existing)
     mirrored = assign_pools(
         snapshot,
         domains,
@@ -404,6 +410,7 @@ def plan(
         inputs = PolicyInputs(
             snapshot=snapshot,
             domain=domains[i],
+            counting=counting[i],
             pending=pending[i],
             mirrors=mirrors[i],
             mirrored=mirrored,
@@ -412,7 +419,7 @@ def plan(
             overcommitted=lacking,
             events=latest,
             state=state.get(policy.name, PolicyState()),
-            priority=priorities.get(policy.spec.priority_class_name, PRIORITY),
+            priority=ranks[i],
             unfit=priority_classes.problem(policy.spec.priority_class_name),
             added=additions[i],
             known=known[i],

@@ -133,7 +133,7 @@ def _asking(
         if pool.problem is not None:
             telling.leave_out(pool.workload, pool.problem)
             continue
-        there = int(kinds.running[mine].sum() + kinds.pending[mine].sum())
+        there = int((kinds.running[mine] + kinds.pending[mine] + kinds.gated[mine]).sum())
         count = pool.announced(there, now)
         if pool.slack_pods > 0 and pool.freshness(now) < 1:
             telling.leave_out(pool.workload, _stale(pool, now))

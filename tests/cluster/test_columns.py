@@ -477,6 +477,21 @@ def test_a_kind_vanishes_with_its_last_pod_and_arrival() -> None:
     verify(columns)
 
 
+def test_a_gated_pod_is_in_no_number_until_its_gates_are_removed() -> None:
+    columns = columns_of(node("n1"), pod("running", node="n1", owner=("Job", "run")))
+    gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "other"}]
+    states: tuple[list[Json] | None, ...] = (gates, gates[:1], [], None)
+    found = []
+    for number, left in enumerate(states):
+        event = "ADDED" if number == 0 else "MODIFIED"
+        columns.apply_pods([(event, as_pod(pod("held", owner=("Job", "run"), rv=number + 1, schedulingGates=left)))])
+        verify(columns)
+        kinds = columns.snapshot(NOW).kinds
+        found.append([int(column.sum()) for column in (kinds.running, kinds.pending, kinds.gated, kinds.arrivals)])
+    assert found == [[1, 0, 1, 1], [1, 0, 1, 1], [1, 1, 0, 2], [1, 1, 0, 2]]
+    assert len(columns.snapshot(NOW).kinds) == 1, "a pod whose gates are gone is of the kind of its siblings"
+
+
 def test_an_arrival_goes_over_to_the_kind_that_its_pod_becomes() -> None:
     columns = columns_of(pod("a", cpu="1"))
     apply(columns, "MODIFIED", pod("a", cpu="2"))

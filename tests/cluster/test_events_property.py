@@ -43,6 +43,7 @@ pods = st.builds(
     nodeSelector=st.sampled_from([None, {"pool": "web"}, {"kubernetes.io/hostname": "n1"}]),
     affinity=st.sampled_from([None, AFFINITY]),
     status=st.sampled_from([None, {"nominatedNodeName": "n1"}]),
+    schedulingGates=st.sampled_from([None, None, [{"name": "queue"}]]),
 )
 placeholders = st.builds(
     placeholder,

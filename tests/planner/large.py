@@ -87,6 +87,7 @@ def large(
             gang=("",) * kinds,
             running=running,
             pending=np.zeros(kinds, dtype=np.int64),
+            gated=np.zeros(kinds, dtype=np.int64),
             arrivals=running // 2,
             together=np.left_shift(1, np.arange(kinds) % 4),
             example=tuple(f"{w.namespace}/{w.name}-x" for w in workloads),

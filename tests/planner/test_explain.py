@@ -140,6 +140,22 @@ def test_pending_pods_count_among_its_pods() -> None:
     assert explained("deploy/api", *NODES, *api(2), *pending).pods == 3
 
 
+def test_gated_pods_are_counted_apart_and_get_no_room() -> None:
+    gates: Json = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    more = [
+        {**own, "metadata": {**own["metadata"], "name": f"g{i}"}} for i, own in enumerate(api(3, node=None, **gates))
+    ]
+    found = explained("deploy/api", node("n0"), *api(2), *more)
+    assert found.pods == 2
+    assert found.rooms
+    assert found.reasons == (
+        "3 of its pods are behind scheduling gates: no room is kept for them until the gates are removed",
+    )
+    alone = explained("deploy/api", node("n0"), *more)
+    assert (alone.pods, alone.rooms, alone.reasons) == (0, (), found.reasons)
+    assert dict(alone.requests)["cpu"] == 500
+
+
 def test_in_zones_the_room_of_every_zone_is_named() -> None:
     nodes = [node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"})]
     pods = [*api(2, node="a"), *replicas(2, "api-5d4f-b", "500m", "1Gi", node="b")]

@@ -364,6 +364,7 @@ def test_while_every_shape_is_replaced_there_is_never_less_room_than_before(worl
 @few
 @given(worlds())
 def test_the_work_does_not_grow_with_pods(world: World) -> None:
+    from slack.planner.domain.counting import counting_of
     from slack.planner.domain.membership import divide
     from slack.planner.wanted.cover_choice import make_items
     from slack.planner.wanted.demand import demand_of
@@ -376,7 +377,9 @@ def test_the_work_does_not_grow_with_pods(world: World) -> None:
         snapshot = world.snapshot()
         domain = divide(snapshot, world.policies)[0]
         mirrored = np.zeros(len(snapshot.kinds), dtype=bool)
-        demand = demand_of(snapshot, domain, priority=-10, mirrored=mirrored, cache=PlanCache())
+        cache = PlanCache()
+        counting = counting_of(snapshot, domain, -10, cache)
+        demand = demand_of(snapshot, domain, priority=-10, counting=counting, mirrored=mirrored, cache=cache)
         items = make_items(demand.rows, demand.requests, demand.reach)
         rows.append((len(snapshot.kinds), len(demand.rows), len(items)))
     assert rows[0] == rows[1]

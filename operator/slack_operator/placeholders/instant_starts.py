@@ -66,11 +66,8 @@ class _Waiting:
     since: float
     nominated: str = ""
     held_up: bool = False
-
-
-def _gated(pod: Pod) -> bool:
-    conditions = (pod.status.conditions if pod.status else None) or ()
-    return any(c.type == "PodScheduled" and c.reason == "SchedulingGated" for c in conditions)
+    gated: bool = False
+    """Scheduling gates kept it back when it was last seen."""
 
 
 def _start(pod: Pod, node: str, waiting: _Waiting, now: float, *, in_slack: bool, amounts: Amounts) -> Start:
@@ -123,9 +120,11 @@ class InstantStarts:
             waited_before: how long it was waiting before it was first seen; for pods found in a list.
             amounts: what it requests in effect.
         """
-        uid = pod.metadata.uid or ""
-        node = pod.spec.node_name if pod.spec else None
+        uid, spec = pod.metadata.uid or "", pod.spec or PodSpec()
+        node = spec.node_name
         waiting = self.waiting.get(uid)
+        if waiting is not None and waiting.gated:
+            waiting.since = now  # until now no scheduler considered it
         if node:
             if waiting is not None:
                 del self.waiting[uid]
@@ -139,8 +138,7 @@ class InstantStarts:
             return
         if waiting is None:
             waiting = self.waiting[uid] = _Waiting(now - waited_before)
-        elif _gated(pod):
-            waiting.since = now  # nobody is to start it yet
+        waiting.gated = spec.is_gated()
         if pod.status is not None and pod.status.nominated_node_name:
             waiting.nominated = pod.status.nominated_node_name
 

@@ -198,7 +198,7 @@ class Preemptions:
         if known is None:
             known = self._new_preemptor(uid, pod, spec, node, now)
         known.resource_version = pod.metadata.resource_version or ""
-        known.unschedulable = spec.scheduling_gates in _NOTHING and any(
+        known.unschedulable = not spec.is_gated() and any(
             c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable" for c in status.conditions
         )
         known.held = known.held or status.extended_resource_claim_status not in _NOTHING

@@ -11,14 +11,15 @@ from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.snapshot import Amounts
-from slack.cluster.wire import ABSENT, Pod, PodSpec, PodStatus
+from slack.cluster.wire import Pod, PodSpec, PodStatus
 from slack.planner.way.burst import LeftAlone
 from slack.planner.way.growth import Growing, deferred
 from slack_operator.placeholders.preemptions import may_be_held
 
 MOST = 20_000
+_MOST_GATED = MOST // 2
+"""Gated pods are added below this number only, so that a queue of them keeps no pod out that a scheduler considers."""
 _MOST_PLACED = 10_000
-_NOTHING = (ABSENT, b"null", b"[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class UnplacedPods:
             # Whoever holds a deleted pod by a finalizer holds no room by it: the scheduler passes it over.
             self._leaves(uid, "", now)
             return None
-        if known is None and len(self.pods) >= MOST:
+        if known is None and len(self.pods) >= (_MOST_GATED if asked.left_alone is LeftAlone.GATED else MOST):
             return None
         if known is None:
             created = pod.metadata.creation_timestamp
@@ -164,7 +165,7 @@ def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
 def _left_alone(
     spec: PodSpec, constraints: Constraints, *, held: bool, never: bool, nominated: bool
 ) -> LeftAlone | None:
-    if bytes(spec.scheduling_gates) not in (b"", *_NOTHING[1:]):
+    if spec.is_gated():
         return LeftAlone.GATED
     if never:
         return LeftAlone.NEVER_PREEMPTS

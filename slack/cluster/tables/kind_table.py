@@ -52,6 +52,8 @@ class KindKey(NamedTuple):
     reserve: str
     gang: str
     """Name of its scheduling group, '' where it has none."""
+    gated: bool
+    """Its pods are behind scheduling gates."""
 
 
 KindText = tuple[bytes, *tuple[object, ...]]
@@ -90,6 +92,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         spec.host_network,
         spec.host_users,
         group.pod_group_name if group is not None else None,
+        spec.scheduling_gates is not ABSENT and spec.is_gated(),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from slack.cluster.quantity import as_written
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
+from slack.planner.domain.counting import Counting, bound_requests
 from slack.planner.domain.membership import Domain
 from slack.planner.domain.terms import Terms
 from slack.planner.objective.amount import Amount, Requests
@@ -77,22 +78,20 @@ def pending_requests(snapshot: Snapshot, kinds: IntArray) -> IntArray:
     return total
 
 
-def base_of(snapshot: Snapshot, domain: Domain, pending_kinds: IntArray) -> IntArray:
+def base_of(snapshot: Snapshot, domain: Domain, pending_kinds: IntArray, counting: Counting) -> IntArray:
     """[R] what the rate is taken of.
 
     Args:
         snapshot: the cluster.
         domain: the policy's part of it.
         pending_kinds: rows of kinds whose pending pods belong to this domain.
+        counting: how each kind counts for the policy.
     """
     nodes = snapshot.nodes
     if domain.policy.spec.extra_capacity.base is Base.ALLOCATABLE:
         allocatable: IntArray = nodes.allocatable[domain.eligible].sum(axis=0, dtype=np.int64)
         return allocatable
-    # No more can run on a node than it has: a pod that names its node itself may request anything.
-    running = np.clip(nodes.real, 0, nodes.allocatable)
-    real: IntArray = domain.members.astype(np.int64) @ running
-    return real + pending_requests(snapshot, pending_kinds)
+    return bound_requests(snapshot, domain.classes, counting) + pending_requests(snapshot, pending_kinds)
 
 
 def own_rate(policy: Policy) -> float:

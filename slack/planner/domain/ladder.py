@@ -11,6 +11,7 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import RATED, average_node, rated
+from slack.planner.domain.counting import Counting, bound_requests, requests_beside
 from slack.planner.domain.membership import Domain
 from slack.planner.policy.spec import LadderStep
 
@@ -30,23 +31,25 @@ class ClusterSize:
     """[R] what they request."""
 
 
-def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray) -> ClusterSize:
+def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray, counting: Counting) -> ClusterSize:
     """Measure a domain by its real pods.
 
     Each node counts by the share of it that its pods request, so that one which only slack keeps counts for nothing;
-    pods that wait count as shares of an average node.
+    pods that wait count as shares of an average node, and so are those taken off that are no part of the base.
 
     Args:
         snapshot: the cluster.
         domain: the policy's part of it.
         pending: [R] what its pending pods request.
+        counting: how each kind counts for the policy.
     """
     nodes, members = snapshot.nodes, domain.members
     room = np.maximum(nodes.allocatable[members] - nodes.daemon[members], 0)
-    real = nodes.real[members]
+    real = np.clip(nodes.real, 0, nodes.allocatable)[members]
     average = average_node(room if len(room) else np.array([t.allocatable for t in domain.templates] or [pending]))
-    shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) + pending / np.maximum(average, 1)
-    requested: IntArray = real.sum(axis=0, dtype=np.int64) + pending
+    further = pending - requests_beside(snapshot, domain.classes, counting)
+    shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) + further / np.maximum(average, 1)
+    requested = bound_requests(snapshot, domain.classes, counting) + pending
     return ClusterSize(float(shares[:RATED].max()), requested)
 
 

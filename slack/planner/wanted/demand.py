@@ -4,6 +4,7 @@ A kind belongs to the domains where its pods stand; one that stands nowhere yet,
 could not take a placeholder's place whatever its size are named as uncovered, with the reason.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from slack.cluster.classes import Constraints, admits
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Presence, Snapshot, Workload
+from slack.planner.domain.counting import Counting
 from slack.planner.domain.membership import Domain, Template
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import Uncovered
@@ -91,11 +93,13 @@ def is_selected(selector: PodSelector, workload: Workload) -> bool:
     )
 
 
-def _reasons(snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int, cache: PlanCache) -> dict[int, str]:
+def _reasons(
+    snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int, counting: Counting, cache: PlanCache
+) -> dict[int, str]:
     """Return the kinds among `rows` that no placeholder can help, and why; only these are looked at one by one."""
     kinds, exclude = snapshot.kinds, domain.policy.spec.cover.exclude
     reasons: dict[int, str] = {}
-    for hindrance, hindered in hindrances(snapshot, domain, rows, priority, cache):
+    for hindrance, hindered in hindrances(snapshot, domain, rows, counting, cache):
         for k in hindered.tolist():
             match hindrance:
                 case Hindrance.SCHEDULER:
@@ -144,7 +148,14 @@ def _learnt(weight: FloatArray, requests: IntArray, mix: Mix) -> FloatArray:
 
 
 def demand_of(
-    snapshot: Snapshot, domain: Domain, *, priority: int, mirrored: BoolArray, cache: PlanCache, mix: Mix = ()
+    snapshot: Snapshot,
+    domain: Domain,
+    *,
+    priority: int,
+    counting: Counting,
+    mirrored: BoolArray,
+    cache: PlanCache,
+    mix: Mix = (),
 ) -> Demand:
     """Collect a domain's demand.
 
@@ -152,6 +163,7 @@ def demand_of(
         snapshot: the cluster.
         domain: the policy's part of it.
         priority: value of the placeholders' PriorityClass.
+        counting: how each kind counts for the policy.
         mirrored: [K] kinds whose workloads have placeholders of their own (S7); the cover leaves them out.
         cache: of this domain.
         mix: what an objective has learnt of the pods that come: by it kinds are weighed, where there is any.
@@ -159,12 +171,12 @@ def demand_of(
     kinds = snapshot.kinds
     reach, reaches = reach_of(snapshot, domain, cache)
     here = cache.of(standing, snapshot.presence, len(kinds), domain) > 0
-    belongs = reaches & (here | (kinds.running == 0))
-    if not (belongs & (here | (kinds.pending > 0))).any():
+    belongs = reaches & (here | (kinds.running == 0)) & (kinds.gated == 0)
+    if not (belongs & (here | (counting.unbound & (kinds.pending > 0)))).any():
         belongs[:] = False  # the last pod has gone: what once arrived must not hold a node by itself (R3)
     # A pod that requests nothing starts at once wherever a slot is free.
     rows = np.flatnonzero(belongs & any_of(kinds.requests > 0, axis=1) & ~mirrored)
-    reasons = _reasons(snapshot, domain, rows, priority, cache)
+    reasons = _reasons(snapshot, domain, rows, priority, counting, cache)
     weight = np.maximum(kinds.arrivals[rows], kinds.running[rows] + kinds.pending[rows]).astype(np.float64)
     for k in rows[cache.of(_of_rarer_reach, reach[rows], weight)].tolist():
         reasons.setdefault(k, _ONE_OF_MANY)
@@ -187,9 +199,9 @@ def demand_of(
     )
 
 
-def pods_of(snapshot: Snapshot, domain: Domain, pending: IntArray) -> int:
+def pods_of(snapshot: Snapshot, domain: Domain, pending: IntArray, counting: Counting) -> int:
     """Count the real pods of a domain's base, with the pending ones of these kinds."""
-    here = domain.classes[snapshot.presence.node_class]
+    here = domain.classes[snapshot.presence.node_class] & counting.bound[snapshot.presence.kind]
     return int(snapshot.presence.count[here].sum()) + int(snapshot.kinds.pending[pending].sum())
 
 
@@ -201,20 +213,28 @@ def _member_rooms(
     return distinct(np.concatenate([room, *(t.allocatable[None, :] for t in templates)]))[0]
 
 
-def pending_shares(snapshot: Snapshot, domains: tuple[Domain, ...], cache: PlanCache) -> tuple[IntArray, ...]:
+def pending_shares(
+    snapshot: Snapshot, domains: tuple[Domain, ...], counting: Sequence[Counting], cache: PlanCache
+) -> tuple[IntArray, ...]:
     """Give each kind with pending pods to the domain whose base it belongs to.
 
     That is where most of its pods stand, or the least specific domain that it could go to. Pods that fit no domain are
-    in no base: they would ask for slack that nothing can hold.
+    in no base: they would ask for slack that nothing can hold. So are those that do not count for the domain.
+
+    Args:
+        snapshot: the cluster.
+        domains: of all policies.
+        counting: how each kind counts, by domain.
+        cache: of the plan.
     """
     kinds, nodes = snapshot.kinds, snapshot.nodes
     waiting = np.flatnonzero(kinds.pending > 0)
     if not len(domains) or not len(waiting):
         return tuple(np.zeros(0, dtype=np.int64) for _ in domains)
     scores = []
-    for domain in domains:
+    for domain, counts in zip(domains, counting, strict=True):
         own = cache.part(domain.policy.name)
-        can = reach_of(snapshot, domain, own)[1][waiting] & (domain.conflict is None)
+        can = reach_of(snapshot, domain, own)[1][waiting] & counts.unbound[waiting] & (domain.conflict is None)
         rooms = own.of(_member_rooms, nodes.allocatable, nodes.daemon, domain.members, domain.templates)
         can &= any_of(holds(rooms, kinds.requests[waiting]))
         specific = len(domain.policy.spec.node_selector)

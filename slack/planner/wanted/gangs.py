@@ -12,6 +12,7 @@ import numpy as np
 
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.snapshot import IntArray, PodKinds, Snapshot
+from slack.planner.domain.counting import Counting
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.shape import Wanted
@@ -52,7 +53,7 @@ def _slack_for(gang: _Gang, kinds: PodKinds, wanted: Sequence[Wanted], width: in
 
 
 def gangs_without_room(
-    snapshot: Snapshot, domain: Domain, wanted: Sequence[Wanted], *, priority: int, cache: PlanCache
+    snapshot: Snapshot, domain: Domain, wanted: Sequence[Wanted], *, counting: Counting, cache: PlanCache
 ) -> dict[int, str]:
     """Return the kinds whose gangs a policy's slack cannot hold whole, and how much of them it can.
 
@@ -60,7 +61,7 @@ def gangs_without_room(
         snapshot: the cluster.
         domain: the policy's part of it.
         wanted: all placeholders that the policy should have.
-        priority: value of the placeholders' PriorityClass.
+        counting: how each kind counts for the policy.
         cache: of this domain.
     """
     kinds = snapshot.kinds
@@ -69,7 +70,7 @@ def gangs_without_room(
     reaches = reach_of(snapshot, domain, cache)[1]
     here = cache.of(standing, snapshot.presence, len(kinds), domain) > 0
     rows = np.flatnonzero(reaches & (here | (kinds.running == 0)) & ~kinds.excluded)
-    for _, hindered in hindrances(snapshot, domain, rows, priority, cache):
+    for _, hindered in hindrances(snapshot, domain, rows, counting, cache):
         rows = np.setdiff1d(rows, hindered)
     reasons: dict[int, str] = {}
     for gang in _gangs(kinds, rows):

@@ -12,6 +12,7 @@ import numpy as np
 from slack.cluster.classes import Constraints
 from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
+from slack.planner.domain.counting import Counting
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 
@@ -30,7 +31,7 @@ class Hindrance(StrEnum):
 
 
 def hindrances(
-    snapshot: Snapshot, domain: Domain, rows: IntArray, priority: int, cache: PlanCache
+    snapshot: Snapshot, domain: Domain, rows: IntArray, counting: Counting, cache: PlanCache
 ) -> Iterator[tuple[Hindrance, IntArray]]:
     """Yield which of these kinds each hindrance holds for, in the order of `Hindrance`.
 
@@ -38,21 +39,20 @@ def hindrances(
         snapshot: the cluster.
         domain: the policy's part of it.
         rows: of `Snapshot.kinds`.
-        priority: value of the placeholders' PriorityClass.
+        counting: how each kind counts for the policy.
         cache: of this domain.
     """
     kinds = snapshot.kinds
-    foreign, apart = cache.of(_foreign_and_apart, snapshot.constraints, domain.policy.spec.scheduler_name)
-    yield Hindrance.SCHEDULER, rows[foreign[kinds.constraint_id[rows]]]
+    apart = cache.of(_apart, snapshot.constraints)
+    yield Hindrance.SCHEDULER, rows[counting.foreign[rows]]
     yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart)
-    yield Hindrance.PRIORITY, rows[kinds.priority[rows] <= priority]
+    yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
     yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
 
 
-def _foreign_and_apart(constraints: tuple[Constraints, ...], scheduler: str) -> tuple[BoolArray, BoolArray]:
-    """[C] which constraints name another scheduler, and which have pods avoid others over hosts."""
-    foreign = np.array([own.scheduler_name != scheduler for own in constraints], dtype=bool)
-    return foreign, np.array([HOSTNAME in own.anti_affinity for own in constraints], dtype=bool)
+def _apart(constraints: tuple[Constraints, ...]) -> BoolArray:
+    """[C] which constraints have pods avoid others over hosts."""
+    return np.array([HOSTNAME in own.anti_affinity for own in constraints], dtype=bool)
 
 
 def _places(snapshot: Snapshot, domain: Domain, constraint_id: IndexArray) -> IntArray:

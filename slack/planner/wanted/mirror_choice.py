@@ -13,6 +13,7 @@ import numpy as np
 from slack.cluster.classes import admits
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.snapshot import BoolArray, Snapshot, Workload
+from slack.planner.domain.counting import Counting
 from slack.planner.domain.feasibility import allowed, astray, fits, why_not
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import NO_ADDITIONS, Additions
@@ -123,6 +124,7 @@ def _mirror(
 def assign_mirrors(
     snapshot: Snapshot,
     domains: Sequence[Domain],
+    counting: Sequence[Counting],
     cache: PlanCache,
     added: Sequence[Additions] = (),
     existing: Sequence[ExistingShape] = (),
@@ -132,6 +134,7 @@ def assign_mirrors(
     Args:
         snapshot: the cluster.
         domains: of the policies.
+        counting: how each kind counts, by domain.
         cache: of the plan.
         added: what admission adds to the placeholders of each policy; nothing where it is not given.
         existing: the ReplicaSets that are there: a workload stays with the policy that has its mirrors.
@@ -157,12 +160,14 @@ def assign_mirrors(
         labels = snapshot.namespaces.get(reservation.workload.namespace)
         chosen = choose_home(homes, reservation, snapshot.resources, labels)
         at = 0 if chosen is None else chosen  # somebody must say that no policy's nodes will do
-        candidate = _candidate(snapshot, homes[at], reservation, kinds_of[reservation.workload], labels, mirrors[at])
+        candidate = _candidate(
+            snapshot, homes[at], reservation, kinds_of[reservation.workload], labels, mirrors[at], counting[at]
+        )
         if candidate is not None:
             candidates[at].append(candidate)
     there = MirrorsThere(snapshot, domains, existing)
     for at, home in enumerate(homes):
-        for candidate, count in _granted(snapshot, home, candidates[at], mirrors[at]):
+        for candidate, count in _granted(snapshot, home, candidates[at], mirrors[at], counting[at]):
             labels = snapshot.namespaces.get(candidate.reservation.workload.namespace)
             lives_on = there.of(candidate.reservation, candidate.mirror.shape, at, labels)
             _share_out(candidate, count, lives_on, mirrors, at)
@@ -195,6 +200,7 @@ def _candidate(
     rows: list[int],
     labels: Mapping[str, str] | None,
     mirrors: PolicyMirrors,
+    counting: Counting,
 ) -> _Candidate | None:
     """Return what a workload may have by itself; why it is less, or nothing, is noted."""
     workload, policy = reservation.workload, home.domain.policy
@@ -208,7 +214,7 @@ def _candidate(
             reason += ", whose labels are not known"
         mirrors.cut(reservation, 0, reason)
         return None
-    most = own_most(policy.spec.reserve, snapshot, rows, workload.kind, reservation.replicas)
+    most = own_most(policy.spec.reserve, snapshot, rows, workload.kind, reservation.replicas, counting)
     if most < asked:
         share = f"{policy.spec.reserve.max_share * 100:g}%"
         bound = f"spec.reserve.maxShare ({share} of its running pods) allows {most} of the {asked} that it reserves"
@@ -223,12 +229,12 @@ def _candidate(
 
 
 def _granted(
-    snapshot: Snapshot, home: Home, candidates: Sequence[_Candidate], mirrors: PolicyMirrors
+    snapshot: Snapshot, home: Home, candidates: Sequence[_Candidate], mirrors: PolicyMirrors, counting: Counting
 ) -> Iterator[tuple[_Candidate, int]]:
     """Yield the mirrors that a policy pays for, and how many placeholders of each; what is cut is noted."""
     if not candidates:
         return
-    budget = budget_of(snapshot, home.domain, home.ceiling)
+    budget = budget_of(snapshot, home.domain, home.ceiling, counting)
     asks = []
     for candidate in candidates:
         workload, mirror = candidate.reservation.workload, candidate.mirror

@@ -14,6 +14,7 @@ from slack.cluster.labels import ZONE
 from slack.cluster.snapshot import Amounts, BoolArray, IntArray, Placeholder, Snapshot
 from slack.planner.domain.capacity import Size, base_of, own_rate, pending_requests, size_of
 from slack.planner.domain.costs import Priced
+from slack.planner.domain.counting import Counting
 from slack.planner.domain.empty_nodes import EmptyNodes, empty_nodes_of
 from slack.planner.domain.feasibility import node_rows, pinned_share, why_not
 from slack.planner.domain.ladder import Held, cluster_size, ladder_rate
@@ -52,6 +53,8 @@ class PolicyInputs:
 
     snapshot: Snapshot
     domain: Domain
+    counting: Counting
+    """How each kind of pod counts for the policy."""
     pending: IntArray
     """Rows of kinds whose pending pods belong to the policy's base."""
     mirrors: PolicyMirrors
@@ -147,7 +150,7 @@ def plan_parts(policy: PolicyInputs) -> Planned:
         size = size_of(
             snapshot,
             part,
-            base_of(snapshot, part, _NO_KINDS) + waiting[number],
+            base_of(snapshot, part, _NO_KINDS, policy.counting) + waiting[number],
             terms=terms,
             part=len(zones),
             set_aside=policy.added.room_in(adrift, len(snapshot.resources)),
@@ -185,7 +188,7 @@ def _step(policy: PolicyInputs) -> tuple[float | None, Held]:
     snapshot, domain = policy.snapshot, policy.domain
     if not domain.policy.spec.extra_capacity.ladder:
         return None, frozenset()
-    size = cluster_size(snapshot, domain, pending_requests(snapshot, policy.pending))
+    size = cluster_size(snapshot, domain, pending_requests(snapshot, policy.pending), policy.counting)
     there = sum(
         (e.replicas * e.shape.vector(snapshot.resources) for e in policy.existing if not e.role.for_named),
         np.zeros(len(snapshot.resources), dtype=np.int64),
@@ -207,6 +210,7 @@ def _part_inputs(
         snapshot,
         domain,
         priority=policy.priority,
+        counting=policy.counting,
         mirrored=policy.mirrored,
         cache=cache,
         mix=() if policy.amount is None else policy.amount.mix,
@@ -363,7 +367,7 @@ def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncove
 def uncovered_gangs(policy: PolicyInputs, wanted: Sequence[Wanted]) -> list[Uncovered]:
     """Name the gangs that all placeholders of a policy cannot hold whole."""
     snapshot = policy.snapshot
-    reasons = gangs_without_room(snapshot, policy.domain, wanted, priority=policy.priority, cache=policy.cache)
+    reasons = gangs_without_room(snapshot, policy.domain, wanted, counting=policy.counting, cache=policy.cache)
     return [Uncovered(str(snapshot.kinds.workloads[k]), reason) for k, reason in reasons.items()]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from slack.cluster.labels import NAMESPACE_NAME
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import UNLIMITED
+from slack.planner.domain.counting import Counting, requests_beside
 from slack.planner.domain.membership import Domain
 from slack.planner.policy.spec import Reserve
 
@@ -48,7 +49,9 @@ def asks_for_labels(reserve: Reserve) -> bool:
     return bool(keys - {NAMESPACE_NAME})
 
 
-def own_most(reserve: Reserve, snapshot: Snapshot, rows: Sequence[int], kind: str, replicas: int) -> int:
+def own_most(
+    reserve: Reserve, snapshot: Snapshot, rows: Sequence[int], kind: str, replicas: int, counting: Counting
+) -> int:
     """Return how many placeholders a workload may have for the pods that it has.
 
     Args:
@@ -57,10 +60,13 @@ def own_most(reserve: Reserve, snapshot: Snapshot, rows: Sequence[int], kind: st
         rows: of `Snapshot.kinds`, the workload's.
         kind: of the workload, short.
         replicas: what the object asks for.
+        counting: how each kind counts for the policy.
     """
-    kinds = snapshot.kinds
+    kinds, unbound = snapshot.kinds, counting.unbound
     # The pods of a gang wait for one another: until there is room for all, none of them runs.
-    pods = int(kinds.running[rows].sum()) + sum(int(kinds.pending[row]) for row in rows if kinds.gang[row])
+    pods = int(kinds.running[rows].sum()) + sum(
+        int(kinds.pending[row]) for row in rows if kinds.gang[row] and unbound[row]
+    )
     if kind in _COMES_AND_GOES:
         pods = max(pods, min(replicas, int(kinds.arrivals[rows].sum())))
     return math.ceil(pods * Fraction(str(reserve.max_share)))
@@ -79,17 +85,19 @@ class Budget:
     """[R + 1] the field that each bound is of."""
 
 
-def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray) -> Budget:
+def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray, counting: Counting) -> Budget:
     """Work out what a policy pays for.
 
     Args:
         snapshot: the cluster.
         domain: the policy's part of it.
         ceiling: [R] `spec.extraCapacity.ceiling`.
+        counting: how each kind counts for the policy.
     """
     nodes, presence, reserve = snapshot.nodes, snapshot.presence, domain.policy.spec.reserve
-    real = domain.owned[nodes.class_id].astype(np.int64) @ nodes.real
-    pods = presence.count[domain.owned[presence.node_class]].sum()
+    everything = domain.owned[nodes.class_id].astype(np.int64) @ nodes.real
+    real = np.maximum(everything - requests_beside(snapshot, domain.owned, counting), 0)
+    pods = presence.count[domain.owned[presence.node_class] & counting.bound[presence.kind]].sum()
     tenth = -(-np.append(real, pods).astype(np.int64) // _PART)
     names = (*snapshot.resources, PODS)
     asked = np.array([reserve.ceiling.get(name, UNLIMITED) for name in names], dtype=np.int64)

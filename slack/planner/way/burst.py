@@ -8,7 +8,10 @@ from slack.cluster.snapshot import Amounts
 
 
 class LeftAlone(StrEnum):
-    """Why no placeholder leaves for a burst, or for some of its pods. They take free room all the same."""
+    """Why no placeholder leaves for a burst, or for some of its pods.
+
+    They take free room all the same, but for those that the placeholders' scheduler does not consider.
+    """
 
     GATED = "gated"
     """Its scheduling gates keep the scheduler from looking at it."""

@@ -24,6 +24,8 @@ LONE = 1
 """So many pods that lack room are left to the scheduler: one preemption is as quick as we are."""
 MOST_BURSTS = 32
 """For so many placeholders are chosen at once, those of the highest priority; the others are looked at next time."""
+_TAKES_NOTHING = (LeftAlone.GATED, LeftAlone.SCHEDULER)
+"""The placeholders' scheduler does not consider these pods, so they take no free room from those that it does."""
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
@@ -117,8 +119,8 @@ class _State:
         vector = vector_of(burst.requests, self._room.resources)
         if {name for name, _ in burst.requests} - set(self._room.resources):
             return Served(burst.key, 0, 0, burst.count, (), (), LeftAlone.NO_FIT)
-        if burst.left_alone is LeftAlone.GATED:  # the scheduler does not look at them
-            return Served(burst.key, 0, 0, burst.count, (), (), LeftAlone.GATED)
+        if burst.left_alone in _TAKES_NOTHING:
+            return Served(burst.key, 0, 0, burst.count, (), (), burst.left_alone)
         nodes = self._nodes_of(burst)
         taken = self._into_free(burst, nodes, vector)
         free = int(taken.sum())
@@ -165,7 +167,7 @@ class _State:
     def hold(self, burst: Burst) -> None:
         """Keep what the choice before gave to a burst for it, as far as it is free."""
         seats = self._seats.get(burst.key)
-        if not seats or burst.left_alone is LeftAlone.GATED:
+        if not seats or burst.left_alone in _TAKES_NOTHING:
             return
         vector = vector_of(burst.requests, self._room.resources)
         nodes = self._nodes_of(burst)

@@ -134,7 +134,7 @@ def _burst(
     priority, preempts = classes.of(spec)
     apart = _apart(constraints, labels)
     reason = None
-    if spec.scheduling_gates not in _NONE:
+    if spec.is_gated():
         reason = LeftAlone.GATED
     elif not preempts:
         reason = LeftAlone.NEVER_PREEMPTS

@@ -134,6 +134,7 @@ class SnapshotView:
             gang=tuple("" for _ in shown),
             running=_frozen(running),
             pending=_frozen(count - running),
+            gated=_frozen(np.zeros(len(shown), dtype=np.int64)),
             arrivals=_frozen(np.array([cluster.arrivals[i] for i in index], dtype=np.int64)),
             together=_frozen(steps_of(np.array([cluster.together[i] for i in index], dtype=np.float64), now)),
             example=tuple(f"{cluster.kinds.workloads[k.workload].namespace}/{k.name.split('/')[-1]}" for k in shown),

@@ -18,6 +18,7 @@ from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import RequestError, allocatable_amounts, effective_requests
 from slack.simulator.traces.format import NodeRow, PodRow, Trace
 
+_DEFAULT_SCHEDULER = "default-scheduler"
 _LIVE_SECONDS = 2.5
 """An object this young when it is first seen was seen to come: whole seconds, and the watch's delay."""
 
@@ -30,6 +31,8 @@ class _Pod:
     ended: float | None = None
     live: bool = False
     """It was seen to come, so `created` is our clock's."""
+    foreign: bool = False
+    """Another scheduler than the default one decides when it starts."""
     generation: int = 0
 
 
@@ -66,6 +69,8 @@ class Recording:
         """Pods and nodes with a quantity that nobody can read."""
         self._namespace = placeholder_namespace
         self._pods: dict[str, _Pod] = {}
+        self._gated: dict[str, int] = {}
+        """Generation in which pods behind scheduling gates were last seen, by uid: they arrive when these go."""
         self._nodes: dict[str, _Node] = {}
         self._daemons: dict[str, _Daemons] = {}
         self._done_pods: list[_Pod] = []
@@ -88,6 +93,7 @@ class Recording:
         """Pods that were not seen since that generation began have gone meanwhile."""
         for uid in [uid for uid, pod in self._pods.items() if pod.generation < generation]:
             self._end_pod(uid, now)
+        self._gated = {uid: seen for uid, seen in self._gated.items() if seen >= generation}
 
     def end_nodes(self, generation: int, now: float) -> None:
         """The same for nodes."""
@@ -111,14 +117,19 @@ class Recording:
         entry = self._pods.get(uid)
         first = entry is None
         if entry is None:
+            was_gated = self._gated.pop(uid, None) is not None
             if finished or gone:
                 return  # it ended before we looked
+            if spec.is_gated():
+                self._gated[uid] = self._generation
+                return
             row = self._pod_row(pod, spec, placeholder=role == PLACEHOLDER)
             if row is None:
                 return
-            created = _unix(pod.metadata.creation_timestamp, now)
+            created = now if was_gated else _unix(pod.metadata.creation_timestamp, now)
             live = 0 <= now - created < _LIVE_SECONDS and created >= self.started
-            entry = self._pods[uid] = _Pod(now if live else created, row, live=live)
+            foreign = (spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER
+            entry = self._pods[uid] = _Pod(now if live else created, row, live=live, foreign=foreign)
         entry.generation = self._generation
         if entry.bound is None and spec.node_name:
             # Without a time of its own, what was so when it was first seen has been so from its creation.
@@ -151,7 +162,9 @@ class Recording:
 
     def trace(self, now: float) -> Trace:
         """Return the recording so far."""
-        pods = [self._pod(pod) for pod in [*self._done_pods, *self._pods.values()]]
+        # A queue of another scheduler's that never started is no demand.
+        seen = [pod for pod in [*self._done_pods, *self._pods.values()] if pod.bound is not None or not pod.foreign]
+        pods = [self._pod(pod) for pod in seen]
         nodes = [self._node(node) for node in [*self._done_nodes, *self._nodes.values()]]
         return Trace(
             datetime.fromtimestamp(self.started, UTC),

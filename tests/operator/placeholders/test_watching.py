@@ -102,6 +102,14 @@ def real(name: str, node: str = "", **status: Any) -> wire.Pod:
     return msgspec.json.decode(msgspec.json.encode(document), type=wire.Pod)
 
 
+def gated(name: str) -> wire.Pod:
+    """Return a pod behind a scheduling gate."""
+    found = real(name)
+    assert found.spec is not None
+    found.spec.scheduling_gates = msgspec.Raw(b'[{"name":"queue"}]')
+    return found
+
+
 def test_a_start_is_timed_from_when_the_pod_was_seen() -> None:
     starts = InstantStarts()
     starts.seen(real("a"), 10.0)
@@ -123,11 +131,18 @@ def test_a_nomination_without_a_victim_is_no_start_in_slack() -> None:
 
 def test_a_gated_pod_waits_for_nobody() -> None:
     starts = InstantStarts()
-    gated: dict[str, Any] = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}
-    starts.seen(real("a", **gated), 0.0)
-    starts.seen(real("a", **gated), 100.0)
-    starts.seen(real("a", "n1"), 101.0)
+    starts.seen(gated("a"), 0.0, 50.0)
+    starts.seen(gated("a"), 100.0)
+    starts.seen(real("a"), 200.0)
+    starts.seen(real("a", "n1"), 201.0)
     assert [s.waited_seconds for s in starts.take()] == [1.0]
+
+
+def test_a_pod_waits_for_nobody_whose_gates_were_removed_unseen() -> None:
+    starts = InstantStarts()
+    starts.seen(gated("a"), 0.0)
+    starts.seen(real("a", "n1"), 100.0)
+    assert [s.waited_seconds for s in starts.take()] == [0.0]
 
 
 def test_pods_that_were_bound_before_we_looked_or_went_unbound_count_nowhere() -> None:

@@ -1,5 +1,7 @@
 """Which placeholders leave for a burst: the fewest and cheapest that let in the most of it."""
 
+import pytest
+
 from slack.cluster.classes import Constraints
 from slack.planner.way.burst import LeftAlone
 from slack.planner.way.choice import MOST_BURSTS, Seat, choose
@@ -17,6 +19,15 @@ def test_what_fits_into_free_room_lacks_nothing() -> None:
 
     assert (own.free, own.let_in, len(own.leaving)) == (3, 2, 2)
     assert own.seats == (Seat("n0", 5),)
+
+
+@pytest.mark.parametrize("why", [LeftAlone.GATED, LeftAlone.SCHEDULER])
+def test_a_queue_that_the_scheduler_does_not_consider_takes_no_free_room(why: LeftAlone) -> None:
+    queue = burst(300, key="queue", priority=1000, left_alone=why)
+    waiting, own = choose(room(Node(2000, placeholders=[Ph(500)] * 4)), [queue, burst(4)]).served
+
+    assert (waiting.free, waiting.left_alone) == (0, why)
+    assert (own.free, own.leaving) == (4, ())
 
 
 def test_a_lone_pod_is_left_to_the_scheduler() -> None:

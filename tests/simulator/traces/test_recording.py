@@ -14,7 +14,15 @@ def at(seconds: float) -> str:
     return datetime.fromtimestamp(START + int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pod(uid: str, created: float, *, on: str = "", bound: float | None = None, **metadata: Any) -> wire.Pod:
+def pod(
+    uid: str,
+    created: float,
+    *,
+    spec: dict[str, Any] | None = None,
+    on: str = "",
+    bound: float | None = None,
+    **metadata: Any,
+) -> wire.Pod:
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(bound)}] if bound else []
     owner = {"kind": "ReplicaSet", "name": "api-5d8f7c9b6d", "controller": True}
     raw = {
@@ -33,10 +41,16 @@ def pod(uid: str, created: float, *, on: str = "", bound: float | None = None, *
             "nodeSelector": {"pool": "web"},
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],
             "containers": [{"resources": {"requests": {"cpu": "250m", "memory": "64Mi", "nvidia.com/gpu": "1"}}}],
+            **(spec or {}),
         },
         "status": {"phase": "Pending", "conditions": conditions},
     }
     return msgspec.json.decode(msgspec.json.encode(raw), type=wire.Pod)
+
+
+def held(uid: str, created: float, **spec: Any) -> wire.Pod:
+    """Return a pod without a node, of this spec."""
+    return pod(uid, created, spec=spec)
 
 
 def node(name: str, created: float, ready: float | None = None) -> wire.Node:
@@ -69,6 +83,35 @@ def one_pod(recording: Recording, now: float = 100.0) -> PodRow:
 def one_node(recording: Recording, now: float = 100.0) -> NodeRow:
     (row,) = recording.trace(START + now).nodes
     return row
+
+
+def test_a_gated_pod_arrives_when_its_gates_are_removed() -> None:
+    recording = Recording(START)
+    gates = {"schedulingGates": [{"name": "queue"}]}
+    recording.pod_seen(held("a", 10, **gates), START + 10.2)
+    recording.pod_seen(held("never", 10, **gates), START + 10.2)
+    assert recording.trace(START + 20).pods == ()
+    recording.pod_seen(pod("a", 10), START + 50.0)
+    recording.pod_seen(pod("a", 10, on="n", bound=51), START + 51.0)
+    row = one_pod(recording)
+    assert (row.time_seconds, row.bound_seconds) == (50.0, 1.0)
+
+
+def test_a_gated_pod_that_has_gone_unseen_is_forgotten() -> None:
+    recording = Recording(START)
+    recording.pod_seen(held("a", 10, schedulingGates=[{"name": "queue"}]), START + 10.2)
+    recording.begin()
+    recording.end_pods(recording.generation, START + 20)
+    recording.pod_seen(pod("a", 10), START + 50.0)
+    assert one_pod(recording).time_seconds == 10.0  # seen for the first time, so timed by the API
+
+
+def test_a_queue_of_another_scheduler_that_never_starts_is_no_arrival() -> None:
+    recording = Recording(START)
+    recording.pod_seen(held("queued", 10, schedulerName="volcano"), START + 10.2)
+    recording.pod_seen(held("started", 10, schedulerName="volcano"), START + 10.2)
+    recording.pod_seen(held("started", 10, schedulerName="volcano", nodeName="n"), START + 12.2)
+    assert [row.node for row in recording.trace(START + 100).pods] == ["n"]
 
 
 def test_a_pod_that_is_seen_to_come_is_timed_finer_than_the_apis_seconds() -> None:
