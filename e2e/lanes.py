@@ -44,6 +44,7 @@ WAITING = (
     "test_scorer.py",
     "test_throttle_policy.py",
     "test_throttler_admission.py",
+    "test_throttler_evictions.py",
     "test_throttler_status.py",
     "test_throttler_configmap.py",
     "test_load_chain.py",

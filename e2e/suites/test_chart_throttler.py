@@ -104,6 +104,10 @@ def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
         ([*ON, "--set=throttler.backend=memory"], "backend"),
         ([*BY_POLICY, "--set=throttler.backend=configmap"], "AdmissionPolicy goes with throttler.backend=file"),
         ([*ON, "--set=throttler.namespaces={Shop}"], "namespaces"),
+        (
+            [*BY_KEYS, "--set=throttler.agent.deleteLatePods=true"],
+            "throttler.agent.deleteLatePods: needs Kubernetes 1.32 or newer, and this is v1.31.0",
+        ),
         ([*ON, "--set=throttler.webhook.timeoutSeconds=0"], "timeoutSeconds"),
     ],
 )
@@ -113,16 +117,28 @@ def test_what_cannot_work_is_refused_by_the_value_s_name(helm: Helm, flags: list
     assert said in found.stderr
 
 
-def test_the_right_to_delete_pods_is_granted_only_where_it_is_asked_for(helm: Helm) -> None:
-    def verbs(flags: list[str]) -> set[str]:
-        name = "resource-slack-throttler-agent"
-        (role,) = [
-            item for item in helm.template(*flags) if item["kind"] == "ClusterRole" and item["metadata"]["name"] == name
-        ]
-        return {verb for rule in role["rules"] if "pods" in rule["resources"] for verb in rule["verbs"]}
+def test_agents_may_change_no_pod_and_the_controller_evicts_only_where_it_is_asked_for(helm: Helm) -> None:
+    def verbs(flags: list[str], account: str) -> set[tuple[str, str]]:
+        return {
+            (resource, verb)
+            for item in helm.template(*flags)
+            if item["kind"] == "ClusterRole" and item["metadata"]["labels"]["app.kubernetes.io/component"] == account
+            for rule in item["rules"]
+            for resource in rule["resources"]
+            if resource.startswith("pods")
+            for verb in rule["verbs"]
+        }
 
-    assert verbs(ON) == {"list", "watch"}
-    assert verbs(EVERYTHING) == {"list", "watch", "delete"}
+    agents = {("pods", "list"), ("pods", "watch")}
+    assert (verbs(ON, "throttler-agent"), verbs(EVERYTHING, "throttler-agent")) == (agents, agents)
+    assert verbs(ON, "throttler-controller") == set()
+    assert verbs(EVERYTHING, "throttler-controller") == {("pods", "get"), ("pods/eviction", "create")}
+    named = helm.template(*EVERYTHING, "--set=throttler.namespaces={shop,web}")
+    roles = [item for item in named if item["metadata"]["name"] == "resource-slack-throttler-evictions"]
+    assert {(item["kind"], item["metadata"].get("namespace")) for item in roles if "rules" in item} == {
+        ("Role", "shop"),
+        ("Role", "web"),
+    }
 
 
 def test_config_maps_and_pods_may_be_written_with_that_backend_only_and_only_where_it_is_told(helm: Helm) -> None:

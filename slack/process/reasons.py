@@ -542,7 +542,7 @@ REASONS: tuple[Reason, ...] = (
         (),
         Level.TROUBLE,
         "A container was not ready within startTimeout of its permit. Its slot is free; with `then: Delete` its pod is "
-        "deleted.",
+        "evicted, so far as PodDisruptionBudgets allow.",
         "see why it is slow (kubectl logs), or raise spec.startTimeout.after of the ThrottlePolicy",
         about="Pod",
     ),

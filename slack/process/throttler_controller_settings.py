@@ -110,6 +110,12 @@ class ThrottlerControllerSettings(Settings):
         metavar="DURATION",
         chart="throttler.failOpenAfter",
     )
+    evict_late_pods: bool = setting(
+        False,
+        switch,
+        "Evict pods whose containers are not ready in time, where a policy says `startTimeout.then: Delete`.",
+        chart="throttler.agent.deleteLatePods",
+    )
     agent_port: int = setting(
         7472, port, "Port of the agents, on their nodes.", metavar="PORT", chart="throttler.agent.port"
     )

@@ -48,7 +48,8 @@ class StartTimeout(SpecModel):
     after: Timeout = timedelta(minutes=5)
     """From the grant, not from the pod's creation; from 1s to 24h."""
     then: Then = Then.RELEASE
-    """Release: the container runs on without a slot, and is ready when it is. Delete: its pod is deleted."""
+    """Release: the container runs on without a slot, and is ready when it is. Delete: its pod is evicted, so far as
+    PodDisruptionBudgets allow."""
 
 
 class ThrottlePolicySpec(SpecModel):

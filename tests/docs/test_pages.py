@@ -287,6 +287,7 @@ TABLES = [
     (THROTTLER, "ClusterRole", "The throttler's controller, in the whole cluster:"),
     (THROTTLER, "Role", "The throttler's controller, in its own namespace:"),
     (THROTTLER.with_name("_permitrights.tpl"), "x", "controller, only with `throttler.backend=configmap`"),
+    (THROTTLER.with_name("evictions.yaml"), "x", "controller, only with `throttler.agent.deleteLatePods=true`"),
     (THROTTLER.with_name("events-rbac.yaml"), "Role", "The throttler's controller, in the namespace `default`:"),
     (
         DEMAND.with_name("pool-rights.yaml"),

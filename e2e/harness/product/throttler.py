@@ -60,7 +60,7 @@ class Controller:
 
     def __init__(self, cluster: Backend, manifests: Sequence[Json], authority: Authority) -> None:
         make_namespace(cluster.api, NAMESPACE)
-        own = (NAME, f"{NAME}-events", f"{NAME}-permits")
+        own = (NAME, f"{NAME}-events", f"{NAME}-permits", f"{NAME}-evictions")
         roles = [item for item in manifests if item["metadata"]["name"] in own and item["kind"].endswith("Role")]
         self.roles = roles
         self.identity = cluster.service_account(NAMESPACE, NAME)

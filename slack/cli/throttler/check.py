@@ -38,7 +38,7 @@ _MEANINGS = {
     "force_after_seconds": ("a start is forced after", "never"),
     "gap_seconds": ("from start to start at least", "0 s"),
     "start_timeout_seconds": ("a container is late after", "never"),
-    "delete_late": ("then its pod is deleted", "no"),
+    "delete_late": ("then its pod is evicted", "no"),
     "no_probe_hold_seconds": ("without a probe a slot is held for", "0 s"),
     "fail_open_after_seconds": ("without an agent all start after", "never"),
     "average_over_seconds": ("CPU use is taken over", "-"),

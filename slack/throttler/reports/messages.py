@@ -19,6 +19,8 @@ MAX_ANSWER_BYTES: Final = 64 << 10
 MAX_VIEW_BYTES: Final = 64 << 20
 MAX_CONTAINERS: Final = 5000
 """In one report; those that are ready are left out first."""
+MAX_LATE: Final = 100
+"""Late pods in one report; the others come once these are gone."""
 VIEWER_HEADER: Final = "Resource-Slack-Token"
 """Has the token of who looks at a `View`: the API server's proxy takes `Authorization` for itself."""
 
@@ -51,6 +53,17 @@ class Permit(Message, frozen=True):
     """Where its key belongs, as its pod's annotation says."""
 
 
+class LatePod(Message, frozen=True):
+    """A pod of a container that was not ready within startTimeout, where the policy says `then: Delete`."""
+
+    uid: Uid
+    container: Name
+    namespace: Name
+    pod: Name
+    container_id: Annotated[str, Meta(max_length=1024)] = ""
+    """Of the instance that the agent has seen, as the pod's status has it; empty: none has run."""
+
+
 class NodeReport(Message, frozen=True):
     """What one agent has: how many containers in which state, and those that are not ready one by one."""
 
@@ -74,6 +87,8 @@ class NodeReport(Message, frozen=True):
     permits: Annotated[tuple[Permit, ...], Meta(max_length=MAX_CONTAINERS)] = ()
     """Those that are the controller's to write, of pods whose permits are in a ConfigMap; said again until they are
     used."""
+    late: Annotated[tuple[LatePod, ...], Meta(max_length=MAX_LATE)] = ()
+    """Said again until they are gone or ready."""
 
 
 class Answer(Message, frozen=True):

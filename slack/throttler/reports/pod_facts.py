@@ -58,6 +58,7 @@ class _ContainerStatus(_Wire):
     name: str = ""
     ready: bool = False
     started: bool | None = None
+    container_id: str | None = msgspec.field(default=None, name="containerID")
     state: _State | None = None
 
 
@@ -92,6 +93,8 @@ class ContainerFacts:
     kubelet: str
     """What its kubelet says of it, for people."""
     depends_on: tuple[str, ...] = ()
+    container_id: str = ""
+    """Of the instance that runs, or ran last; empty: none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,7 @@ def _container(
         runs=state.running is not None,
         kubelet=_kubelet(state, ready=status is not None and status.ready),
         depends_on=graph.get(entry.name, ()),
+        container_id=(status.container_id if status is not None else None) or "",
     )
 
 

@@ -286,5 +286,5 @@ def _forced_or_late(row: ContainerRow, spec: ThrottlePolicySpec | None, *, probe
     if row.state is not State.STARTING:
         return ()
     deletes = spec is not None and spec.start_timeout.then is Then.DELETE
-    late = "startTimeout is over: " + ("its pod is deleted" if deletes else "its slot is free, and it runs on")
+    late = "startTimeout is over: " + ("its pod is evicted" if deletes else "its slot is free, and it runs on")
     return (End(late if probed else "startTimeout is over, should it not run by then", row.until),)

@@ -180,7 +180,7 @@ def test_a_container_that_is_not_gated_is_shown_where_wide_is(run: Run, tmp_path
         (
             ours("api", State.STARTING, until=NOW + 200),
             {"startTimeout": {"after": "5m", "then": "Delete"}},
-            ["its startup or readiness probe succeeds", "startTimeout is over: its pod is deleted (in 3m)"],
+            ["its startup or readiness probe succeeds", "startTimeout is over: its pod is evicted (in 3m)"],
         ),
         (
             ours("api", State.FAILED),

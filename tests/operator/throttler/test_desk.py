@@ -271,6 +271,42 @@ def test_who_is_late_frees_the_slot_and_may_be_ready_later(tmp_path: Path) -> No
     assert desk.throttle.state(Key("u1", "a")) is State.READY
 
 
+DELETES = Limits(slots=1, start_timeout_seconds=60.0, delete_late=True)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        a_pod("u1", row("a", RUNS, "a1", ready=True)),
+        a_pod("u1", row("a", BACKING_OFF, "a1")),
+        a_pod("u1", row("a", ENDED, "a1"), restart="Never"),
+        a_pod("u1", row("a", RUNS, "a1"), phase="Failed"),
+    ],
+    ids=["ready", "crashed", "done", "ended"],
+)
+def test_a_late_container_is_reported_until_it_is_late_no_more(tmp_path: Path, later: NodePod) -> None:
+    desk = a_desk(tmp_path, DELETES)
+    arrive(desk, "u1", "a")
+    desk.turn(10.0)
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 11.0)
+    desk.turn(71.0)
+    assert list(desk.late) == [Key("u1", "a")]
+    desk.throttle.use(ONE_SLOT)
+    assert not desk.late, "the policy says Release now"
+    desk.throttle.use(DELETES)
+    desk.update(later, 80.0)
+    assert not desk.late
+
+
+def test_a_late_pod_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path, DELETES)
+    arrive(desk, "u1", "a")
+    desk.turn(10.0)
+    desk.turn(71.0)
+    desk.forget("u1")
+    assert not desk._late
+
+
 def test_a_container_that_starts_without_a_grant_is_told_and_holds_a_slot(tmp_path: Path) -> None:
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")

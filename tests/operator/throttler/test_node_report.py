@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from slack.throttler.fsm import State
-from slack.throttler.limits import UNKNOWN_USAGE
-from slack.throttler.reports.messages import Answer, NodeReport, decode_report, encode
+from slack.throttler.limits import UNKNOWN_USAGE, Limits
+from slack.throttler.reports.messages import Answer, LatePod, NodeReport, decode_report, encode
+from slack.throttler.reports.summary import is_moving
 from slack_operator.throttler.agent import node_report
 from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
 from slack_operator.throttler.agent.reporting import Reporting
-from tests.operator.throttler.test_desk import RUNS, a_desk, a_pod, row
+from tests.operator.throttler.test_desk import RUNS, a_desk, a_pod, arrive, row
 
 APPLIED = Applied("default", 3)
 
@@ -112,3 +113,21 @@ def test_the_first_that_waits_is_told_at_once_and_the_others_in_their_time(tmp_p
     assert line.reporting._pusher.push() == pytest.approx(7.7)
     line.reporting.moved()
     assert line.hurried == 1
+
+
+def test_a_late_pod_is_reported_with_the_instance_that_the_agent_has_seen(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path, Limits(slots=1, start_timeout_seconds=60.0, delete_late=True))
+    arrive(desk, "u1", "a", "b")
+    desk.turn(10.0)
+    desk.update(a_pod("u1", row("a", RUNS, "a1"), row("b")), 11.0)
+    desk.turn(71.0)
+    (late,) = report(desk).late
+    assert (late.uid, late.namespace, late.pod, late.container, late.container_id) == ("u1", "shop", "u1", "a", "a1")
+    desk.throttle.use(Limits(slots=1))
+    assert report(desk).late == ()
+
+
+def test_a_node_with_a_late_pod_alone_has_news() -> None:
+    late = LatePod(uid="u1", container="a", namespace="shop", pod="u1")
+    assert is_moving(NodeReport(node="n1", at=0.0, late=(late,)))
+    assert not is_moving(NodeReport(node="n1", at=0.0))

@@ -129,7 +129,7 @@ def test_a_silent_agent_s_last_report_is_told_with_its_time() -> None:
 
 def test_a_late_container_is_told_what_becomes_of_its_pod() -> None:
     deletes = ThrottlePolicySpec.model_validate({"startTimeout": {"then": "Delete"}})
-    for spec, words in ((None, "its slot is free, and it runs on"), (deletes, "its pod is deleted")):
+    for spec, words in ((None, "its slot is free, and it runs on"), (deletes, "its pod is evicted")):
         found = told(pod(), row("a", State.STARTING, until=20.0), spec=spec)
         assert ends(found, "a")[1] == f"startTimeout is over: {words}"
 

@@ -61,7 +61,7 @@ class Telling(Protocol):
         """A pod's dependencies cannot be kept."""
 
     def late(self, pod: NodePod, container: str, now: float, *, after_seconds: float | None, delete: bool) -> None:
-        """A container was not ready in time, and whether its pod is to be deleted."""
+        """A container was not ready in time, and whether its pod is to be evicted."""
 
     def flush(self, now: float) -> None:
         """A turn is over."""

@@ -82,6 +82,7 @@ class Desk:
         self._instances: dict[Key, _Instance] = {}
         self._pods: dict[str, NodePod] = {}
         self._bad_pods: dict[str, NodePod] = {}
+        self._late: dict[Key, None] = {}
 
     @property
     def uids(self) -> frozenset[str]:
@@ -135,6 +136,7 @@ class Desk:
         self._bad_pods.pop(uid, None)
         for key in [key for key in self._instances if key.pod == uid]:
             del self._instances[key]
+            self._late.pop(key, None)
 
     def standing(self, key: Key, now: float, usage: Usage) -> Waiting:
         """Say where a container stands that is known: why it waits, and until when."""
@@ -159,6 +161,11 @@ class Desk:
         )
 
     @property
+    def late(self) -> tuple[Key, ...]:
+        """Containers that were not ready in time and are not yet, if the policy has their pods evicted."""
+        return tuple(self._late) if self.throttle.limits.delete_late else ()
+
+    @property
     def keys(self) -> tuple[Key, ...]:
         """All containers that are known."""
         return tuple(self._instances)
@@ -181,6 +188,7 @@ class Desk:
     def turn(self, now: float, usage: Usage = UNKNOWN_USAGE) -> Turn:
         """Let time pass, and grant what may start: journal first, then the messages."""
         turn = Turn(late=list(self.throttle.expire(now)))
+        self._late.update((late.key, None) for late in turn.late)
         if now < self._grants_from:
             return turn
         grants = self.throttle.grants(now, usage)
@@ -246,6 +254,8 @@ class Desk:
                 self._end(key, instance, now)  # its end was between two events
             if not instance.runs:
                 yield from self._began_to_run(key, instance, container_id, what, now)
+            if what is Seen.READY:
+                self._late.pop(key, None)
             if what is Seen.READY and self._probed(key):
                 self.throttle.succeeded(key, now)
                 if instance.granted_at is not None:
@@ -254,6 +264,7 @@ class Desk:
             return
         if what is Seen.DONE:
             instance.runs, instance.granted = False, None
+            self._late.pop(key, None)
             self.throttle.succeeded(key, now)
             return
         over = what in (Seen.ENDED, Seen.BACKING_OFF, Seen.HELD)
@@ -284,6 +295,7 @@ class Desk:
     def _end(self, key: Key, instance: _Instance, now: float, *, backing_off: bool = False) -> None:
         instance.ended, instance.runs, instance.held, instance.granted = instance.now, False, False, None
         instance.granted_at = None
+        self._late.pop(key, None)
         # until the kubelet waits for its permit it could not use one
         self.throttle.ended(key, now, backing_off=backing_off or self._gates_restarts(key))
 

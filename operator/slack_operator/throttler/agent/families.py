@@ -30,13 +30,6 @@ GRANTS = Family(
 TIMED_OUT = Family(
     "slack_throttler_timed_out_total", "counter", (), "", "Containers that were not ready within startTimeout."
 )
-DELETED = Family(
-    "slack_throttler_deleted_pods_total",
-    "counter",
-    ("outcome",),
-    "",
-    "Pods that were to be deleted as one of their containers was late, by outcome: deleted, failed.",
-)
 OPENED = Family(
     "slack_throttler_opened_total",
     "counter",
@@ -91,7 +84,6 @@ THROTTLER_AGENT_FAMILIES = (
     POLICY_KNOWN,
     GRANTS,
     TIMED_OUT,
-    DELETED,
     OPENED,
     WAIT,
     START,

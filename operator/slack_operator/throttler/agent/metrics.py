@@ -26,7 +26,6 @@ class AgentMetrics(ProcessMetrics):
         self._policy_known = self._gauge(families.POLICY_KNOWN)
         self._grants = self._counter(families.GRANTS)
         self._timed_out = self._counter(families.TIMED_OUT)
-        self._deleted = self._counter(families.DELETED)
         self._opened = self._counter(families.OPENED)
         self._wait = self._histogram(families.WAIT)
         self._start = self._histogram(families.START)
@@ -38,11 +37,9 @@ class AgentMetrics(ProcessMetrics):
         self._reports = self._counter(families.REPORTS)
         for outcome in OUTCOMES:
             self._reports.labels(outcome)
-        self._seen = {"refused": 0, "deleted": 0, "failed": 0}
+        self._seen = {"refused": 0}
         for forced in ("true", "false"):  # so that rates see the first one
             self._grants.labels(forced)
-        for outcome in ("deleted", "failed"):
-            self._deleted.labels(outcome)
 
     def on_api_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""
@@ -80,11 +77,6 @@ class AgentMetrics(ProcessMetrics):
         """Say which figures of the node are not known."""
         for figure in FIGURES:
             self._unknown.labels(figure).set(figure in unknown)
-
-    def show_deletions(self, deleted: int, failed: int) -> None:
-        """Say how many pods were deleted so far, and how many could not be."""
-        self._deleted.labels("deleted").inc(self._new("deleted", deleted))
-        self._deleted.labels("failed").inc(self._new("failed", failed))
 
     def _new(self, what: str, total: int) -> int:
         before, self._seen[what] = self._seen[what], total

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack.throttler.limits import Usage
-from slack.throttler.reports.messages import MAX_CONTAINERS, ContainerRow, NodeReport, Permit
+from slack.throttler.reports.messages import MAX_CONTAINERS, MAX_LATE, ContainerRow, LatePod, NodeReport, Permit
 from slack_operator.throttler.agent.desk import Desk, Turn
 from slack_operator.throttler.agent.node_policy import Applied
 
@@ -56,6 +56,7 @@ def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Talli
         containers=tuple(rows[:MAX_CONTAINERS]),
         left_out=max(0, len(rows) - MAX_CONTAINERS),
         permits=tuple(_permits(desk)),
+        late=tuple(_late_pods(desk)),
     )
 
 
@@ -70,6 +71,22 @@ def _permits(desk: Desk) -> Iterator[Permit]:
                 pod=metadata.name,
                 config_map=pod.config_map,
             )
+
+
+def _late_pods(desk: Desk) -> Iterator[LatePod]:
+    for key in desk.late[:MAX_LATE]:
+        pod = desk.pod(key.pod)
+        if pod is None or pod.is_mirror:
+            continue
+        ids = {status.name: status.container_id or "" for status in pod.statuses()}
+        metadata = pod.metadata
+        yield LatePod(
+            uid=key.pod,
+            container=key.container,
+            namespace=metadata.namespace,
+            pod=metadata.name,
+            container_id=ids.get(key.container, ""),
+        )
 
 
 def _rows(desk: Desk, now: float, wall: float, usage: Usage) -> Iterator[ContainerRow]:

@@ -1,7 +1,7 @@
 """`resource-slack throttler agent`: its settings and its parts.
 
 Threads: one has the desk and the gates in an event loop, three follow pods, policies and the node, one reports to the
-controller, one posts Events, one deletes, one serves metrics; the main one sees to certificates. Light: neither kopf
+controller, one posts Events, one serves metrics; the main one sees to certificates. Light: neither kopf
 nor aiohttp, 70 MiB.
 """
 
@@ -72,7 +72,7 @@ class ThrottlerAgent:
             self._connection, self._ended, retry=retrying(self._ended, deadline_seconds=WRITE_DEADLINE_SECONDS)
         )
         self._recorder = EventRecorder(writer, component=COMPONENT, instance=settings.node_name)
-        self._teller = Teller(self._recorder, writer, settings.node_name)
+        self._teller = Teller(self._recorder, settings.node_name)
         self._usage = NodeUsage(settings.proc)
         self._heart = Heartbeat("the thread that follows certificates", HEALTHY_SECONDS)
         self._supervisor = Supervisor()
@@ -125,7 +125,6 @@ class ThrottlerAgent:
         self._make_state_dir()
         listen(self.health, flag("listen"), self._settings.listen)
         self._supervisor.start(self._recorder)
-        self._supervisor.watch(self._teller)
         try:
             self.agent.start(*self._settings.gates_host_port, self._certificate.context)
         except OSError as error:
@@ -152,7 +151,6 @@ class ThrottlerAgent:
         self._certificate.refresh()
         if self._node.forbidden and self.policy.do_without_labels():
             log.warning("the node's labels may not be read: only policies without a nodeSelector are gone by here")
-        self.metrics.show_deletions(self._teller.deleted, self._teller.undeleted)
 
     def stop(self) -> None:
         """End everything; grants stay in the journal, and gates wait for the next agent."""
@@ -161,7 +159,6 @@ class ThrottlerAgent:
         for reflector in self._followed:
             reflector.stop(timeout=0.0)
         self.agent.stop()
-        self._teller.stop()
         self._recorder.stop()
         self._ended.set()
         for reflector in self._followed:

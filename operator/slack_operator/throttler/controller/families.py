@@ -62,6 +62,15 @@ PERMITS = Family(
     "opened (no agent was heard for failOpenAfter), refused (such as a ConfigMap that is not ours), failed (and tried "
     "again).",
 )
+LATE_PODS = Family(
+    "slack_throttler_late_pods_total",
+    "counter",
+    ("outcome",),
+    "",
+    "Pods with a container that was not ready within startTimeout (then: Delete), by outcome: evicted, not_needed "
+    "(ready by now, gone, changed, or no policy says so), blocked (by a PodDisruptionBudget), refused, failed (and "
+    "tried again).",
+)
 CONTROLLER_REQUESTS = Family(
     "slack_throttler_controller_api_requests_total",
     "counter",
@@ -78,5 +87,6 @@ THROTTLER_CONTROLLER_FAMILIES = (
     NODES,
     CONTROLLER_REPORTS,
     PERMITS,
+    LATE_PODS,
     CONTROLLER_REQUESTS,
 )

@@ -7,6 +7,13 @@ from slack_operator.throttler.controller import families
 from slack_operator.throttler.controller.admission import Outcome
 
 GRANTED, OPENED, REFUSED, FAILED = PERMIT_OUTCOMES = ("granted", "opened", "refused", "failed")
+EVICTED, EVICTION_NOT_NEEDED, EVICTION_BLOCKED, EVICTION_REFUSED, EVICTION_FAILED = LATE_OUTCOMES = (
+    "evicted",
+    "not_needed",
+    "blocked",
+    "refused",
+    "failed",
+)
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
@@ -29,6 +36,9 @@ class ControllerMetrics(ProcessMetrics):
         self._permits = self._counter(families.PERMITS)
         for outcome in PERMIT_OUTCOMES:
             self._permits.labels(outcome)
+        self._late_pods = self._counter(families.LATE_PODS)
+        for outcome in LATE_OUTCOMES:
+            self._late_pods.labels(outcome)
         for outcome in Outcome:  # so that rates see the first one
             self._admissions.labels(outcome)
 
@@ -44,6 +54,10 @@ class ControllerMetrics(ProcessMetrics):
     def on_permits(self, outcome: str, containers: int) -> None:
         """So many were let in, or could not be."""
         self._permits.labels(outcome).inc(containers)
+
+    def on_late_pod(self, outcome: str) -> None:
+        """One late pod was looked at."""
+        self._late_pods.labels(outcome).inc()
 
     def show_unsupported(self, unsupported: bool) -> None:
         """Say whether pods cannot be gated."""

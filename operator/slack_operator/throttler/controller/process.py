@@ -9,6 +9,8 @@ import logging
 import ssl
 from collections.abc import Callable
 
+import msgspec
+
 from slack.cluster.labels import API_VERSION, THROTTLER_FIELD_MANAGER
 from slack.process import running
 from slack.process.outages import Outages
@@ -16,7 +18,7 @@ from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
-from slack.throttler.config import KIND, ThrottlePolicy, parse_throttle_policy
+from slack.throttler.config import KIND, Then, ThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
 from slack.throttler.protocol import AUDIENCE
@@ -33,6 +35,7 @@ from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.controller import held_pods
 from slack_operator.throttler.controller.admission import NEVER, Rules
 from slack_operator.throttler.controller.env_files import EnvFiles
+from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels, reflector
 from slack_operator.throttler.controller.permits import Permits
@@ -125,7 +128,12 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
     labels = NodeLabels()
     permits = _permits(settings, base, metrics, lambda: starts, desired, labels)
-    starts = Starts(base.wake.touch, permits.asked if permits is not None else lambda node, said: None)
+    late_pods = _late_pods(settings, base, metrics, desired, labels)
+    starts = Starts(
+        base.wake.touch,
+        permits.asked if permits is not None else lambda node, said: None,
+        late_pods.asked if late_pods is not None else lambda node, said: None,
+    )
     nodes = reflector(connection, labels)
     held = () if permits is None else (held_pods.reflector(connection, permits.pods),)
     watches = Watches(held, unless_forbidden=(nodes,))
@@ -163,7 +171,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         registry=metrics.registry,
         unready=lambda: None,
         whole=dict,
-        workers=() if permits is None else (permits,),
+        workers=tuple(worker for worker in (permits, late_pods) if worker is not None),
         servers=(
             Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
             Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
@@ -197,6 +205,31 @@ def _permits(
         heard_at=lambda node: starts().heard_at(node),
         fail_open_after_seconds=fail_open_after_seconds,
         patience_seconds=lambda: 1.5 * starts().moving_seconds + 1.0,
+    )
+
+
+def _late_pods(
+    settings: ThrottlerControllerSettings,
+    base: Foundation,
+    metrics: ControllerMetrics,
+    desired: Desired[ThrottlePolicy],
+    labels: NodeLabels,
+) -> LatePods | None:
+    """Make what evicts late pods; None if this release may not."""
+    if not settings.evict_late_pods:
+        return None
+
+    def deletes(node: str) -> bool:
+        policies = [entry.policy for entry in desired.entries() if entry.policy is not None]
+        policy = labels.policy_of(node, policies)
+        return policy is not None and policy.spec.start_timeout.then is Then.DELETE
+
+    return LatePods(
+        server=base.connection,
+        decode=msgspec.json.decode,
+        count=metrics.on_late_pod,
+        may_write=base.leadership.may_write,
+        deletes=deletes,
     )
 
 

@@ -16,6 +16,7 @@ from slack.throttler.protocol import BadMessage
 from slack.throttler.reports.messages import (
     MAX_REPORT_BYTES,
     Answer,
+    LatePod,
     NodeReport,
     Permit,
     SilentNode,
@@ -53,6 +54,7 @@ class Starts:
         self,
         on_news: Callable[[], None],
         on_permits: Callable[[str, Sequence[Permit]], None] = lambda node, permits: None,
+        on_late: Callable[[str, Sequence[LatePod]], None] = lambda node, late: None,
         *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -62,11 +64,13 @@ class Starts:
         Args:
             on_news: called when a report has other counts than the one before.
             on_permits: called with what each report says may start, in the receiver's thread.
+            on_late: called with the pods that each report says are late, in the receiver's thread.
             clock: monotonic seconds.
             wall: Unix seconds.
         """
         self._on_news = on_news
         self._on_permits = on_permits
+        self._on_late = on_late
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
@@ -94,6 +98,7 @@ class Starts:
         if former is None or former.summary.counts != kept.summary.counts:
             self._on_news()
         self._on_permits(report.node, report.permits)
+        self._on_late(report.node, report.late)
         return encode(answer)
 
     @property
@@ -157,7 +162,7 @@ class Starts:
 
 def _small(report: NodeReport) -> Body:
     """Write a report anew, for one with thousands of fields that nobody knows would be kept whole."""
-    return Body(*packed(encode(msgspec.structs.replace(report, permits=()))))
+    return Body(*packed(encode(msgspec.structs.replace(report, permits=(), late=()))))
 
 
 def _read(body: Body) -> NodeReport:
