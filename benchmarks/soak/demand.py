@@ -98,6 +98,9 @@ class _Broker:
     async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         return MessageCount(0)
 
+    async def forget(self, queue: str) -> None:
+        self.queues.pop(queue, None)
+
     async def delete(self, queue: str) -> None:
         self.queues.pop(queue, None)
 
@@ -187,9 +190,8 @@ class _Replica:
         for desired in (self.parts.pools, self.parts.quotas):
             desired.replace_all((), events_before=desired.events)
 
-    def tell_of_pods(self) -> None:
+    def tell_of_pods(self, news: Sequence[tuple[EventType, PodRow]]) -> None:
         """Hand over what the watch of pods would."""
-        news, self.pods.news = self.pods.news, []
         if news:
             self.parts.pods._rows[0].apply(news)
 
@@ -281,7 +283,6 @@ class DemandWeek:
         for pod in gone:
             del pods.there[pod["metadata"]["namespace"], pod["metadata"]["name"]]
             pods.news.append((EventType.DELETED, _row(pod)))
-        self._broker.queues.pop(f"act.{namespace}.{metadata['name']}.256", None)
 
     def _publish_and_run(self) -> None:
         """Let messages come to a third of the queues, and let containers run what waits, each telling of it."""
@@ -302,8 +303,9 @@ class DemandWeek:
 
     def _tick(self) -> None:
         self._leader.pods.make_ready()
+        news, self._leader.pods.news = self._leader.pods.news, []
         for replica in (self._leader, self._standby):
-            replica.tell_of_pods()
+            replica.tell_of_pods(news)
             self._runner.run(replica.parts.loop._turn())
         self._leader.parts.pods.exchange(sweeps=True)
 

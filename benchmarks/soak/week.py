@@ -100,6 +100,7 @@ class Found:
         rows += [
             f"{name[:57]:<58}{size.empty:>9,}{size.second_day:>9,}{size.last_day:>9,}{size.cleared:>9,}"
             for name, size in sorted(self.kept.items())
+            if any((size.empty, size.second_day, size.last_day, size.cleared))
         ]
         return "\n".join([head, *rows])
 

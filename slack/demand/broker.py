@@ -62,6 +62,8 @@ class QueueLag:
     delivered_total: Total | None = None
     published_total: Total | None = None
     oldest_age_seconds: Seconds | None = None
+    problem: str | None = None
+    """Why the broker could not tell this queue's counters, while it told those of others; all of them are 0 then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,6 +140,10 @@ class Broker(Protocol):
 
     async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Drop messages that were published longer ago; return how many went. 0 drops all, also those in flight."""
+        ...
+
+    async def forget(self, queue: str) -> None:
+        """Keep nothing about a queue whose pool is gone. Its messages stay; the broker may take away an empty queue."""
         ...
 
     async def delete(self, queue: str) -> None:

@@ -70,9 +70,24 @@ class Round:
         nodes: list[tuple[str, int]] | None,
         containers: Sequence[Container],
         node_start_seconds: float | None,
+        unread: frozenset[str] = frozenset(),
         name: Callable[[QueueKey], str],
     ) -> None:
-        """`queues`: all, those asleep too. `nodes`: name and slots; None: where containers go is not ours to say."""
+        """Begin a round.
+
+        Args:
+            now_seconds: the time.
+            guards: which hold.
+            ledger: what was asked for.
+            counts: what is there, by pool.
+            rooms: what each namespace may have.
+            queues: all, those asleep too.
+            nodes: name and slots; None: where containers go is not ours to say.
+            containers: all that are seen.
+            node_start_seconds: how long a node takes, where it is known.
+            unread: subjects of which nothing is known now: their containers make way for nobody.
+            name: gives each new container its name.
+        """
         self._now = now_seconds
         self._guards = guards
         self._ledger = ledger
@@ -85,6 +100,7 @@ class Round:
         self._nodes = None if nodes is None else _loads(nodes, containers, counts)
         self._node_room = None if self._nodes is None else sum(node.free for node in self._nodes)
         self._node_start_seconds = node_start_seconds
+        self._unread = unread
         self._name = name
         self._turns: list[_Turn] = []
         self._asked: list[Creation] = []
@@ -297,7 +313,9 @@ class Round:
         return [
             item
             for key, count in self._counts.items()
-            if key.namespace == namespace and (queue := self._queues.get(key)) is not None
+            if key.namespace == namespace
+            and (queue := self._queues.get(key)) is not None
+            and queue.pool.subject not in self._unread
             for item in queue.standing(count).candidates(self._now)
             if item.container.place not in self._ended
         ]

@@ -60,6 +60,8 @@ class Observation:
     now_seconds: float
     lags: Mapping[str, QueueLag] | None
     """By subject; a queue that is not named is empty. None: the broker could not be read, and nothing is decided."""
+    unread: frozenset[str] = frozenset()
+    """Subjects that could not be read while others could: nothing is decided about their pools, and these count on."""
     containers: Sequence[Container]
     durations_ms: Mapping[QueueKey, Sequence[float]] = field(default_factory=dict)
     """Run times that containers reported since the last tick."""
@@ -136,6 +138,7 @@ class Scheduler:
             nodes=[(node.name, node.slots) for node in observation.nodes] if observation.nodes else None,
             containers=observation.containers,
             node_start_seconds=observation.node_start_seconds,
+            unread=observation.unread,
             name=self._name,
         )
         self._orphans(counts, work)
@@ -184,9 +187,12 @@ class Scheduler:
     def _busy(self, observation: Observation, counts: Mapping[QueueKey, PoolCount]) -> list[QueueKey]:
         """Return the queues that are looked at, each having read its counters; those asleep cost next to nothing."""
         now, lags, durations = observation.now_seconds, observation.lags or {}, observation.durations_ms
+        unread = observation.unread
         found = []
         queues = self._queues
         for key, pool in self._pools.items():
+            if pool.subject in unread:
+                continue
             lag = lags.get(pool.subject, NO_LAG)
             queue = queues.get(key)
             if (queue is None or not queue.awake) and not lag.backlog and not lag.in_flight:

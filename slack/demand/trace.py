@@ -50,6 +50,8 @@ class TickLine(msgspec.Struct, frozen=True, kw_only=True, tag="tick", omit_defau
     """Creations that had failed since the tick before, with their reasons."""
     created: tuple[str, ...] = ()
     ended: tuple[tuple[str, EndReason], ...] = ()
+    unread: tuple[str, ...] = ()
+    """Subjects that could not be read while others could."""
     refused: tuple[QueueKey, ...] = ()
     """Actions of which new messages were refused."""
 
@@ -97,6 +99,7 @@ class TraceWriter:
             now_seconds=seen.now_seconds,
             lags=None if seen.lags is None else dict(seen.lags),
             broker=seen.lags is not None,
+            unread=tuple(sorted(seen.unread)),
             containers=None if containers == self._containers else containers,
             durations_ms=tuple((key, tuple(runs)) for key, runs in seen.durations_ms.items()),
             incoming=tuple(seen.incoming.items()),
@@ -183,6 +186,7 @@ def _observation(line: TickLine, containers: tuple[Container, ...]) -> Observati
     return Observation(
         now_seconds=line.now_seconds,
         lags=(line.lags or {}) if line.broker else None,
+        unread=frozenset(line.unread),
         containers=containers,
         durations_ms=dict(line.durations_ms),
         incoming=dict(line.incoming),

@@ -616,6 +616,15 @@ REASONS: tuple[Reason, ...] = (
         about="ActivationPool",
     ),
     Reason(
+        "QueueSilent",
+        ("Ready=False", "BrokerReachable=False"),
+        Level.TROUBLE,
+        "The broker answers for other queues, and not for this pool's. Other pools go on. This pool's containers stay "
+        "as they are, and its publishers are not refused. It is tried again after 1 s, and then less and less often.",
+        "see at the broker whether the queue's stream has a leader and a quorum: nats stream info",
+        about="ActivationPool",
+    ),
+    Reason(
         "CreationsFail",
         ("Ready=False",),
         Level.TROUBLE,

@@ -196,3 +196,17 @@ def test_a_clock_that_jumps_exceeds_no_limit_and_each_message_is_run(
     load_ends = traffic.outcome.published
     events.run(25.0 + 30.0)
     assert traffic.outcome.finished >= load_ends, "what was published before is run, whatever the clock says"
+
+
+def test_a_queue_that_could_not_be_read_keeps_its_containers_and_stops_no_other() -> None:
+    found = scheduler(pool("silent", min_containers=0), pool(), limit=2)
+    there = [ready("a", "silent", idle_since_seconds=2.0), ready("b", "silent", idle_since_seconds=2.0)]
+    found.tick(seen(3.0, {"silent": lag(0), "thumb": lag(0)}, there))
+    unread = frozenset({"act.media.silent.128"})
+    result = found.tick(seen(200.0, {"thumb": lag(5)}, there, unread=unread))
+    assert not result.endings, "they would be idle for too long, and would make way"
+    assert not result.creations, "they count in the namespace's limit"
+    assert key("silent") not in result.decisions
+    assert key() in result.decisions
+    result = found.tick(seen(201.0, {"silent": lag(0), "thumb": lag(5)}, there))
+    assert result.endings

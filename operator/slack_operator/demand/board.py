@@ -51,7 +51,6 @@ class Board:
     turn: Turn | None = None
     told: dict[QueueKey, Told] = field(default_factory=dict)
     _counts: dict[str, deque[_Counted]] = field(default_factory=dict)
-    _figures: dict[QueueKey, QueueFigures] = field(default_factory=dict)
 
     def take(self, turn: Turn, pools: frozenset[QueueKey]) -> None:
         """Take a tick. Called by the loop's thread only.
@@ -65,12 +64,13 @@ class Board:
             matters = decision.add or decision.clipped_by or decision.guard or decision.throttle is not None
             if figures is not None and (matters or key not in self.told):
                 self.told[key] = Told(turn.unix_seconds, decision, figures)
-        if len(self.told) > len(pools):
+        if not self.told.keys() <= pools:
             self.told = {key: told for key, told in self.told.items() if key in pools}
         for subject, lag in (turn.lags or {}).items():
             self._count(subject, lag, turn.at_seconds)
-        if len(self._counts) > 2 * len(turn.lags or self._counts) + 100:
-            self._counts = {name: kept for name, kept in self._counts.items() if name in (turn.lags or {})}
+        if turn.lags is not None and not self._counts.keys() <= turn.lags.keys() | turn.unread.keys():
+            there = turn.lags.keys() | turn.unread.keys()
+            self._counts = {name: kept for name, kept in self._counts.items() if name in there}
         self.turn = turn
 
     def forget(self) -> None:

@@ -81,6 +81,7 @@ class ControllerParts:
             may_write=base.leadership.may_write,
             on_failure=lambda creation, reason: self.loop.failed(creation, reason),
             on_done=metrics.on_done,
+            clock=clock,
         )
         self.watches = Watches(self.pods.reflectors)
         self.recorder = None if settings.record is None else TraceRecorder(settings.record)
@@ -127,8 +128,8 @@ class ControllerParts:
     def turn(self) -> None:
         """Write statuses, or follow the leader's."""
         leads = self.base.leadership.may_write()
-        self.metrics.show_leader(leads)
         book = self.books.now()
+        self.metrics.show_leader(leads, book.pools.keys())
         if leads:
             self.books.others(self.pods.counts({key: book.pools[key].uid for key in book.refused}))
             self.reporter.turn()

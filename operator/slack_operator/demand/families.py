@@ -23,6 +23,13 @@ QUEUE_MESSAGES = Family(
 OLDEST_SECONDS = Family(
     "demand_oldest_message_seconds", "gauge", _POOL, "seconds", "How long the oldest message that waits has waited."
 )
+QUEUE_UNREAD = Family(
+    "demand_queue_unread",
+    "gauge",
+    _POOL,
+    "",
+    "1 while the broker does not answer for the pool's queue; there is no series of a queue that is read.",
+)
 CONTAINERS = Family(
     "demand_containers",
     "gauge",
@@ -84,6 +91,7 @@ DEMAND_CONTROLLER_FAMILIES = (
     TICK_SECONDS,
     QUEUE_MESSAGES,
     OLDEST_SECONDS,
+    QUEUE_UNREAD,
     CONTAINERS,
     CREATIONS,
     CREATION_SECONDS,

@@ -42,6 +42,8 @@ BROKER_SECONDS: Final = 2.0
 OPEN_AGAIN_SECONDS: Final = 5.0
 SILENT_REPORT_SECONDS: Final = 15.0
 """A container that has not reported for so long is not known to be idle."""
+MOST_REPORTING: Final = 100_000
+"""Containers, and queues, whose reports are kept: whoever may publish may think up names."""
 HEALTHY_SECONDS: Final = 60.0
 _WORD: Final = string.ascii_lowercase + string.digits
 T = TypeVar("T")
@@ -79,6 +81,8 @@ class Turn:
     """Run times that came since the tick before, by subject, in milliseconds."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Queues that the broker refuses to make, with its words."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Queues for which the broker does not answer, while it does for others, with what went wrong."""
 
 
 @dataclass(slots=True)
@@ -146,7 +150,8 @@ class DecisionLoop:
         self._heard: dict[tuple[str, str], _Heard] = {}
         """By the queue under whose name it came, which the broker's rights bound, and the container that it names."""
         self._durations: dict[str, list[float]] = {}
-        self._accepted: dict[QueueKey, int] = {}
+        self._forgot_at = clock()
+        self._unread: Mapping[str, str] = {}
         self._outages = Outages()
 
     # From other threads.
@@ -235,16 +240,19 @@ class DecisionLoop:
         with contextlib.suppress(BadReport):
             report = decode_report(body)
             source = subject, report.container
-            if len(self._heard) < 100_000 or source in self._heard:
+            if len(self._heard) < MOST_REPORTING or source in self._heard:
                 self._heard[source] = _Heard(report, self._clock())
-            runs = self._durations.setdefault(subject, [])
-            runs.extend(report.last_run_ms)
-            del runs[:-100]
+            if len(self._durations) < MOST_REPORTING or subject in self._durations:
+                runs = self._durations.setdefault(subject, [])
+                runs.extend(report.last_run_ms)
+                del runs[:-100]
 
     async def _turn(self) -> float:
         wanted = self._wanted()
         if not self._may_act():
             self._scheduler, self._version = None, -1
+            self._heard, self._durations = {}, {}  # who comes to lead hears anew within seconds
+            self._failed.clear()
             return wanted.tick_seconds
         began, now = self._clock(), self._unix()
         self._configure(wanted)
@@ -258,6 +266,7 @@ class DecisionLoop:
         observation = Observation(
             now_seconds=now,
             lags=lags,
+            unread=frozenset(self._unread),
             containers=containers,
             durations_ms=self._by_key(wanted, durations),
             node_start_seconds=self._node_start_seconds(),
@@ -286,6 +295,7 @@ class DecisionLoop:
                 node_start_seconds=observation.node_start_seconds,
                 reported={subject: tuple(runs) for subject, runs in durations.items()},
                 refused=self._provisioner.refused,
+                unread=self._unread,
             )
         )
         return wanted.tick_seconds
@@ -311,12 +321,14 @@ class DecisionLoop:
                 self._recorder.add(line)
 
     async def _read(self, wanted: Wanted) -> Mapping[str, QueueLag] | None:
+        self._unread = {}
         if self._broker is None:
             return None
         try:
             await self._provisioner.make(self._broker, wanted.queues)
             lags = await asyncio.wait_for(self._broker.lag(), BROKER_SECONDS)
         except (BrokerError, TimeoutError) as error:
+            self._provisioner.all_silent()
             self._broker_problem = str(error) or "the broker does not answer"
             if self._outages.is_new("read"):
                 log.warning("the queues cannot be read, and nothing is decided: %s", self._broker_problem)
@@ -325,7 +337,9 @@ class DecisionLoop:
             log.info("the queues are read again")
         self._broker_problem = None
         self._provisioner.seen(wanted.queues, lags)
-        return lags
+        silent = {name: words for name, words in self._provisioner.silent.items() if name not in lags}
+        self._unread = silent | {name: lag.problem for name, lag in lags.items() if lag.problem is not None}
+        return {name: lag for name, lag in lags.items() if lag.problem is None} if self._unread else lags
 
     def _drained(self, now: float) -> list[tuple[str, str]]:
         assert self._scheduler is not None, "only called with one"
@@ -358,6 +372,11 @@ class DecisionLoop:
                 found.append(replace(container, idle_since_seconds=since) if since is not None else container)
             else:
                 found.append(container)
+        if clock - self._forgot_at >= SILENT_REPORT_SECONDS:
+            self._forgot_at = clock
+            self._heard = {
+                source: heard for source, heard in self._heard.items() if clock - heard.at <= SILENT_REPORT_SECONDS
+            }
         if len(self._heard) > 2 * len(found) + 100:
             known = {(subject, item.id) for item in found for subject in (item.subject, *item.also)}
             self._heard = {source: heard for source, heard in self._heard.items() if source in known}

@@ -1,14 +1,16 @@
 """The controller's metrics. Counters count as things happen, in any thread; gauges are set at most once a second.
 
-Labels are namespace and pool, and few fixed words; those of a pool that is gone go with it.
+Labels are namespace and pool, and few fixed words. All series of a pool that is gone go with it, in every family: a
+controller whose pools have ever new names must not fill its memory, nor Prometheus'.
 """
 
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from prometheus_client import Gauge, Histogram
+from prometheus_client import Histogram
 
 from slack.demand.model import ContainerState, Decision, QueueKey
 from slack.process.metric_family import Family
@@ -48,8 +50,22 @@ class DemandMetrics(ProcessMetrics):
         self._wanted = self._gauge(families.WANTED)
         self._unmet = self._gauge(families.UNMET)
         self._slack = self._gauge(families.SLACK_PODS)
+        self._unread = self._gauge(families.QUEUE_UNREAD)
+        self._while_leading = (
+            *(self._messages, self._oldest, self._containers, self._throttled),
+            *(self._wanted, self._unmet, self._slack, self._unread),
+        )
+        """Gauges that only the replica that decides has."""
+        self._always = (
+            *(self._creations, self._creation_seconds, self._waits, self._runs),
+            *(self._decisions, self._rejected, self._evictions),
+        )
+        """What counts on, whoever decides."""
         self._shown_at = float("-inf")
-        self._known: set[QueueKey] = set()
+        self._lock = threading.Lock()
+        self._counted: set[QueueKey] = set()
+        """Pools of which any family has a series."""
+        self._silent: set[QueueKey] = set()
         self._ready: set[str] | None = None
 
     def on_request(self, verb: str, code: int) -> None:
@@ -59,20 +75,23 @@ class DemandMetrics(ProcessMetrics):
     def on_done(self, key: QueueKey, what: str, reason: str) -> None:
         """A container was created or ended, or could not be."""
         if what == "ended":
-            self._evictions.labels(*_of(key), reason).inc()
+            self._evictions.labels(*self._of(key), reason).inc()
         else:
-            self._creations.labels(*_of(key), what, reason).inc()
+            self._creations.labels(*self._of(key), what, reason).inc()
 
     def on_rejected(self, key: QueueKey) -> None:
         """A request was answered 429."""
-        self._rejected.labels(*_of(key)).inc()
+        self._rejected.labels(*self._of(key)).inc()
 
-    def show_leader(self, leads: bool) -> None:
-        """Say whether this replica decides."""
+    def show_leader(self, leads: bool, pools: Collection[QueueKey]) -> None:
+        """Say whether this replica decides; forget pools that are not among those that there are."""
         self._leader.set(leads)
+        self._forget(pools)
         if not leads:
             self._ready = None
-            self._forget(self._known)
+            self._silent.clear()
+            for gauge in self._while_leading:
+                gauge.clear()
 
     def on_turn(self, turn: Turn, book: Book) -> None:
         """Take a tick. Called by the loop's thread."""
@@ -81,11 +100,11 @@ class DemandMetrics(ProcessMetrics):
         subjects = {pool.subject: pool.key for pool in book.wanted.pools}
         for key, decision in turn.result.decisions.items():
             for action in _actions(decision):
-                self._decisions.labels(*_of(key), action).inc()
+                self._decisions.labels(*self._of(key), action).inc()
         for subject, runs in turn.reported.items():
             if (of := subjects.get(subject)) is not None:
                 for milliseconds in runs:
-                    self._runs.labels(*_of(of)).observe(milliseconds / 1000)
+                    self._runs.labels(*self._of(of)).observe(milliseconds / 1000)
         self._see_ready(turn)
         if self._clock() - self._shown_at >= SHOWN_SECONDS:
             self._shown_at = self._clock()
@@ -97,7 +116,7 @@ class DemandMetrics(ProcessMetrics):
             for name in ready.keys() - self._ready:
                 found = ready[name]
                 took = (found.ready_at_seconds or found.created_at_seconds) - found.created_at_seconds
-                self._creation_seconds.labels(*_of(found.key)).observe(max(0.0, took))
+                self._creation_seconds.labels(*self._of(found.key)).observe(max(0.0, took))
         self._ready = set(ready)
 
     def _show(self, turn: Turn, book: Book) -> None:
@@ -105,10 +124,14 @@ class DemandMetrics(ProcessMetrics):
         for container in turn.containers:
             states[container.key, container.state.value.lower()] += 1
             states[container.key, "unschedulable"] += container.unschedulable_since_seconds is not None
-        present = set()
+        silent = {pool.key for pool in book.wanted.pools if pool.subject in turn.unread}
+        for key in self._silent - silent:
+            self._unread.remove_by_labels(_labels(key))
+        for key in silent:
+            self._unread.labels(*self._of(key)).set(1)
+        self._silent = silent
         for pool in book.wanted.pools:
-            key, of = pool.key, _of(pool.key)
-            present.add(key)
+            key, of = pool.key, self._of(pool.key)
             for state in ("ready", "creating", "unschedulable", "draining"):
                 self._containers.labels(*of, state).set(states[key, state])
             verdict, target = turn.result.verdicts.get(key), turn.targets.get(key)
@@ -116,7 +139,7 @@ class DemandMetrics(ProcessMetrics):
             self._wanted.labels(*of).set(0 if target is None else target.wanted)
             self._unmet.labels(*of).set(0 if target is None else target.unmet)
             self._slack.labels(*of).set(0 if target is None else target.slack_pods)
-            if turn.lags is None:
+            if turn.lags is None or pool.subject in turn.unread:
                 continue
             lag, figures = turn.lags.get(pool.subject), turn.result.figures.get(key)
             oldest = 0.0 if lag is None else lag.oldest_age_seconds or 0.0
@@ -126,35 +149,29 @@ class DemandMetrics(ProcessMetrics):
             self._oldest.labels(*of).set(oldest)
             if lag is not None and lag.backlog and lag.oldest_age_seconds is not None:
                 self._waits.labels(*of).observe(oldest)
-        self._forget(self._known - present)
-        self._known = present
+        self._forget({*book.pools, *(pool.key for pool in book.wanted.pools)})
 
-    def _forget(self, keys: set[QueueKey]) -> None:
-        for key in list(keys):
-            of = _of(key)
-            for gauge, words in (
-                (self._containers, ("ready", "creating", "unschedulable", "draining")),
-                (self._messages, ("queued", "in_flight", "stale")),
-            ):
-                for word in words:
-                    _remove(gauge, *of, word)
-            for gauge in (self._throttled, self._wanted, self._unmet, self._slack, self._oldest):
-                _remove(gauge, *of)
-        self._known = self._known - keys
+    def _of(self, key: QueueKey) -> tuple[str, str]:
+        """Return a pool's labels, for a series that counts from now on; any thread may ask."""
+        with self._lock:
+            self._counted.add(key)
+        return key.namespace, key.action
+
+    def _forget(self, pools: Collection[QueueKey]) -> None:
+        """Take away all series of pools that are gone."""
+        with self._lock:
+            gone = [key for key in self._counted if key not in pools]
+            self._counted.difference_update(gone)
+        for key in gone:
+            for family in (*self._while_leading, *self._always):
+                family.remove_by_labels(_labels(key))
 
     def _histogram(self, family: Family, buckets: Sequence[float]) -> Any:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
 
-def _of(key: QueueKey) -> tuple[str, str]:
-    return key.namespace, key.action
-
-
-def _remove(gauge: Gauge, *labels: str) -> None:
-    try:
-        gauge.remove(*labels)
-    except KeyError:  # it was never set
-        return
+def _labels(key: QueueKey) -> dict[str, str]:
+    return {"namespace": key.namespace, "pool": key.action}
 
 
 def _actions(decision: Decision) -> list[str]:

@@ -36,6 +36,8 @@ SWEEP_SECONDS: Final = 1.0
 """So often endings that have failed, and what is left of finished pods, are looked at."""
 BATCH_SECONDS: Final = 120.0
 """A batch of writes that takes longer counts as stuck."""
+COMES_YET_SECONDS: Final = 600.0
+"""A pod that is to end and was not seen for so long does not come any more: its creation has failed, or it is gone."""
 NODE_STARTS: Final = 3
 """So many waits say how long a node takes."""
 OnDone = Callable[[QueueKey, str, str], None]
@@ -65,6 +67,7 @@ class PodContainers:
         may_write: Callable[[], bool],
         on_failure: OnFailure,
         on_done: OnDone = lambda key, what, reason: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is watched yet.
 
@@ -77,7 +80,9 @@ class PodContainers:
             may_write: asked before every single write.
             on_failure: told of creations that failed.
             on_done: told what became of each write.
+            clock: monotonic seconds.
         """
+        self._clock = clock
         self._options = options
         self._pool_of = pool_of
         self._uid_of = uid_of
@@ -94,7 +99,8 @@ class PodContainers:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._waiting: list[_Write] = []
-        self._ending: dict[Place, str] = {}
+        self._ending: dict[Place, tuple[str, float]] = {}
+        """Why each is to end, and when it was seen last, or was told to end."""
         self._stop = False
         self._outages = Outages()
         heart = Heartbeat("the thread that writes pods", BATCH_SECONDS)
@@ -122,9 +128,10 @@ class PodContainers:
     def end(self, endings: Sequence[Ending]) -> None:
         """Begin to end pods; one that is not seen yet ends once it is."""
         writes = []
+        now = self._clock()
         with self._lock:
             for ending in endings:
-                self._ending[ending.key.namespace, ending.container_id] = str(ending.reason)
+                self._ending[ending.key.namespace, ending.container_id] = str(ending.reason), now
         for ending in endings:
             found = self._get((ending.key.namespace, ending.container_id))
             if found is not None and not found.deleted:
@@ -198,10 +205,11 @@ class PodContainers:
         """Endings that have not come to pass, and finished pods, whose objects nobody else would delete."""
         pods = {pod.place: pod for pod in owned(self._rows, self._uid_of)}
         with self._lock:
-            # one that is not there may come yet, if its creation is still under way; it is cheap to remember
-            if len(self._ending) > 2 * len(pods) + 1000:
-                self._ending = {place: why for place, why in self._ending.items() if place in pods}
-            ending = dict(self._ending)
+            # One that is not there may come yet, if its creation is still under way.
+            now = self._clock()
+            seen = {place: (why, now if place in pods else at) for place, (why, at) in self._ending.items()}
+            self._ending = {place: item for place, item in seen.items() if now - item[1] < COMES_YET_SECONDS}
+            ending = {place: why for place, (why, _) in self._ending.items()}
             for place, pod in pods.items():
                 if pod.deleted:
                     self._ending.pop(place, None)

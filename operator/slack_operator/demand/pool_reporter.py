@@ -143,6 +143,7 @@ class PoolReporter:
             failing=turn.failing.get(key),
             broker_problem=turn.broker_problem if turn.lags is None else None,
             queue_problem=turn.refused.get(pool.subject),
+            queue_silent=turn.unread.get(pool.subject),
             warning=book.warned.get(key),
             unix_seconds=turn.unix_seconds,
             node_start_seconds=turn.node_start_seconds,

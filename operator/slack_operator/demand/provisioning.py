@@ -1,42 +1,50 @@
-"""Queues are made as the pools want them, and made again where they have gone; one that is refused holds up no other.
+"""Queues are made as the pools want them, and made again where they have gone; one that fails holds up no other.
 
 Which are there is known from the last read of all lags: what a broker does not tell of any more was deleted, or the
 broker came back empty. A queue that the broker refuses (a prefix that is not the controller's, a key that holds
-something else) is asked for again after a while; one whose settings have changed, at once. That the broker cannot be
-reached is no refusal of a queue, and is the caller's business.
+something else) is asked for again after a while, and so is one for which the broker does not answer. One whose settings
+have changed is asked for at once. Whether the whole broker is gone is the caller's to say.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slack.demand.broker import Broker, BrokerRefused, QueueSettings
+from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueSettings
 
 log = logging.getLogger(__name__)
 
 A_TICK: Final = 64
-"""Queues that are made at one tick; others wait for the next."""
+"""Queues that are made at once; others wait for the next tick."""
+PATIENCE_SECONDS: Final = 0.25
+"""A tick waits no longer for the queues that it makes; those that take longer are made meanwhile."""
 AGAIN_SECONDS: Final = 30.0
-"""A queue that was refused is asked for again after so long."""
+"""A queue that was refused is asked for again after so long, and at the latest one that was silent."""
+FIRST_AGAIN_SECONDS: Final = 1.0
+"""A queue that was silent for the first time is asked for again after so long; each time twice as long."""
+FORGOTTEN_SECONDS: Final = 600.0
+"""A queue that no pool wants is forgotten after so long: containers of a former memory may still take from it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
-    """What the broker said, of which settings."""
+class _Failed:
+    """What the broker said of which settings, or that it said nothing."""
 
     settings: QueueSettings
     words: str
     due_at: float
+    silent: int = 0
+    """How often in a row the broker has not answered; 0: it refused."""
 
 
 class Provisioner:
     """Owned by one event loop."""
 
     def __init__(self, timeout_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is known yet.
+        """Begin without a queue.
 
         Args:
             timeout_seconds: of the making of one queue.
@@ -45,48 +53,99 @@ class Provisioner:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._made: dict[str, QueueSettings] = {}
-        self._refused: dict[str, _Refused] = {}
+        self._failed: dict[str, _Failed] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._unwanted_since: dict[str, float] = {}
 
     @property
     def refused(self) -> Mapping[str, str]:
         """The broker's words, by the queue that it refuses."""
-        return {name: refusal.words for name, refusal in self._refused.items()}
+        return {name: failed.words for name, failed in self._failed.items() if not failed.silent}
+
+    @property
+    def silent(self) -> Mapping[str, str]:
+        """What went wrong, by the queue for which the broker does not answer."""
+        return {name: failed.words for name, failed in self._failed.items() if failed.silent}
 
     def clear(self) -> None:
         """Forget all: what another process has done meanwhile is not known."""
         self._made.clear()
-        self._refused.clear()
+        self._failed.clear()
+        self._unwanted_since.clear()
+        for task in self._under_way.values():
+            task.cancel()
+
+    def all_silent(self) -> None:
+        """Take note that the whole broker does not answer: no queue is to blame, and all are due once it is back."""
+        self._failed = {name: failed for name, failed in self._failed.items() if not failed.silent}
 
     async def make(self, broker: Broker, queues: Sequence[QueueSettings]) -> None:
-        """Make those that are missing or have other settings, a bounded number of them.
-
-        Raises:
-            BrokerUnreachable: it does not answer; the rest is made at the next call.
-            TimeoutError: so it is.
-        """
-        if self._refused:
-            wanted = {queue.name for queue in queues}
-            self._refused = {name: refusal for name, refusal in self._refused.items() if name in wanted}
+        """Make those that are missing or have other settings, a bounded number of them; forget those nobody wants."""
+        wanted = {queue.name for queue in queues}
+        self._failed = {name: failed for name, failed in self._failed.items() if name in wanted}
         due = [queue for queue in queues if self._made.get(queue.name) != queue and self._is_due(queue)]
-        for queue in due[:A_TICK]:
-            try:
-                await asyncio.wait_for(broker.ensure(queue), self._timeout_seconds)
-            except BrokerRefused as refusal:
-                self._refuse(queue, str(refusal))
-            else:
-                self._made[queue.name] = queue
-                if self._refused.pop(queue.name, None) is not None:
-                    log.info("queue %s is there now", queue.name)
+        begun = [
+            *(self._begin(queue.name, self._ensure(broker, queue)) for queue in due[: self._free]),
+            *(self._begin(name, self._forget(broker, name)) for name in self._unwanted(wanted)[: self._free]),
+        ]
+        if begun:
+            await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
+
+    @property
+    def _free(self) -> int:
+        return max(A_TICK - len(self._under_way), 0)
+
+    def _begin(self, name: str, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = self._under_way[name] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda _: self._under_way.pop(name, None))
+        return task
+
+    def _unwanted(self, wanted: Container[str]) -> list[str]:
+        now = self._clock()
+        unwanted = [name for name in self._made if name not in wanted]
+        self._unwanted_since = {name: self._unwanted_since.get(name, now) for name in unwanted}
+        return [
+            name
+            for name, since in self._unwanted_since.items()
+            if now - since >= FORGOTTEN_SECONDS and name not in self._under_way
+        ]
+
+    async def _ensure(self, broker: Broker, queue: QueueSettings) -> None:
+        try:
+            await asyncio.wait_for(broker.ensure(queue), self._timeout_seconds)
+        except BrokerRefused as refusal:
+            self._fail(queue, str(refusal), silent=0)
+        except (BrokerError, TimeoutError) as error:
+            before = self._failed.get(queue.name)
+            silent = 1 if before is None else before.silent + 1
+            self._fail(queue, str(error) or "the broker does not answer", silent=silent)
+        else:
+            self._made[queue.name] = queue
+            if self._failed.pop(queue.name, None) is not None:
+                log.info("queue %s is there now", queue.name)
+
+    async def _forget(self, broker: Broker, name: str) -> None:
+        try:
+            await asyncio.wait_for(broker.forget(name), self._timeout_seconds)
+        except (BrokerError, TimeoutError):
+            self._unwanted_since[name] = self._clock()  # tried again as late as the first time
+        else:
+            self._made.pop(name, None)
+            self._unwanted_since.pop(name, None)
 
     def _is_due(self, queue: QueueSettings) -> bool:
-        refusal = self._refused.get(queue.name)
-        return refusal is None or refusal.settings != queue or self._clock() >= refusal.due_at
+        if queue.name in self._under_way:
+            return False
+        failed = self._failed.get(queue.name)
+        return failed is None or failed.settings != queue or self._clock() >= failed.due_at
 
-    def _refuse(self, queue: QueueSettings, words: str) -> None:
-        before = self._refused.get(queue.name)
+    def _fail(self, queue: QueueSettings, words: str, *, silent: int) -> None:
+        before = self._failed.get(queue.name)
         if before is None or before.words != words:
-            log.warning("queue %s: the broker refuses it, other queues go on: %s", queue.name, words)
-        self._refused[queue.name] = _Refused(queue, words, self._clock() + AGAIN_SECONDS)
+            what = "the broker does not answer for it" if silent else "the broker refuses it"
+            log.warning("queue %s: %s, other queues go on: %s", queue.name, what, words)
+        again = AGAIN_SECONDS if not silent else min(FIRST_AGAIN_SECONDS * 2 ** min(silent - 1, 10), AGAIN_SECONDS)
+        self._failed[queue.name] = _Failed(queue, words, self._clock() + again, silent)
 
     def seen(self, queues: Sequence[QueueSettings], there: Container[str]) -> None:
         """Take which queues the broker tells of: those that it does not are made again."""

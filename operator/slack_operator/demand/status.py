@@ -48,6 +48,8 @@ class Observed:
     broker_problem: str | None
     queue_problem: str | None
     """Why the broker refuses this queue, where it does."""
+    queue_silent: str | None
+    """What went wrong, where the broker does not answer for this queue while it does for others."""
     warning: Condition | None
     unix_seconds: float
     node_start_seconds: float | None
@@ -158,6 +160,9 @@ def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[
         ready = Condition(READY, False, "InvalidSpec", text)
     elif observed.broker_problem is not None:
         ready = Condition(READY, False, "BrokerUnreachable", "the queue cannot be read: containers stay as they are")
+    elif observed.queue_silent is not None:
+        text = f"the broker does not answer for this queue: containers stay as they are: {observed.queue_silent}"
+        ready = Condition(READY, False, "QueueSilent", text)
     elif observed.queue_problem is not None:
         ready = Condition(READY, False, "QueueRefused", f"the broker refuses the queue: {observed.queue_problem}")
     elif observed.failing is not None:
@@ -181,6 +186,8 @@ def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[
     reachable = Condition(BROKER_REACHABLE, True, "QueueRead", "the queue is read at each tick")
     if observed.broker_problem is not None:
         reachable = Condition(BROKER_REACHABLE, False, "BrokerUnreachable", observed.broker_problem)
+    elif observed.queue_silent is not None:
+        reachable = Condition(BROKER_REACHABLE, False, "QueueSilent", observed.queue_silent)
     elif observed.queue_problem is not None and observed.lag is None:
         reachable = Condition(BROKER_REACHABLE, False, "QueueRefused", "the broker tells nothing of this queue")
     return [ready, throttled, short, reachable]

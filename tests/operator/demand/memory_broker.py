@@ -25,6 +25,7 @@ class MemoryBroker:
         self.given_back: list[tuple[bytes, float]] = []
         self.extended: list[bytes] = []
         self.made: list[QueueSettings] = []
+        self.forgotten: list[str] = []
         self.dropped: list[tuple[str, Duration]] = []
         """What `drop` was asked for."""
         self.gone = False
@@ -66,6 +67,10 @@ class MemoryBroker:
     async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         self.dropped.append((queue, older_than_seconds))
         return MessageCount(0)
+
+    async def forget(self, queue: str) -> None:
+        self._look()
+        self.forgotten.append(queue)
 
     async def delete(self, queue: str) -> None:
         self.waiting.pop(queue, None)

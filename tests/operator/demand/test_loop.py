@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from slack.demand.broker import BrokerRefused, QueueLag, QueueSettings
+from slack.demand.broker import BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
 from slack.demand.model import Container, ContainerState, Creation, Ending, Guards, PoolSettings, QueueKey
 from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.trace import TickLine, read, replay
-from slack_operator.demand.loop import DecisionLoop, Turn, Wanted
-from slack_operator.demand.provisioning import AGAIN_SECONDS, Provisioner
+from slack_operator.demand.loop import SILENT_REPORT_SECONDS, DecisionLoop, Turn, Wanted
+from slack_operator.demand.provisioning import AGAIN_SECONDS, FORGOTTEN_SECONDS, Provisioner
 from slack_operator.demand.recorder import TraceRecorder
 from tests.operator.demand.pools import FakeBroker
 
@@ -235,3 +235,119 @@ def test_a_recorded_run_is_decided_the_same_again(tmp_path: Path) -> None:
     assert totals.differing_ticks == 0
     assert totals.created == len(running.containers.there)
     assert replay(lines, changes={"subject": "act.media.other.1"}).differing_ticks == 1, "nobody waits in that queue"
+
+
+class HalfSilent(FakeBroker):
+    """Answers nothing for queues of the namespace `a`."""
+
+    async def ensure(self, queue: QueueSettings) -> None:
+        if queue.name.startswith("act.a."):
+            raise BrokerUnreachable("nats: timeout")
+        await super().ensure(queue)
+
+    async def lag(self, prefix: str = "act.") -> dict[str, QueueLag]:
+        return {queue.name: QueueLag(backlog=5, in_flight=0) for queue in self.made}
+
+
+def test_a_queue_that_does_not_answer_is_its_own_failure_alone() -> None:
+    silent = "act.a.work.64"
+    wanted = replace(
+        WANTED,
+        pools=(replace(POOL, key=QueueKey("a", "work"), subject=silent), POOL),
+        queues=(QueueSettings(name=silent), *WANTED.queues),
+    )
+    running = Running(wanted=wanted)
+    running.broker = HalfSilent()
+    running.loop.start()
+    running.wait()
+    running.loop.stop()
+    assert {container.namespace for container in running.containers.there.values()} == {"media"}
+    assert running.turns[-1].unread == {silent: "nats: timeout"}
+    assert running.turns[-1].lags is not None
+    assert QueueKey("a", "work") not in running.turns[-1].result.decisions
+
+
+def test_a_silent_queue_is_asked_for_less_and_less_often_and_at_once_after_the_whole_broker_was_gone() -> None:
+    clock, asked, queue = [0.0], list[float](), QueueSettings(name=SUBJECT)
+    made = Provisioner(1.0, lambda: clock[0])
+
+    class Silent(FakeBroker):
+        async def ensure(self, queue: QueueSettings) -> None:
+            asked.append(clock[0])
+            raise BrokerUnreachable("nats: timeout")
+
+    async def whole() -> None:
+        broker = Silent()
+        for second in range(80):
+            clock[0] = float(second)
+            await made.make(broker, [queue])
+        assert asked == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 61.0]
+        assert made.silent == {SUBJECT: "nats: timeout"}
+        assert not made.refused
+        made.all_silent()
+        assert not made.silent
+        await made.make(broker, [queue])
+        assert asked[-1] == 79.0
+
+    asyncio.run(whole())
+
+
+def test_a_queue_that_takes_long_holds_up_a_tick_for_a_moment_only() -> None:
+    class Slow(FakeBroker):
+        async def ensure(self, queue: QueueSettings) -> None:
+            if queue.name != SUBJECT:
+                await asyncio.sleep(60.0)
+            await super().ensure(queue)
+
+    async def whole() -> None:
+        broker, made, other = Slow(), Provisioner(1.0), QueueSettings(name="act.a.work.64")
+        began = time.monotonic()
+        for _ in range(20):
+            await made.make(broker, [other, QueueSettings(name=SUBJECT)])
+        assert time.monotonic() - began < 0.9
+        assert [queue.name for queue in broker.made] == [SUBJECT]
+        made.clear()
+
+    asyncio.run(whole())
+
+
+def test_a_queue_that_no_pool_wants_is_forgotten_after_a_while() -> None:
+    clock, broker, queue = [0.0], FakeBroker(), QueueSettings(name=SUBJECT)
+    made = Provisioner(1.0, lambda: clock[0])
+
+    async def whole() -> None:
+        await made.make(broker, [queue])
+        await made.make(broker, [])
+        clock[0] = FORGOTTEN_SECONDS - 1
+        await made.make(broker, [queue])
+        clock[0] += 2
+        await made.make(broker, [])
+        assert not broker.forgotten, "it was wanted again meanwhile"
+        clock[0] += FORGOTTEN_SECONDS
+        await made.make(broker, [])
+        assert broker.forgotten == [SUBJECT]
+        assert not made._made
+        await made.make(broker, [])
+        assert broker.forgotten == [SUBJECT]
+
+    asyncio.run(whole())
+
+
+def test_a_standby_keeps_no_reports(running: Running) -> None:
+    running.leads = False
+    for number in range(200):
+        report = encode_report(ContainerReport(container=f"pr-{number}", last_run_ms=(5.0,)))
+        running.loop._take(f"act.media.pr-{number}.64", report)
+    asyncio.run(running.loop._turn())
+    assert not running.loop._durations
+    assert not running.loop._heard
+
+
+def test_reports_of_containers_that_are_gone_are_forgotten() -> None:
+    now = [0.0]
+    loop = Running().loop
+    loop._clock, loop._forgot_at = lambda: now[0], 0.0
+    loop._take(SUBJECT, encode_report(ContainerReport(container="gone", idle_seconds=1.0)))
+    now[0] = 2 * SILENT_REPORT_SECONDS
+    loop._with_reports([], 1000.0)
+    assert not loop._heard

@@ -9,8 +9,9 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from slack.demand.broker import BrokerUnreachable
 from slack_operator.demand.brokers.nats_connection import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiRefused
-from slack_operator.demand.brokers.nats_lag import PAGE, READS, LagReader
+from slack_operator.demand.brokers.nats_lag import PAGE, READS, SILENT_SECONDS, LagReader
 from slack_operator.demand.brokers.nats_pulls import Pulls, wait_for
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
 
@@ -246,5 +247,67 @@ def test_reports_that_nobody_reads_push_out_the_oldest_and_long_ones_are_dropped
         buffer.close()
         assert [report.body async for report in buffer] == [b"2", b"3", b"4"]
         assert buffer.dropped == 3
+
+    asyncio.run(whole())
+
+
+class HalfSilent(Server):
+    """A server with a stream a namespace; that of `a` has lost its quorum, and answers nothing."""
+
+    silent = "ACT_a"
+
+    async def api(self, subject: str, body: Any, kind: Any) -> Any:
+        stream = subject.split(".")[2]
+        if stream == self.silent:
+            self.asked.append(subject)
+            raise BrokerUnreachable("nats: timeout")
+        return await Server(
+            {name: found for name, found in self.consumers.items() if stream == f"ACT_{name.split('.')[1]}"},
+            {name: count for name, count in self.counts.items() if stream == f"ACT_{name.split('.')[1]}"},
+        ).api(subject, body, kind)
+
+
+def test_a_stream_that_does_not_answer_is_that_stream_s_failure_alone() -> None:
+    clock, ours, theirs = [0.0], "act.a.work.64", "act.b.work.64"
+    server = HalfSilent({ours: consumer(ours, 1, 0, 5), theirs: consumer(theirs, 1, 0, 5)}, {ours: 5, theirs: 5})
+    lag = LagReader(server, ("act.a.", "act.b."), lambda: clock[0])  # type: ignore[arg-type]  # its counters
+
+    async def whole() -> None:
+        lag.know(ours)
+        lags = await lag.read()
+        assert (lags[theirs].backlog, lags[theirs].problem) == (5, None)
+        assert lags[ours].problem == "nats: timeout"
+        asked = len(server.asked)
+        await lag.read()
+        assert len(server.asked) == asked, "it is not asked at each read"
+        server.silent, clock[0] = "", SILENT_SECONDS
+        lags = await lag.read()
+        assert (lags[ours].backlog, lags[ours].problem) == (5, None)
+        alone = LagReader(server, ("act.a.",), lambda: clock[0])  # type: ignore[arg-type]  # its counters
+        server.silent = "ACT_a"
+        with pytest.raises(BrokerUnreachable):
+            await alone.read()
+
+    asyncio.run(whole())
+
+
+def test_consumers_of_pools_that_are_gone_are_forgotten_once_the_server_has_none() -> None:
+    queues = [f"act.media.pr-{number}.256" for number in range(100)]
+    server = Server({queue: consumer(queue) for queue in queues}, {})
+
+    async def whole() -> None:
+        lag = reader(server)
+        lag.know(queues[0])
+        assert len(await lag.read()) == 100
+        server.consumers = {queues[0]: consumer(queues[0])}  # the others were not pulled from for an hour
+        for _ in range(3):
+            lags = await lag.read()
+        assert list(lags) == [queues[0]]
+        lag.forget(queues[0])
+        server.consumers = {}
+        for _ in range(3):
+            lags = await lag.read()
+        assert not lags
+        assert not lag._known
 
     asyncio.run(whole())

@@ -104,9 +104,13 @@ class KafkaLag:
         """Not to be had: a topic has its own retention."""
         self._refuse("drop")
 
+    async def forget(self, queue: str) -> None:
+        """Keep nothing about the queue: its topic is its owner's."""
+        self._topics = {name: found for name, found in self._topics.items() if found != queue}
+
     async def delete(self, queue: str) -> None:
         """Forget the queue: its topic is its owner's."""
-        self._topics = {name: found for name, found in self._topics.items() if found != queue}
+        await self.forget(queue)
 
     async def report(self, queue: str, body: bytes) -> None:
         """Not to be had."""

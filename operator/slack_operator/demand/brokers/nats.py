@@ -264,6 +264,11 @@ class NatsBroker:
                 raise BrokerRefused(f"{self.connection.told}: messages by age: the server must be 2.11 or newer")
         return MessageCount((await self.connection.api(f"STREAM.PURGE.{stream}", asked, _Purged)).purged)
 
+    async def forget(self, queue: str) -> None:
+        """Keep nothing about the queue; the server itself takes away a consumer that nobody pulls from."""
+        self._settings.pop(queue, None)
+        self._lag.forget(queue)
+
     async def delete(self, queue: str) -> None:
         """Delete the consumer and the messages."""
         stream = layout.stream_name(layout.check_queue(queue, self._prefixes))

@@ -96,6 +96,7 @@ class RedisBroker:
         self._bury_script = self.client.register_script(scripts.BURY)
         self._lag_script = self.client.register_script(scripts.LAG)
         self._sweep = self.client.register_script(scripts.SWEEP)
+        self._forget_script = self.client.register_script(scripts.FORGET)
 
     def _new_client(self, timeout_seconds: float | None) -> Redis:
         return Redis(socket_timeout=timeout_seconds, **self._options)
@@ -278,6 +279,15 @@ class RedisBroker:
             seconds, microseconds = await self.client.time()
             oldest = max(int((seconds - older_than_seconds) * 1000 + microseconds / 1000), 0)
             return MessageCount(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
+
+    async def forget(self, queue: str) -> None:
+        """Keep nothing about the queue, and take its stream away if it is empty."""
+        _check(queue)
+        self._settings.pop(queue, None)
+        self._pulled.discard(queue)
+        self._held.pop(queue, None)
+        with self._mapped():
+            await self._forget_script(keys=[queue, scripts.QUEUES], args=[])
 
     async def delete(self, queue: str) -> None:
         """Delete the stream, and forget its name."""

@@ -51,6 +51,16 @@ end
 return out
 """
 
+FORGET: Final = """
+-- stream, set of all queues: an empty stream goes; what is in flight is in the stream until it is acked
+if redis.call('XLEN', KEYS[1]) == 0 then
+  redis.call('DEL', KEYS[1])
+  redis.call('SREM', KEYS[2], KEYS[1])
+  return 1
+end
+return 0
+"""
+
 MINE: Final = f"""
 local function mine(key, id, consumer)
   local found = redis.call('XPENDING', key, '{GROUP}', id, id, 1)
