@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics of every process, by the standard library's server.
+"""/healthz, /readyz and /metrics of every process.
 
 Healthy means that the threads live and the work goes on; ready means that what is seen is whole and fresh, which holds
 for a standby too. Both answer with the reason when they say no. Nothing else is served.
@@ -29,7 +29,7 @@ class HealthServer(HttpServer):
             found = answers.get(request.path)
             return found() if found else Reply(404, TEXT, b"not found\n")
 
-        super().__init__(host, port, answer)
+        super().__init__(host, port, answer, name="health", quick=("/healthz", "/readyz"))
 
 
 def _checked(check: Check) -> Reply:

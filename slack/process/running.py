@@ -12,7 +12,7 @@ from typing import Protocol
 from slack.process import logs
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.logs import LogFormat, LogLevel
-from slack.process.stopping import Stopping
+from slack.process.stopping import Interrupted, Stopping
 from slack.supervision.supervisor import Startable
 
 _COLLECTED_EVERY = 700
@@ -78,17 +78,22 @@ def run(settings: Logged, make: Callable[[Stopping], Work]) -> int:
     stopping = Stopping()
     if threading.current_thread() is threading.main_thread():
         stopping.on_signals()
+    work: Work | None = None
     try:
-        work = make(stopping)
-        # What the imports have made lives as long as the process: full collections need not walk it.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_COLLECTED_EVERY)  # a command looks for garbage less often
-        work.start()
+        with stopping.interrupts():
+            work = make(stopping)
+            # What the imports have made lives as long as the process: full collections need not walk it.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_COLLECTED_EVERY)  # a command looks for garbage less often
+            work.start()
+        work.run()
     except CannotStart as problem:
         log.error("%s", problem)
         return problem.exit_code
-    work.run()
+    except Interrupted:
+        stopping.wait()  # another thread is about to say so
     log.info("stopping: %s", stopping.reason)
-    work.stop()
+    if work is not None:
+        work.stop()
     return stopping.exit_code

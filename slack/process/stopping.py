@@ -4,14 +4,20 @@ The first reason given is kept, with the exit code that goes with it; later ones
 set it. The main thread waits on it and stops everything else in order.
 """
 
+import contextlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 
 _ONE_WISH_SECONDS = 1.0
 """Signals that come within this time of the first say the same: `timeout` and terminals tell child and group."""
+
+
+class Interrupted(BaseException):
+    """A signal asked for the end while the process was being made; raised in the main thread."""
 
 
 class Stopping:
@@ -28,6 +34,7 @@ class Stopping:
         self.exit_code = 0
         self.reason = ""
         self._lock = threading.Lock()
+        self._interrupts = False
 
     @property
     def requested(self) -> bool:
@@ -45,6 +52,19 @@ class Stopping:
         """Block until the end is asked for; False when the time ran out."""
         return self.event.wait(timeout)
 
+    @contextlib.contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """Let a signal end what the main thread does meanwhile: whoever waits there looks at no event.
+
+        Raises:
+            Interrupted: a signal came.
+        """
+        self._interrupts = True
+        try:
+            yield
+        finally:
+            self._interrupts = False
+
     def on_signals(self) -> None:
         """Let SIGTERM and SIGINT ask for an orderly end, one more a second later end at once. Main thread only."""
         first_at: float | None = None
@@ -59,6 +79,8 @@ class Stopping:
             first_at, name = time.monotonic(), signal.Signals(number).name
             # the interrupted main thread may hold the lock of `request`: another thread takes it instead
             threading.Thread(target=self.request, args=(name,), name="stop", daemon=True).start()
+            if self._interrupts:
+                raise Interrupted
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, handle)

@@ -120,3 +120,14 @@ class Workers(ThreadPoolExecutor):
     def _count_idle(self, change: int) -> None:
         with self._pool_lock:
             self._idle += change
+
+
+class UnawaitedWorkers(Workers):
+    """A pool for an event loop's default executor, which asyncio would otherwise wait for when the loop ends.
+
+    A look-up of a name may take as long as a name server is silent.
+    """
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls, and wait for none."""
+        super().shutdown(wait=False, cancel_futures=True)

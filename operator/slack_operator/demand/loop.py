@@ -30,6 +30,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import SupervisedTask
 from slack.supervision.threads import SupervisedThread
+from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.containers import Containers
 from slack_operator.demand.provisioning import Provisioner
 from slack_operator.demand.recorder import TraceRecorder
@@ -45,6 +46,8 @@ SILENT_REPORT_SECONDS: Final = 15.0
 MOST_REPORTING: Final = 100_000
 """Containers, and queues, whose reports are kept: whoever may publish may think up names."""
 HEALTHY_SECONDS: Final = 60.0
+RESOLVERS: Final = 2
+"""Threads that look up the broker's name."""
 _WORD: Final = string.ascii_lowercase + string.digits
 T = TypeVar("T")
 
@@ -198,6 +201,7 @@ class DecisionLoop:
 
     async def _run(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop.set_default_executor(UnawaitedWorkers(RESOLVERS, name="names"))
         # no limit: what it waits for is the broker's, and its own calls are all bounded
         heart = Heartbeat("the task that takes containers' reports", math.inf)
         self._listening = SupervisedTask(self._connect(), heart=heart)

@@ -144,7 +144,8 @@ class LoadWatcher:
             if self._stopping.wait(0.1):
                 return
         refresh = (lambda: None) if self._certificate is None else self._certificate.refresh
-        self.watcher.run(self._stopping, refresh)
+        with self._stopping.interrupts():  # a provider may be silent for half a minute
+            self.watcher.run(self._stopping, refresh)
 
     def stop(self) -> None:
         """End everything."""

@@ -23,7 +23,6 @@ from tests.loadwatcher.build import NOW, readings
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slack.process.http_server.POLL_SECONDS", 0.01)
     monkeypatch.setattr("slack.cli.loadwatcher.asking.time.time", lambda: NOW + 5)
 
 

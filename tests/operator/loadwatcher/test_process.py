@@ -35,11 +35,6 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(autouse=True)
-def servers_that_stop_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slack.process.http_server.POLL_SECONDS", 0.01)
-
-
 @contextmanager
 def watcher_of(
     address: str | None, clock: Clock, stopping: Stopping | None = None, **settings: Any

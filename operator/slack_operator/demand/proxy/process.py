@@ -27,6 +27,7 @@ from slack.process.stopping import Stopping
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack.supervision.tasks import SupervisedTask
+from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
@@ -37,6 +38,11 @@ from slack_operator.demand.proxy.slots import Slots, SlotSettings
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 0.1
+GOODBYE_SECONDS: Final = 5.0
+"""How long a broker that answers may take for the last report, and for what was pulled and is given back."""
+GONE_SECONDS: Final = 0.2
+"""The same for a broker that did not answer last: it has nothing to be given back."""
+RESOLVERS: Final = 2
 HEALTHY_SECONDS: Final = 30.0
 """Without a turn of a task, which has one each half second, the proxy counts as stuck."""
 
@@ -77,18 +83,20 @@ class Proxy:
 
     def run(self) -> None:
         """Pull and run messages until the end."""
-        asyncio.run(self._run())
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_default_executor(UnawaitedWorkers(RESOLVERS, name="names"))
+            runner.run(self._run())
 
     async def _run(self) -> None:
         settings = self._settings
         assert settings.broker_url is not None, "the settings ask for it"
         try:
-            broker = await open_broker(
-                settings.broker_url, settings.broker_credentials_file, name=f"proxy {settings.container_id}"
-            )
+            broker = await self._opened(settings.broker_url)
         except BrokerRefused as refused:
             log.error("%s", refused)
             self._stopping.request(str(refused), exit_code=2)
+            return
+        if broker is None:
             return
         runner = _runner(settings)
         slots = self._slots = Slots(
@@ -108,9 +116,26 @@ class Proxy:
         finally:
             await watching.end()
             await reporting.end()
-            await self._say(broker, slots)
             await runner.close()
-            await broker.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOODBYE_SECONDS if slots.reachable else GONE_SECONDS):
+                    await self._say(broker, slots)
+                    await broker.close()
+
+    async def _opened(self, url: str) -> Broker | None:
+        """Open the broker; None if the end was asked for meanwhile.
+
+        Raises:
+            BrokerRefused: the URL or the credentials are no good.
+        """
+        name = f"proxy {self._settings.container_id}"
+        opening = asyncio.ensure_future(open_broker(url, self._settings.broker_credentials_file, name=name))
+        while not opening.done() and not self._stopping.requested:
+            await asyncio.wait({opening}, timeout=WATCH_SECONDS)
+        if opening.done():
+            return opening.result()
+        opening.cancel()
+        return None
 
     async def _watch(self, slots: Slots) -> None:
         """Drain when the end is asked for, or nothing has come for the time that it waits."""

@@ -87,6 +87,8 @@ class Slots:
         self._begun = 0
         self._outages = Outages()
         self.draining = False
+        self.reachable = False
+        """Whether the broker answered last."""
         self.ready = False
         """Whether messages are pulled, or could be."""
         self.trouble: str | None = "nothing was pulled yet"
@@ -154,6 +156,7 @@ class Slots:
             except BrokerError as error:
                 await self._wait_for_broker(error)
             else:
+                self.reachable = True
                 return
 
     async def _slot(self) -> None:
@@ -183,11 +186,7 @@ class Slots:
                 self.trouble = self._runner.broken()
                 await asyncio.sleep(_WAITS)
                 return None
-            found = await self._pulled()
-            self.trouble = None
-        except BrokerError as error:
-            await self._wait_for_broker(error)
-            return None
+            found = await self._pulled_or_waited()
         except asyncio.CancelledError:
             if not self.draining:
                 raise
@@ -195,6 +194,15 @@ class Slots:
         finally:
             self._pulling.discard(task)
         return found[0] if found else None
+
+    async def _pulled_or_waited(self) -> Sequence[Message]:
+        try:
+            found = await self._pulled()
+        except BrokerError as error:
+            await self._wait_for_broker(error)
+            return ()
+        self.trouble, self.reachable = None, True
+        return found
 
     async def _pulled(self) -> Sequence[Message]:
         own, *older = self._settings.queues
@@ -205,13 +213,15 @@ class Slots:
         return await self._broker.pull(own, ONE, RETIRED_POLL_SECONDS if older else POLL_SECONDS)
 
     async def _wait_for_broker(self, error: BrokerError) -> None:
-        """A broker that is gone is waited for, for as long as it takes; idle is who could have had a message."""
-        self.trouble = str(error)
+        """Wait before the broker is asked again, for ever if need be. `drain` cancels the wait.
+
+        Idle is only who could have had a message, so that the time of waiting is none.
+        """
+        self.trouble, self.reachable = str(error), False
         self._counts.stir()
         if self._outages.is_new(self.trouble):
             log.warning("no messages: %s", error)
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(_REFUSED_SECONDS if isinstance(error, BrokerRefused) else _WAITS)
+        await asyncio.sleep(_REFUSED_SECONDS if isinstance(error, BrokerRefused) else _WAITS)
 
     async def _handle(self, message: Message) -> None:
         began = time.monotonic()

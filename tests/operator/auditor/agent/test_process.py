@@ -19,7 +19,6 @@ import pytest
 from slack.audit.api.messages import Answer, BurstOrder, PodName
 from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
 from slack.process.audit_settings import AgentSettings
-from slack.process.http_server import MOST_AT_ONCE
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
 from slack_operator.auditor.agent.process import HEALTHY_SECONDS, Agent
@@ -225,29 +224,6 @@ def test_other_pages_and_other_methods_are_none_and_a_query_does_no_harm(node: N
         assert get(agent.server.port, "/")[0] == 404
         assert get(agent.server.port, "/metrics", "POST")[0] == 501
         assert get(agent.server.port, "/healthz?verbose")[0] == 200
-
-
-def test_more_clients_at_once_than_there_are_places_are_cut_off_and_cost_no_threads(node: Node) -> None:
-    with agent_on(node, Clock()) as agent:
-        held = [http.client.HTTPConnection("127.0.0.1", agent.server.port, timeout=5) for _ in range(MOST_AT_ONCE)]
-        for connection in held:
-            connection.connect()
-            connection.sock.sendall(b"GET /metrics HTTP/1.1\r\n")
-        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-            get(agent.server.port, "/healthz")
-        for connection in held:
-            connection.close()
-        deadline = time.monotonic() + 10
-        while (answer := answer_of(agent.server.port)) is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert answer == (200, "ok\n")
-
-
-def answer_of(port: int) -> tuple[int, str] | None:
-    try:
-        return get(port, "/healthz")
-    except (http.client.RemoteDisconnected, ConnectionResetError):
-        return None
 
 
 def test_an_order_is_obeyed_only_where_bursts_may_be_written_and_told_in_the_next_report(node: Node) -> None:
