@@ -118,7 +118,7 @@ class Acceptor:
         self._by_transport: dict[asyncio.BaseTransport, _Accepted] = {}
         self._open: dict[_Accepted, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._supervised: tuple[SupervisedTask, ...] = ()
+        self._sweeping: SupervisedTask | None = None
         self._socket: socket.socket | None = None
 
     def __len__(self) -> int:
@@ -128,25 +128,24 @@ class Acceptor:
         """Accept from a socket that is bound and listens."""
         bound.setblocking(False)
         self._socket = bound
-        accepts = Heartbeat(f"the task of the {self._name} server that accepts", STUCK_SECONDS)
-        sweeps = Heartbeat(f"the task of the {self._name} server that sweeps", STUCK_SECONDS)
-        self._supervised = (
-            SupervisedTask(self._accept(bound, accepts), heart=accepts),
-            SupervisedTask(self._sweep(sweeps), heart=sweeps),
-        )
+        asyncio.get_running_loop().add_reader(bound, self._accept, bound)
+        heart = Heartbeat(f"the task of the {self._name} server that sweeps", STUCK_SECONDS)
+        self._sweeping = SupervisedTask(self._sweep(heart), heart=heart)
 
     async def stop(self) -> None:
         """Accept no more. Connections that stand are left to their protocols, handshakes end."""
-        for task in self._supervised:
-            await task.end()
+        if self._sweeping is not None:
+            await self._sweeping.end()
         for handshake in tuple(self._tasks):
             handshake.cancel()
         if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
+            self._socket = None
 
     def unhealthy(self) -> str | None:
-        """Return which task is dead or stuck; None if both work."""
-        return next((problem for task in self._supervised if (problem := task.unhealthy()) is not None), None)
+        """Return why connections are not looked after any more; None if they are."""
+        return None if self._sweeping is None else self._sweeping.unhealthy()
 
     def busy(self, transport: asyncio.BaseTransport | None) -> None:
         """Note that a request is whole and is being answered: it has no deadline of ours now."""
@@ -191,20 +190,24 @@ class Acceptor:
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
-    async def _accept(self, bound: socket.socket, heart: Heartbeat) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            heart.beat()
+    def _accept(self, bound: socket.socket) -> None:
+        """Take what waits. It is no task with a time-out: cancelling `sock_accept` may lose a connection."""
+        for _ in range(BACKLOG):
             try:
-                async with asyncio.timeout(SWEEP_SECONDS):
-                    wire, peer = await loop.sock_accept(bound)
-            except TimeoutError:
-                continue
+                wire, peer = bound.accept()
+            except (BlockingIOError, InterruptedError):
+                return
             except OSError as error:  # the client has gone, or no descriptor is free
                 log.debug("%s: cannot accept: %s", self._name, error)
-                await asyncio.sleep(REFUSED_SECONDS)
-                continue
+                loop = asyncio.get_running_loop()
+                loop.remove_reader(bound)
+                loop.call_later(REFUSED_SECONDS, self._accept_again, bound)
+                return
             self._take(wire, str(peer[0]))
+
+    def _accept_again(self, bound: socket.socket) -> None:
+        if self._socket is bound:
+            asyncio.get_running_loop().add_reader(bound, self._accept, bound)
 
     def _take(self, wire: socket.socket, address: str) -> None:
         connection, now = _Accepted(wire), self._now()
