@@ -6,7 +6,9 @@ def seeds() -> dict[str, bytes]:
     row = b'{"namespace":"n","pod":"p","uid":"u","container":"c","state":"starting","since":1,"start":2,"reason":"r"}'
     return {
         "hello": b'{"type":"hello","token":"t","version":1}',
-        "ask": b'{"type":"ask","container":"c","start":1,"depends_on":["b"]}',
+        "ask": b'{"type":"ask","container":"c","start":1,"depends_on":["b"],"opened_seconds":61.5,"instance":"i"}',
+        "withdraw": b'{"type":"withdraw","container":"c","start":1,"instance":"i"}',
+        "blind": b'{"type":"blind","container":"c","reason":"r"}',
         "granted": b'{"type":"granted","container":"c","start":1,"at":2.5,"deadline":9,"forced":true,"reason":"r"}',
         "wait": b'{"type":"wait","container":"c","state":"blocked","position":2,"reason":"r","until":3}',
         "welcome": b'{"type":"welcome","fail_open_after_seconds":5,"gate_restarts":false,"authority":"pem"}',

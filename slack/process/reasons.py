@@ -516,8 +516,8 @@ REASONS: tuple[Reason, ...] = (
         "AgentsSilent",
         ("NodesSilent=True",),
         Level.TROUBLE,
-        "Agents that have reported do not any more. Gates whose agent is gone let their containers start after "
-        "failOpenAfter.",
+        "Agents that have reported do not any more, or do not see the pods of their nodes. Containers there start "
+        "without a permit after failOpenAfter.",
         "see whether the agents of the nodes that the message names run: kubectl -n NAMESPACE get pods -o wide",
         about="ThrottlePolicy",
     ),
@@ -532,9 +532,9 @@ REASONS: tuple[Reason, ...] = (
         START_PERMIT_SKIPPED,
         (),
         Level.TROUBLE,
-        "A gated container started without a permit: its gate, or with throttler.backend=configmap the controller, had "
-        "heard of no throttler's agent for failOpenAfter.",
-        "see whether the agent of that node runs: kubectl -n NAMESPACE get pods -o wide, and its log",
+        "A gated container started without a permit: for failOpenAfter its gate, or with throttler.backend=configmap "
+        "the controller, had no answer of an agent that sees the node's pods.",
+        "see whether the agent of that node runs and is ready: kubectl -n NAMESPACE get pods -o wide, and its log",
         about="Pod",
     ),
     Reason(

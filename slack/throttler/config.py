@@ -82,7 +82,8 @@ class ThrottlePolicySpec(SpecModel):
     no_probe_hold: Hold = timedelta(seconds=5)
     """A container without startup and readiness probe counts as starting for so long; from 0s to 10m."""
     fail_open_after: FailOpenAfter = timedelta(seconds=60)
-    """Containers whose gate hears of no agent for so long start; from 5s to 1h."""
+    """After so long without an answer of an agent that sees its pods a gate lets all containers start, also those that
+    are restarted; from 5s to 1h."""
     max_share: MaxShare = 1.0
     """Share of a node's slots that one namespace may hold; at least one slot."""
     gate_restarts: Switch = True

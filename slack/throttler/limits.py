@@ -33,7 +33,7 @@ class Limits:
     no_probe_hold_seconds: float = 0.0
     """A container without a probe holds its slot so long from its start."""
     fail_open_after_seconds: float = 60.0
-    """A gate that hears of no agent for so long lets its containers start."""
+    """A gate without an answer of an agent that sees its pods for so long lets its containers start."""
     average_over_seconds: float = 10.0
     """Over which the share of busy CPU time is taken."""
     gate_restarts: bool = True

@@ -68,6 +68,10 @@ class Ask(_Line, frozen=True, tag="ask"):
 
     container: Name
     start: Count = 0
+    opened_seconds: Seconds = 0.0
+    """The gate has given this permit by itself, after so long without an answer; 0: it has not."""
+    instance: Text = ""
+    """With `opened_seconds`: the instance of which the last `Withdraw` spoke; empty: there was none."""
     depends_on: Annotated[tuple[Name, ...], Meta(max_length=MAX_POD_CONTAINERS)] = ()
 
 
@@ -95,7 +99,7 @@ class Welcome(_Line, frozen=True, tag="welcome"):
 
     version: Count = VERSION
     fail_open_after_seconds: Seconds = 60.0
-    """Without an agent for so long, the gate lets all its containers start."""
+    """Without an answer of an agent that sees its pods for so long, the gate lets all its containers start."""
     gate_restarts: bool = True
     """Whether permits are withdrawn once the container runs."""
     authority: Authority = ""
@@ -134,6 +138,16 @@ class Withdraw(_Line, frozen=True, tag="withdraw"):
 
     container: Name
     start: Count = 0
+    instance: Text = ""
+    """Id of the instance that runs."""
+
+
+class Blind(_Line, frozen=True, tag="blind"):
+    """The agent cannot say: it does not see its node's pods, or not this one. That is no answer to a gate, which lets
+    its containers start after `fail_open_after_seconds` without one."""
+
+    reason: Text
+    container: Annotated[str, Meta(max_length=253)] = ""
 
 
 class Refused(_Line, frozen=True, tag="refused"):
@@ -145,7 +159,7 @@ class Refused(_Line, frozen=True, tag="refused"):
 
 
 FromGate = Hello | Ask | Written | Ping | Pong
-FromAgent = Welcome | Granted | Wait | Withdraw | Refused | Ping | Pong
+FromAgent = Welcome | Granted | Wait | Withdraw | Blind | Refused | Ping | Pong
 
 _FROM_GATE: "Final[msgspec.json.Decoder[FromGate]]" = msgspec.json.Decoder(FromGate)
 _FROM_AGENT: "Final[msgspec.json.Decoder[FromAgent]]" = msgspec.json.Decoder(FromAgent)

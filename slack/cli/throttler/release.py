@@ -36,7 +36,7 @@ def release(
     """Let all pods start that wait for the throttler's permits in ConfigMaps (backend configmap).
 
     For when the throttler has gone, or its backend is another now: nobody would let them start any more. `helm
-    uninstall` runs it. Pods with a gate need nothing: their gates open by themselves.
+    uninstall` runs it. Pods with a gate need nothing: without an agent their gates open after failOpenAfter.
     Exit code 0; 2: some could not be let in.
 
     [bold]Examples[/bold]

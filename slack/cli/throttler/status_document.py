@@ -29,6 +29,7 @@ def document(view: View, policies: Iterable[Mapping[str, Any]], not_seen: Iterab
                 "name": printable(node.node),
                 "policy": printable(node.policy) or None,
                 "heard_unix_seconds": time(node.at),
+                "reason": printable(node.reason),
             }
             for node in view.silent
         ],

@@ -109,18 +109,24 @@ def why(row: Json, now: float) -> str:
 
 
 def _silent(out: "Console", shown: Json, *, wide: bool) -> None:
-    silent, now = shown["silent"], shown["at_unix_seconds"]
-    if not silent:
-        return
-    names = [
+    now = shown["at_unix_seconds"]
+    silent = [
         node["name"]
         + (f" (for {duration(now - node['heard_unix_seconds'])})" if node["heard_unix_seconds"] is not None else "")
-        for node in silent
+        for node in shown["silent"]
+        if not node["reason"]
     ]
-    most = len(names) if wide else _NAMES_SHOWN
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    _line(out, f"! the agents of {_counted(len(names), 'node')} do not report: {', '.join(names[:most])}{more}", "red")
-    _line(out, "  -> does the agents' pod run there? Gates that hear of no agent let all start after failOpenAfter")
+    blind = [f"{node['name']} ({node['reason']})" for node in shown["silent"] if node["reason"]]
+    for names, what, hint in (
+        (silent, "do not report", "does the agents' pod run there?"),
+        (blind, "do not see the pods of their nodes", "may they list and watch pods, and does the API server answer?"),
+    ):
+        if names:
+            most = len(names) if wide else _NAMES_SHOWN
+            more = f" and {len(names) - most} more" if len(names) > most else ""
+            which = ", ".join(names[:most])
+            _line(out, f"! the agents of {_counted(len(names), 'node')} {what}: {which}{more}", "red")
+            _line(out, f"  -> {hint} Containers there start after failOpenAfter")
 
 
 def _verdict(out: "Console", shown: Json) -> None:

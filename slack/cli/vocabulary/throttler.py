@@ -139,11 +139,13 @@ class StartingNode(Record):
 
 
 class SilentAgent(Record):
-    """A node whose agent does not report any more; null: it has not since this controller leads."""
+    """A node whose agent does not report any more, or does not see the node's pods, with `reason`; null: it has not
+    reported since this controller leads."""
 
     name: str
     policy: str | None
     heard_unix_seconds: float | None
+    reason: str
 
 
 class ThrottlerStatus(Record):

@@ -73,6 +73,8 @@ class NodeReport(Message, frozen=True):
     policy: Annotated[str, Meta(max_length=253)] = ""
     """The one that the agent goes by; empty: none."""
     policy_generation: Count = 0
+    blind: Text = ""
+    """Why the agent does not see its node's pods, so that what follows may be out of date; empty: it sees them."""
     cores: Seconds = 0.0
     slots: Count | None = None
     counts: dict[State, Count] = msgspec.field(default_factory=dict)
@@ -81,7 +83,7 @@ class NodeReport(Message, frozen=True):
     forced: Count = 0
     timed_out: Count = 0
     opened: Count = 0
-    """Containers that started without a grant, for their gate heard of no agent."""
+    """Containers that started without a grant: their gate had no answer of an agent that sees its pods."""
     containers: Annotated[tuple[ContainerRow, ...], Meta(max_length=MAX_CONTAINERS)] = ()
     left_out: Count = 0
     permits: Annotated[tuple[Permit, ...], Meta(max_length=MAX_CONTAINERS)] = ()
@@ -89,6 +91,8 @@ class NodeReport(Message, frozen=True):
     used."""
     late: Annotated[tuple[LatePod, ...], Meta(max_length=MAX_LATE)] = ()
     """Said again until they are gone or ready."""
+    pending_pods: Annotated[tuple[Uid, ...], Meta(max_length=MAX_CONTAINERS)] | None = None
+    """Pods in phase Pending whose permits are in a ConfigMap, as far as the agent knows them; None: it does not say."""
 
 
 class Answer(Message, frozen=True):
@@ -102,12 +106,14 @@ class Answer(Message, frozen=True):
 
 
 class SilentNode(Message, frozen=True):
-    """A node whose agent has stopped to report, or is gone."""
+    """A node whose agent has stopped to report, is gone, or does not see the node's pods."""
 
     node: Name
     policy: Annotated[str, Meta(max_length=253)] = ""
     at: Seconds = 0.0
     """Unix time of its last report; 0: none came since this controller leads."""
+    reason: Text = ""
+    """Why it does not see its pods; empty: it does not report."""
 
 
 class View(Message, frozen=True):

@@ -21,7 +21,7 @@ class Agent(StrEnum):
 
     REPORTS = "reports"
     SILENT = "silent"
-    """It has reported, and does not any more."""
+    """It has reported, and does not any more, or does not see its node's pods."""
     UNHEARD = "unheard"
     """It has never reported since this controller leads."""
     UNKNOWN = "unknown"
@@ -93,6 +93,7 @@ def stand(
         never_gated: namespaces that are left out.
     """
     report, agent, heard_at = _heard(facts, view)
+    blind = next((node.reason for node in (view.silent if view else ()) if node.node == facts.node), "")
     fail_open = facts.fail_open_after_seconds if facts.backend is Backend.FILE else None
     if spec is not None and (fail_open is not None or facts.backend is Backend.CONFIGMAP):
         fail_open = spec.fail_open_after.total_seconds()
@@ -102,7 +103,7 @@ def stand(
         for found in facts.containers
         if found.name in rows or found.ready
     }
-    reasons = [*_of_pod(facts, namespace_asks, never_gated), *_of_node(facts, agent, report, fail_open)]
+    reasons = [*_of_pod(facts, namespace_asks, never_gated), *_of_node(facts, agent, report, fail_open, blind)]
     return PodStanding(
         node=facts.node,
         backend=facts.backend,
@@ -202,10 +203,15 @@ def _who(facts: PodFacts) -> str:
     return "its gate" if facts.backend is Backend.FILE else "the controller"
 
 
-def _of_node(facts: PodFacts, agent: Agent, report: NodeReport | None, fail_open: float | None) -> list[str]:
-    opens = f"; while {_who(facts)} hears of no agent it lets all start after {fail_open:g} s" if fail_open else ""
+def _of_node(
+    facts: PodFacts, agent: Agent, report: NodeReport | None, fail_open: float | None, blind: str
+) -> list[str]:
+    who = _who(facts)
+    opens = f"; {who} lets all start after {fail_open:g} s without an agent that sees its pods" if fail_open else ""
     if report is not None and not report.policy:
         return [f"no ThrottlePolicy is about node {facts.node}: nothing is held back there but by dependencies"]
+    if agent is Agent.SILENT and blind:
+        return [f"the agent of node {facts.node} does not see the node's pods: {blind}{opens}"]
     if agent is Agent.SILENT:
         return [f"the agent of node {facts.node} does not report any more: does its pod run?{opens}"]
     if agent is Agent.UNHEARD:
@@ -228,7 +234,7 @@ def _container(
         return ContainerStanding(found.name, True, state, depends_on=found.depends_on, kubelet=found.kubelet)
     ends = list(_ends(found, row, states, facts, spec))
     if row.state in _WAITING and fail_open is not None:
-        ends.append(End(f"{_who(facts)} hears of no agent for {fail_open:g} s"))
+        ends.append(End(f"{_who(facts)} hears of no agent that sees its pods for {fail_open:g} s"))
     return ContainerStanding(
         found.name,
         True,

@@ -13,8 +13,8 @@ MOVING = (State.DOWNLOADING, State.BLOCKED, State.PENDING, State.STARTING)
 
 
 def is_moving(report: NodeReport) -> bool:
-    """Whether any container of the node waits or starts, or is late."""
-    return bool(report.late) or any(report.counts.get(state) for state in MOVING)
+    """Whether any container of the node waits or starts, or is late, or a pod may wait for the controller."""
+    return bool(report.late or report.pending_pods) or any(report.counts.get(state) for state in MOVING)
 
 
 @dataclass(frozen=True, slots=True)

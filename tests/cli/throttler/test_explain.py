@@ -117,13 +117,13 @@ def test_each_container_is_told_with_its_place_why_it_waits_and_what_ends_it(run
         "why       1 before it; 2 start, and 2 may",
         "ends when those before it have started, and one may",
         "or        minRate forces its start (in 34s)",
-        "or        its gate hears of no agent for 60 s",
+        "or        its gate hears of no agent that sees its pods for 60 s",
         "kubelet   it waits: CreateContainerConfigError",
         "web  blocked, for 30s",
         "why       depends on api (pending)",
         "needs     api (pending)",
         "ends when api is ready; minRate does not help",
-        "or        its gate hears of no agent for 60 s",
+        "or        its gate hears of no agent that sees its pods for 60 s",
         "kubelet   it waits: CreateContainerConfigError",
     ]
 
@@ -193,13 +193,13 @@ def test_what_ends_each_state(run: Run, tmp_path: Path, row_of_api: Any, spec: d
     found = explained(run, tmp_path, pod(depends_on=None), lease(), shown(rows(row_of_api)), **spec)
     assert found.code == 0, found.stderr
     said = [line[10:].strip() for line in lines(found) if line.startswith(("ends when", "or        "))]
-    opens = ["its gate hears of no agent for 60 s"]
+    opens = ["its gate hears of no agent that sees its pods for 60 s"]
     assert said == (ends if row_of_api.state in (State.STARTING, State.FAILED) else ends + opens)
 
 
 def test_the_policy_s_own_fail_open_time_is_told(run: Run, tmp_path: Path) -> None:
     found = explained(run, tmp_path, pod(), lease(), shown(WAITING), failOpenAfter="90s")
-    assert "or        its gate hears of no agent for 90 s" in lines(found)
+    assert "or        its gate hears of no agent that sees its pods for 90 s" in lines(found)
 
 
 def test_without_a_probe_a_hold_ends_the_start(run: Run, tmp_path: Path) -> None:
@@ -243,7 +243,11 @@ def test_a_cycle_is_told_and_that_only_its_end_ends_it(run: Run, tmp_path: Path)
         (rows(policy=""), "! no ThrottlePolicy is about node node-1: nothing is held back there but by dependencies"),
         (
             view(silent=(SilentNode(node="node-1", policy="default", at=NOW - 300),)),
-            "! the agent of node node-1 does not report any more: does its pod run?; while its gate hears of no agent",
+            "! the agent of node node-1 does not report any more: does its pod run?; its gate lets all start after",
+        ),
+        (
+            view(silent=(SilentNode(node="node-1", reason="the watch is refused"),)),
+            "! the agent of node node-1 does not see the node's pods: the watch is refused; its gate lets all start",
         ),
         (
             view(silent=(SilentNode(node="node-2"),)),
@@ -322,7 +326,7 @@ def test_the_backend_configmap_is_told_and_who_lets_it_start_without_an_agent(ru
     assert VARIABLE in json.dumps(given)
     found = explained(run, tmp_path, given, lease(), shown(WAITING))
     assert lines(found)[0] == "shop/api-0 on node-1: 1 pending, 1 blocked, 1 ready (backend configmap)"
-    assert "the controller hears of no agent for 60 s" in found.stdout
+    assert "the controller hears of no agent that sees its pods for 60 s" in found.stdout
     assert "its gate" not in found.stdout
 
 

@@ -102,6 +102,15 @@ def test_silent_agents_are_told_and_end_with_3(run: Run, tmp_path: Path) -> None
     assert found.stdout.splitlines()[-1].endswith("; something is wrong")
 
 
+def test_agents_that_see_no_pods_are_told_with_the_reason(run: Run, tmp_path: Path) -> None:
+    blind = SilentNode(node="node-3", at=NOW - 5, reason="the watch is refused")
+    with cluster(tmp_path, lease(), shown(view(report(), silent=(blind,)))):
+        found = run(*STATUS)
+    assert found.code == 3
+    assert "! the agents of 1 node do not see the pods of their nodes: node-3 (the watch is refused)\n" in found.stdout
+    assert "do not report" not in found.stdout
+
+
 def test_a_policy_that_does_not_work_is_told_with_its_message(run: Run, tmp_path: Path) -> None:
     with cluster(tmp_path, lease(), shown(view(report()))) as api:
         api.put(f"{POLICIES}/broken", **policy("broken", "False"))

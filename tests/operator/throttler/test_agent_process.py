@@ -173,18 +173,7 @@ def test_a_gate_that_is_connected_trusts_the_next_authority_and_one_that_is_begu
     with pytest.raises(LinkDown):
         place.link(uid)
     place.api.scripted.clear()
-    environment = {
-        "THROTTLER_AGENT_HOST": "127.0.0.1",
-        "THROTTLER_AGENT_PORT": str(place.agent.agent.port),
-        "THROTTLER_AGENT_NAME": NAME,
-        "THROTTLER_AGENT_CA": place.authority.certificate_path.read_text(),
-        "THROTTLER_CONTAINERS": "a",
-        "THROTTLER_FAIL_OPEN_AFTER": "60",
-        "THROTTLER_DOORBELL_HOST": "127.0.0.1",
-        "THROTTLER_DOORBELL_PORT": "1",
-        "THROTTLER_FOLDER": str(place.folder),
-        "THROTTLER_TOKEN_FILE": str(place.folder / "token"),
-    }
+    environment = environment_of(place, place.authority, place.folder)
 
     def a_gate() -> Gate:
         settings = GateSettings(environment)
@@ -258,3 +247,62 @@ def test_the_agent_is_light_and_what_it_decides_by_the_more() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == "[]\n"
+
+
+def environment_of(place: Place, authority: Authority, folder: Path, **told: str) -> dict[str, str]:
+    """Return what a gate of a container `a` is told."""
+    folder.mkdir(exist_ok=True)
+    return {
+        "THROTTLER_AGENT_HOST": "127.0.0.1",
+        "THROTTLER_AGENT_PORT": str(place.agent.agent.port),
+        "THROTTLER_AGENT_NAME": NAME,
+        "THROTTLER_AGENT_CA": authority.certificate_path.read_text(),
+        "THROTTLER_CONTAINERS": "a",
+        "THROTTLER_FAIL_OPEN_AFTER": "60",
+        "THROTTLER_DOORBELL_HOST": "127.0.0.1",
+        "THROTTLER_DOORBELL_PORT": "1",
+        "THROTTLER_FOLDER": str(folder),
+        "THROTTLER_TOKEN_FILE": str(place.folder / "token"),
+    } | told
+
+
+def test_an_agent_whose_watch_is_refused_says_that_it_is_blind_and_that_it_sees_again(place: Place) -> None:
+    link = place.link(place.pod("web", "a"))
+    read(link)
+    wait_until(lambda: place.agent.agent.pods.synced)
+    place.api.script("watch", *[Reply.status(403, "Forbidden")] * 3)
+    place.api.script("list", *[Reply.status(403, "Forbidden")] * 3)
+    place.api.end_watches()
+    wait_until(lambda: place.agent.agent.pods.forbidden)
+    link.send({"type": "ask", "container": "a"})
+    told = read(link)[0]
+    assert told["type"] == "blind"
+    assert "may not be watched" in str(told["reason"])
+    applied = place.agent.policy.applied
+    assert applied is not None
+    report = place.agent.agent.report("n1", applied, 2.0)
+    assert report is not None
+    assert "may not be watched" in report.blind, "the controller hears of it as well"
+    wait_until(lambda: "slack_throttler_blind 1.0" in place.get("/metrics")[1])
+    place.pod("other", "a")  # the watch is open again, and brings something
+    wait_until(lambda: not place.agent.agent.pods.forbidden)
+    link.send({"type": "ask", "container": "a"})
+    assert read(link)[0]["type"] in ("wait", "granted")
+    link.close()
+
+
+def test_a_gate_that_trusts_the_authority_of_a_release_that_is_gone_lets_its_containers_start(place: Place) -> None:
+    """After a reinstall the agents have certificates of another authority: that gate can never ask one again."""
+    (place.folder / "token").write_text("a-token")
+    former = Authority.create(place.folder / "former")
+    folder = place.folder / "permits"
+    settings = GateSettings(environment_of(place, former, folder, THROTTLER_FAIL_OPEN_AFTER="1"))
+    settings.doorbell_port = 0
+    gate = Gate(settings)
+    gate._take({"type": "withdraw", "container": "a", "instance": "a1"})
+    began = time.monotonic()
+    while not (folder / "a.env").exists():
+        gate.turn()
+        assert time.monotonic() - began < 10
+    assert time.monotonic() - began >= 0.9
+    gate.close()

@@ -15,9 +15,9 @@ from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.injection import DEPENDS_ON, GateOptions, patch, patch_by_config_map
 from slack.throttler.limits import Limits
-from slack.throttler.protocol import FromAgent, Granted, Refused, Wait, Withdraw
+from slack.throttler.protocol import Blind, FromAgent, Granted, Refused, Wait, Withdraw
 from slack.throttler.queue import Key
-from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk
+from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk, Opened
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 
@@ -73,7 +73,7 @@ def test_one_slot_is_given_to_one_container_and_again_when_that_is_ready(tmp_pat
     assert granted(desk.turn(10.0).messages) == [("u1", "a")]
     assert granted(desk.turn(11.0).messages) == []
     said = desk.update(a_pod("u1", row("a", RUNS, "a1"), row("b")), 12.0)
-    assert said == [("u1", Withdraw(container="a"))]
+    assert said == [("u1", Withdraw(container="a", instance="a1"))]
     assert granted(desk.turn(12.0).messages) == []
     desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True), row("b")), 13.0)
     assert granted(desk.turn(13.0).messages) == [("u1", "b")]
@@ -250,7 +250,7 @@ def test_a_gate_gets_nothing_but_its_own_containers_however_it_asks(tmp_path: Pa
     for name in ("other", "../a", "throttler-gate"):
         assert isinstance(desk.ask("u1", name, 1.0), Refused)
     unknown = desk.ask("nobody", "a", 1.0)
-    assert isinstance(unknown, Wait)
+    assert isinstance(unknown, Blind), "a pod that never reaches the agent must not hold its gate for ever"
     for _ in range(5000):
         desk.ask("u1", "a", 1.0)
         desk.ask("nobody", "a", 1.0)
@@ -460,3 +460,40 @@ def test_a_key_that_was_taken_away_is_waited_for_in_the_queue_and_given_again(tm
     desk.update(a_keyed_pod("u1", row("a", RUNS, "a2")), 15.0)
     assert not desk.permits
     assert not desk.opened
+
+
+def test_an_agent_that_does_not_see_its_pods_says_so_and_keeps_to_grants_that_stand(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    arrive(desk, "u1", "a", "b")
+    desk.turn(10.0)
+    assert isinstance(desk.ask("u1", "a", 11.0, blind="no watch"), Granted)
+    waiting = desk.ask("u1", "b", 11.0, blind="no watch")
+    assert waiting == Blind(container="b", reason="no watch")
+    desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True), row("b")), 12.0)
+    assert isinstance(desk.ask("u1", "a", 12.0, blind="no watch"), Blind), "it may have ended since"
+    assert isinstance(desk.ask("u1", "a", 12.0), Withdraw)
+
+
+@pytest.mark.parametrize(
+    ("told", "opened"),
+    [("", [Key("u1", "a")]), ("a0", [Key("u1", "a")]), ("a1", [])],
+    ids=["first start", "restart", "ran all along"],
+)
+def test_a_start_that_a_gate_let_in_while_no_agent_was_there_is_told_once(
+    tmp_path: Path, told: str, opened: list[Key]
+) -> None:
+    """The next agent finds the container running; the gate knows which instance ran when an agent was last heard."""
+    desk = a_desk(tmp_path)
+    desk.update(a_pod("u1", row("a", RUNS, "a1", ready=True)), 1.0)
+    assert desk.opened == []
+    for _ in range(2):
+        assert isinstance(desk.ask("u1", "a", 2.0, opened=Opened(told)), Withdraw)
+    assert desk.opened == opened
+
+
+def test_a_start_that_the_agent_has_seen_itself_is_not_told_again_by_the_gate(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path)
+    arrive(desk, "u1", "a")
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 30.0)
+    desk.ask("u1", "a", 31.0, opened=Opened(""))
+    assert desk.opened == [Key("u1", "a")]

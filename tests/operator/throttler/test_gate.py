@@ -161,7 +161,7 @@ def test_without_an_agent_all_start_but_not_before_the_time_is_over(
     clock.now += 1.1
     gate.turn()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
-    assert "web: started without a permit" in capsys.readouterr().err
+    assert "web: may start without a permit" in capsys.readouterr().err
 
 
 def test_an_agent_that_hangs_is_no_agent(
@@ -192,6 +192,93 @@ def test_the_welcome_says_how_long_that_is(
     clock.now += 5.5
     gate.turn()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
+
+
+def go_away(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End the link, and let no other come."""
+
+    def fails(*_: object) -> None:
+        raise LinkDown("nobody there")
+
+    monkeypatch.setattr(gate_module, "AgentLink", fails)
+    gate._lost("the agent is gone")
+
+
+def test_the_next_start_of_a_container_that_runs_is_permitted_too_when_the_agent_is_gone(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = make()
+    gate.turn()
+    for name in ("web", "log"):
+        link.say("granted", name)
+        link.say("withdraw", name, instance=f"{name}-1")
+    gate.turn()
+    assert list(tmp_path.iterdir()) == [], "they run, and their restarts wait"
+    gate._doorbell._rung = False
+    go_away(gate, monkeypatch)
+    clock.now += 59
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+    clock.now += 1.1
+    gate.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
+    assert not gate._doorbell._rung, "a pod that runs stays ready"
+
+    back = FakeLink()
+    monkeypatch.setattr(gate_module, "AgentLink", lambda *_: back)
+    clock.now += 3
+    gate.turn()
+    assert [(message["container"], message["instance"]) for message in back.sent] == [
+        ("web", "web-1"),
+        ("log", "log-1"),
+    ]
+    assert all(float(str(message["opened_seconds"])) >= 60 for message in back.sent), "the next agent is told"
+    back.say("withdraw", "web", instance="web-1")
+    gate.turn()
+    assert [path.name for path in tmp_path.iterdir()] == ["log.env"], "who is answered is throttled again"
+
+
+def test_an_agent_that_says_that_it_is_blind_is_no_agent(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("granted", "log")
+    link.say("withdraw", "log", instance="log-1")
+    gate.turn()
+    for _ in range(5):
+        clock.now += 13
+        link.say("blind", "web", reason="the watch is refused")
+        link.say("blind", "log", reason="the watch is refused")
+        gate.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"], (
+        "restarts as well as first starts"
+    )
+    assert capsys.readouterr().err.count("the watch is refused") == 1
+    sent = len(link.sent)
+    clock.now += 16
+    gate.turn()
+    assert {message["container"] for message in link.sent[sent:]} == {"log", "web"}, "it may see them again"
+
+
+def test_an_agent_that_answers_reminders_keeps_the_permits_of_what_runs(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("welcome", fail_open_after_seconds=5)
+    for name in ("web", "log"):
+        link.say("withdraw", name, instance=f"{name}-1")
+    gate.turn()
+    for _ in range(60):
+        clock.now += 1.0
+        sent = len(link.sent)
+        gate.turn()
+        for message in link.sent[sent:]:
+            link.say("withdraw", str(message["container"]))
+        gate.turn()
+    assert list(tmp_path.iterdir()) == [], "also if failOpenAfter is shorter than the usual pause between reminders"
+    assert len(link.sent) < 2 * 60, "it is not asked each second"
 
 
 def test_a_refusal_is_no_answer(make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from slack.throttler import protocol
-from slack.throttler.protocol import AUDIENCE, FromAgent, Granted, Wait, Welcome
+from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.agent.gate_server import GateServer, NotLetIn, pod_uid
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
@@ -66,9 +66,9 @@ def place(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch)
     tls.load_cert_chain(pair.certificate, pair.key)
     asked: list[tuple[str, str]] = []
 
-    def answer(uid: str, container: str) -> FromAgent:
-        asked.append((uid, container))
-        return Wait(container=container)
+    def answer(uid: str, ask: Ask) -> FromAgent:
+        asked.append((uid, ask.container))
+        return Wait(container=ask.container)
 
     loop = asyncio.new_event_loop()
     server = GateServer(judge, answer, welcome=lambda: Welcome(fail_open_after_seconds=7.0))

@@ -13,7 +13,7 @@ from slack.kube.errors import ApiError, KubeError, Unreachable
 from slack.kube.watch import EventType
 from slack.throttler.config_maps import PERMITTED_AT, HeldPod
 from slack.throttler.injection import PERMITS_IN, VARIABLE
-from slack.throttler.reports.messages import Permit
+from slack.throttler.reports.messages import NodeReport, Permit
 from slack_operator.throttler.controller.held_pods import HeldPods, PodRow, _Container, _Metadata, _Named, _Spec
 from slack_operator.throttler.controller.permits import (
     AGAIN_SECONDS,
@@ -84,7 +84,6 @@ class World:
     def __init__(self) -> None:
         self.now = 1000.0
         self.leads = True
-        self.heard: dict[str, float] = {}
         self.cluster = Cluster()
         self.events: list[tuple[str, str]] = []
         self.counted: list[tuple[str, int]] = []
@@ -93,7 +92,6 @@ class World:
             recorder=self,
             count=lambda outcome, containers: self.counted.append((outcome, containers)),
             may_write=lambda: self.leads,
-            heard_at=lambda node: self.heard.get(node, float("-inf")),
             fail_open_after_seconds=lambda node: FAIL_OPEN,
             patience_seconds=lambda: PATIENCE,
             clock=lambda: self.now,
@@ -110,10 +108,13 @@ class World:
             self.cluster.objects[f"/api/v1/namespaces/shop/pods/{each.metadata.name}"] = {"metadata": metadata}
         self.permits.pods.apply([(EventType.ADDED, each) for each in rows])
 
-    def report(self, *permits: tuple[str, str], node: str = NODE) -> None:
-        """Have a node's agent say who may start."""
-        self.heard[node] = self.now
-        self.permits.asked(node, [Permit(uid=uid, container=container) for uid, container in permits])
+    def report(
+        self, *permits: tuple[str, str], node: str = NODE, blind: str = "", knows: Sequence[str] | None = None
+    ) -> None:
+        """Have a node's agent say who may start; it knows the pods that wait there, unless others are named."""
+        pods = tuple(waiting.pod.uid for waiting in self.permits.pods.on(node)) if knows is None else tuple(knows)
+        may_start = tuple(Permit(uid=uid, container=container) for uid, container in permits)
+        self.permits.reported(NodeReport(node=node, at=1.0, permits=may_start, blind=blind, pending_pods=pods))
 
     def turn(self, later: float = 0.0) -> None:
         """Let time pass, then a turn, and wait for what it has begun."""
@@ -287,6 +288,29 @@ def test_an_agent_that_reports_keeps_its_pods_waiting(world: World) -> None:
     assert world.cluster.writes == []
 
 
+@pytest.mark.parametrize("agent", [{"blind": "the watch is refused"}, {"knows": ["another"]}], ids=["blind", "one pod"])
+def test_an_agent_that_does_not_see_a_pod_lets_it_wait_no_longer_than_one_that_is_gone(
+    world: World, agent: dict[str, Any]
+) -> None:
+    world.arrive(row("u1", "a"))
+    waited = 0.0
+    while not world.cluster.keys() and waited < 3 * FAIL_OPEN:
+        world.report(**agent)
+        world.turn(PATIENCE / 2)
+        waited += PATIENCE / 2
+    assert world.cluster.keys() == {"a"}
+    assert FAIL_OPEN <= waited <= FAIL_OPEN + PATIENCE
+    assert world.events == [("u1", "StartPermitSkipped")]
+
+
+def test_an_agent_of_an_older_version_that_names_no_pods_knows_all_of_its_node(world: World) -> None:
+    world.arrive(row("u1", "a"))
+    for _ in range(30):
+        world.permits.reported(NodeReport(node=NODE, at=1.0))
+        world.turn(PATIENCE / 2)
+    assert world.cluster.writes == []
+
+
 def test_pods_that_wait_no_more_are_forgotten(world: World) -> None:
     world.arrive(row("u1", "a"))
     world.report(("u1", "a"))
@@ -295,6 +319,7 @@ def test_pods_that_wait_no_more_are_forgotten(world: World) -> None:
     world.report()
     world.turn(KEPT_SECONDS + 2 * PATIENCE + SWEEP_SECONDS)
     assert world.permits._written == {}
+    assert world.permits._named == {}
     assert world.permits.pods.nodes == ()
 
 
@@ -303,7 +328,7 @@ def a_restart(world: World, node: str = NODE, config_map: str = "permits-1") -> 
     metadata = {"name": "api-0", "uid": "u1", "annotations": {PERMITS_IN: "permits-1"}}
     world.cluster.objects["/api/v1/namespaces/shop/pods/api-0"] = {"metadata": metadata, "spec": {"nodeName": NODE}}
     permit = Permit(uid="u1", container="a", namespace="shop", pod="api-0", config_map=config_map)
-    world.permits.asked(node, [permit])
+    world.permits.reported(NodeReport(node=node, at=1.0, permits=(permit,), pending_pods=()))
 
 
 def test_a_key_that_was_taken_away_is_given_again_though_the_pod_is_pending_no_more(world: World) -> None:

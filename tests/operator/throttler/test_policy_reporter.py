@@ -77,9 +77,10 @@ class World:
         self.labels.apply([(EventType.ADDED, NodeRow(_Meta(name, own))) for name, own in labels.items()])
         self.labels.end()
 
-    def report(self, node: str, caller: str = "", **counts: int) -> float:
+    def report(self, node: str, caller: str = "", blind: str = "", **counts: int) -> float:
         """Report as an agent does; returns when the next report is wanted while somebody waits."""
-        report = NodeReport(node=node, at=5.0, counts={State(state): count for state, count in counts.items()})
+        by_state = {State(state): count for state, count in counts.items()}
+        report = NodeReport(node=node, at=5.0, blind=blind, counts=by_state)
         answer = decode_answer(self.starts.take(Caller("agent", caller or node), Body(*packed(encode(report)))))
         return answer.moving_seconds
 
@@ -135,6 +136,21 @@ def test_where_no_agent_reports_the_policy_is_not_ready_and_an_event_says_so(wor
     (status,) = world.turn(SETTLE_SECONDS)
     assert reasons(status)["Ready"] == "NoAgentReports"
     assert world.events == [("default", "NoAgentReports")]
+
+
+def test_an_agent_that_sees_no_pods_counts_as_silent_and_what_it_last_saw_is_not_summed(world: World) -> None:
+    world.report("a", pending=2)
+    world.report("b", ready=1)
+    world.turn()
+    world.report("a", blind="the watch is refused", pending=2)
+    (status,) = world.turn()
+    assert (status["nodes"]["silent"], status["pending"]) == (1, 0)
+    assert reasons(status)["NodesSilent"] == "AgentsSilent"
+    (silent,) = decode_view(world.starts.view()).silent
+    assert (silent.node, silent.reason) == ("a", "the watch is refused")
+    world.report("a", pending=1)
+    (status,) = world.turn()
+    assert (status["nodes"]["silent"], status["pending"]) == (0, 1)
 
 
 def test_an_agent_that_stops_to_report_is_told_and_so_is_that_it_is_back(world: World) -> None:

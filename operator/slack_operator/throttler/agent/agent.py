@@ -23,11 +23,12 @@ from slack.supervision.threads import SupervisedThread
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.limits import UNKNOWN_USAGE, Limits, Usage
-from slack.throttler.protocol import FromAgent, Welcome
+from slack.throttler.protocol import Ask, FromAgent, Welcome, Withdraw
 from slack.throttler.reports.messages import NodeReport
 from slack.throttler.reports.summary import MOVING
+from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.desk import Desk, Turn
+from slack_operator.throttler.agent.desk import Desk, Opened, Turn
 from slack_operator.throttler.agent.gate_server import GateServer, Reviews
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
@@ -74,7 +75,15 @@ class Counting(Protocol):
         """Take in what came of a turn."""
 
     def show(
-        self, counts: Mapping[State, int], *, slots: int | None, taken: int, gates: int, refused: int, known: bool
+        self,
+        counts: Mapping[State, int],
+        *,
+        slots: int | None,
+        taken: int,
+        gates: int,
+        refused: int,
+        known: bool,
+        blind: bool,
     ) -> None:
         """Take in what is there after it."""
 
@@ -130,6 +139,7 @@ class Agent:
         self._static = StaticPods(Reviews(connection), journal.parent / FOLDER, self._desk.mirror)
         self._server = GateServer(self._static, self._answer, welcome=self._welcome)
         self._pods = Reflector(connection, "/api/v1/pods", NodePod, _Sink(self), field_selector=f"spec.nodeName={node}")
+        self._view = Watches((self._pods,))
         self._loop = asyncio.new_event_loop()
         self._wake = asyncio.Event()
         self._heart = Heartbeat("the desk", HEALTHY_SECONDS)
@@ -184,7 +194,7 @@ class Agent:
         self._call(self._trust(authority))
 
     def report(self, node: str, applied: Applied, cores: float) -> NodeReport | None:
-        """Make a report of now, from another thread; None while the node's pods are not known whole."""
+        """Make a report of now, from another thread; None while the node's pods are being listed for the first time."""
         found: NodeReport | None = self._call(self._made_report(node, applied, cores))
         return found
 
@@ -230,9 +240,11 @@ class Agent:
         self._know("policy")
 
     async def _made_report(self, node: str, applied: Applied, cores: float) -> NodeReport | None:
-        if "pods" in self._unknown:
+        blind = self._blind()
+        if "pods" in self._unknown and not self._pods.forbidden:
             return None
-        return node_report.report(node, applied, cores, self._desk, self._tallies, self._load(time.monotonic()))
+        usage = self._load(time.monotonic())
+        return node_report.report(node, applied, cores, self._desk, self._tallies, usage, blind=blind)
 
     async def _trust(self, authority: str) -> None:
         self._authority = authority
@@ -256,10 +268,19 @@ class Agent:
     def _load(self, now: float) -> Usage:
         return self._usage(now, self._desk.throttle.limits.average_over_seconds)
 
-    def _answer(self, uid: str, container: str) -> FromAgent:
-        self._wake.set()
+    def _answer(self, uid: str, asked: Ask) -> FromAgent:
         now = time.monotonic()
-        return self._desk.ask(uid, container, now, self._load(now))
+        opened = Opened(asked.instance) if asked.opened_seconds else None
+        answer = self._desk.ask(uid, asked.container, now, self._load(now), blind=self._blind(), opened=opened)
+        if not isinstance(answer, Withdraw):  # gates of all that runs ask every few seconds
+            self._wake.set()
+        return answer
+
+    def _blind(self) -> str | None:
+        """Say why the pods that the desk knows may not be the node's any more; None if they are."""
+        if self._pods.forbidden:
+            return f"the node's pods may not be watched: {self._pods.last_error}"
+        return self._view.stale()
 
     async def _turn(self) -> None:
         while True:
@@ -312,6 +333,7 @@ class Agent:
                 gates=self._server.gates,
                 refused=self._server.refused,
                 known="policy" not in self._unknown,
+                blind=self._blind() is not None,
             )
         if self._telling is None:
             return

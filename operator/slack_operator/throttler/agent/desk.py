@@ -44,6 +44,16 @@ class _Instance:
     """Since when it waits."""
     granted_at: float | None = None
     """When it was let in, until it is ready."""
+    ungranted: str | None = None
+    """Id of the instance that began without a grant, once people are told of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a gate says of a permit that it has given without an agent."""
+
+    instance: str
+    """Id of the instance that ran when an agent was last heard; empty: none did."""
 
 
 @dataclass(slots=True)
@@ -166,21 +176,50 @@ class Desk:
         return tuple(self._late) if self.throttle.limits.delete_late else ()
 
     @property
+    def pending_uids(self) -> Iterator[str]:
+        """The pods for whose permits the controller looks as well: those that are Pending."""
+        for uid, pod in (*self._pods.items(), *self._bad_pods.items()):
+            if pod.keeps_permits and pod.pending:
+                yield uid
+
+    @property
     def keys(self) -> tuple[Key, ...]:
         """All containers that are known."""
         return tuple(self._instances)
 
-    def ask(self, uid: str, container: str, now: float, usage: Usage = UNKNOWN_USAGE) -> FromAgent:
-        """Answer a gate that the API server has said to be of this pod; asked twice is answered alike."""
-        if uid in self.bad:
-            return protocol.Wait(container=container, state=State.BLOCKED, reason=protocol.text(self.bad[uid]))
+    def ask(
+        self,
+        uid: str,
+        container: str,
+        now: float,
+        usage: Usage = UNKNOWN_USAGE,
+        *,
+        blind: str | None = None,
+        opened: Opened | None = None,
+    ) -> FromAgent:
+        """Answer a gate; asked twice is answered alike.
+
+        Args:
+            uid: the pod that the API server has said the gate to be of.
+            container: whose start it asks for.
+            now: monotonic seconds.
+            usage: of the node.
+            blind: why the pods that are known here may not be those of the node any more.
+            opened: what the gate says that it did without an agent.
+        """
         key = Key(uid, container)
         instance = self._instances.get(key)
+        if blind is not None and (instance is None or instance.granted is None):
+            return protocol.Blind(container=container, reason=protocol.text(blind))
+        if uid in self.bad:
+            return protocol.Wait(container=container, state=State.BLOCKED, reason=protocol.text(self.bad[uid]))
         if instance is None:
             if uid in self._pods:
                 return protocol.Refused(container=container, reason="its pod has no such container that is gated")
-            # the watch is behind the kubelet, for a moment
-            return protocol.Wait(container=container, state=State.DOWNLOADING, reason="its pod is not known yet")
+            # the watch is behind the kubelet, for a moment, or never brings the pod
+            return protocol.Blind(container=container, reason="its pod is not known to the agent")
+        if opened is not None and instance.runs and instance.now != opened.instance:
+            self._skip(key, instance)
         instance.asked = True
         self._offer(key, instance, now)
         return self._answer(key, instance, now, usage)
@@ -284,13 +323,20 @@ class Desk:
         self, key: Key, instance: _Instance, container_id: str, what: Seen, now: float
     ) -> Iterator[FromAgent]:
         granted, restarts = instance.granted is not None, self._gates_restarts(key)
-        if not granted and now > self._began + GRACE_SECONDS and (restarts or not instance.ended):
-            self.opened.append(key)
+        first = not instance.ended
         instance.now, instance.runs, instance.held, instance.granted = container_id, True, False, None
+        if not granted and now > self._began + GRACE_SECONDS and (restarts or first):
+            self._skip(key, instance)
         if not (what is Seen.READY and not granted and self._probed(key)):
             self.throttle.running(key, now)
         if restarts:
-            yield protocol.Withdraw(container=key.container)
+            yield _withdraw(key, instance)
+
+    def _skip(self, key: Key, instance: _Instance) -> None:
+        """Have people told that the instance which runs began without a grant: once, whoever has noticed it."""
+        if instance.ungranted != instance.now:
+            instance.ungranted = instance.now
+            self.opened.append(key)
 
     def _end(self, key: Key, instance: _Instance, now: float, *, backing_off: bool = False) -> None:
         instance.ended, instance.runs, instance.held, instance.granted = instance.now, False, False, None
@@ -311,7 +357,7 @@ class Desk:
             return _granted(instance.granted)
         if instance.runs:
             if self._gates_restarts(key):
-                return protocol.Withdraw(container=key.container)
+                return _withdraw(key, instance)
             return protocol.Granted(container=key.container, reason="it runs")
         waiting = self.standing(key, now, usage)
         return protocol.Wait(
@@ -336,6 +382,10 @@ class Desk:
             and (container.startup_probe is not None or container.readiness_probe is not None)
             for container in containers
         )
+
+
+def _withdraw(key: Key, instance: _Instance) -> protocol.Withdraw:
+    return protocol.Withdraw(container=key.container, instance=protocol.text(instance.now))
 
 
 def _granted(grant: Grant) -> protocol.Granted:

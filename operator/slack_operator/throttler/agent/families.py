@@ -20,6 +20,13 @@ POLICY_KNOWN = Family(
     "",
     "1 once the agent knows the policies and its node's labels; 0: nothing is granted for up to a minute.",
 )
+BLIND = Family(
+    "slack_throttler_blind",
+    "gauge",
+    (),
+    "",
+    "1 while the agent does not see its node's pods: its gates let all containers start after failOpenAfter.",
+)
 GRANTS = Family(
     "slack_throttler_grants_total",
     "counter",
@@ -35,7 +42,7 @@ OPENED = Family(
     "counter",
     (),
     "",
-    "Containers that started without a permit, for their gate heard of no agent.",
+    "Containers that started without a permit, because their gate had no answer of an agent that sees its pods.",
 )
 WAIT = Family(
     "slack_throttler_wait_seconds",
@@ -82,6 +89,7 @@ THROTTLER_AGENT_FAMILIES = (
     SLOTS,
     SLOTS_TAKEN,
     POLICY_KNOWN,
+    BLIND,
     GRANTS,
     TIMED_OUT,
     OPENED,

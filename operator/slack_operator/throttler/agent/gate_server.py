@@ -35,8 +35,8 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 
 Judge = Callable[[str], str]
 """A token to the uid of its pod; raises `NotLetIn`. May block."""
-Answer = Callable[[str, str], FromAgent]
-"""The uid of a pod and a container's name to what its gate is told."""
+Answer = Callable[[str, Ask], FromAgent]
+"""The uid of a pod and what its gate asks to what the gate is told."""
 
 
 class NotLetIn(Exception):
@@ -206,7 +206,7 @@ class GateServer:
         while line := await reader.readline():
             message = protocol.from_gate(line)
             if isinstance(message, Ask):
-                writer.write(protocol.encode_line(self._answer(uid, message.container)))
+                writer.write(protocol.encode_line(self._answer(uid, message)))
             elif isinstance(message, Ping):
                 writer.write(protocol.encode_line(protocol.Pong()))
             await writer.drain()

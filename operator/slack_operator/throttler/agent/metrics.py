@@ -24,6 +24,7 @@ class AgentMetrics(ProcessMetrics):
         self._slots = self._gauge(families.SLOTS)
         self._taken = self._gauge(families.SLOTS_TAKEN)
         self._policy_known = self._gauge(families.POLICY_KNOWN)
+        self._blind = self._gauge(families.BLIND)
         self._grants = self._counter(families.GRANTS)
         self._timed_out = self._counter(families.TIMED_OUT)
         self._opened = self._counter(families.OPENED)
@@ -62,7 +63,15 @@ class AgentMetrics(ProcessMetrics):
             self._start.observe(seconds)
 
     def show(
-        self, counts: Mapping[State, int], *, slots: int | None, taken: int, gates: int, refused: int, known: bool
+        self,
+        counts: Mapping[State, int],
+        *,
+        slots: int | None,
+        taken: int,
+        gates: int,
+        refused: int,
+        known: bool,
+        blind: bool,
     ) -> None:
         """Set what is there now."""
         for state, count in counts.items():
@@ -71,6 +80,7 @@ class AgentMetrics(ProcessMetrics):
         self._taken.set(taken)
         self._gates.set(gates)
         self._policy_known.set(known)
+        self._blind.set(blind)
         self._refused.inc(self._new("refused", refused))
 
     def show_usage(self, unknown: Collection[str]) -> None:

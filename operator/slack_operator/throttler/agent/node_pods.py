@@ -102,6 +102,11 @@ class NodePod(_Wire):
         return ANNOTATION_STATIC_POD in (self.metadata.annotations or {})
 
     @property
+    def pending(self) -> bool:
+        """Whether some container of it has not begun to run yet."""
+        return self.status is not None and self.status.phase == "Pending"
+
+    @property
     def ended(self) -> bool:
         """Whether nothing of it starts any more."""
         return self.status is not None and self.status.phase in ("Succeeded", "Failed")

@@ -33,8 +33,17 @@ class Tallies:
         self.opened += opened
 
 
-def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Tallies, usage: Usage) -> NodeReport:
-    """Make a report of now; belongs to the thread that owns the desk."""
+def report(
+    node: str,
+    applied: Applied,
+    cores: float,
+    desk: Desk,
+    tallies: Tallies,
+    usage: Usage,
+    *,
+    blind: str | None = None,
+) -> NodeReport:
+    """Make a report of now, `blind` if the agent does not see the node's pods; belongs to the desk's thread."""
     now, wall = time.monotonic(), time.time()
     rows = sorted(
         _rows(desk, now, wall, usage), key=lambda row: (_ORDER.index(row.state), row.position, row.since, row.pod)
@@ -46,6 +55,7 @@ def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Talli
         at=wall,
         policy=applied.policy or "",
         policy_generation=applied.generation,
+        blind=protocol.text(blind or ""),
         cores=cores,
         slots=desk.throttle.limits.slots,
         counts={state: count for state, count in counts.items() if count},
@@ -57,6 +67,7 @@ def report(node: str, applied: Applied, cores: float, desk: Desk, tallies: Talli
         left_out=max(0, len(rows) - MAX_CONTAINERS),
         permits=tuple(_permits(desk)),
         late=tuple(_late_pods(desk)),
+        pending_pods=tuple(desk.pending_uids)[:MAX_CONTAINERS],
     )
 
 

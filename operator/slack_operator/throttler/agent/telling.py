@@ -37,7 +37,10 @@ class Teller:
 
     def opened(self, pod: NodePod, container: str, now: float) -> None:
         """A container began without a grant."""
-        text = f"container {container} started without a permit: its gate heard of no agent of the throttler"
+        text = (
+            f"container {container} started without a permit: for failOpenAfter its gate had no answer of an agent of "
+            "the throttler that sees the node's pods"
+        )
         self._tell(pod, START_PERMIT_SKIPPED, text, now)
 
     def forced(self, pod: NodePod, container: str, now: float) -> None:

@@ -44,7 +44,7 @@ NODES = Family(
     "gauge",
     ("state",),
     "",
-    "Nodes whose agents have reported to the leader: reporting, silent (they do not any more).",
+    "Nodes whose agents have reported to the leader: reporting, silent (they do not any more, or see no pods).",
 )
 CONTROLLER_REPORTS = Family(
     "slack_throttler_reports_total",
@@ -59,8 +59,8 @@ PERMITS = Family(
     ("outcome",),
     "",
     "Containers that were let in by a key of their pod's ConfigMap (throttler.backend=configmap), by outcome: granted, "
-    "opened (no agent was heard for failOpenAfter), refused (such as a ConfigMap that is not ours), failed (and tried "
-    "again).",
+    "opened (no agent has named the pod for failOpenAfter), refused (such as a ConfigMap that is not ours), failed "
+    "(and tried again).",
 )
 LATE_PODS = Family(
     "slack_throttler_late_pods_total",

@@ -144,6 +144,11 @@ class HeldPods:
         with self._lock:
             return frozenset(self._pods)
 
+    def uids_on(self, node: str) -> frozenset[str]:
+        """Return the uids of those of a node."""
+        with self._lock:
+            return frozenset(self._by_node.get(node, ()))
+
     def on(self, node: str) -> tuple[Waiting, ...]:
         """Return those of a node."""
         with self._lock:

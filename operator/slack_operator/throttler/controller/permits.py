@@ -1,9 +1,9 @@
 """Writes permits into ConfigMaps, as agents grant them: a key of the pod's ConfigMap, then a poke for its kubelet.
 
 Agents decide, and say in each report who may start and has not; nothing is kept here that the next report, or the next
-leader's first one, would not tell again. A pod is let in only by the agent of its own node. Where that has been silent
-for failOpenAfter while a pod waits, all its containers may start: nobody but us could let them. Threads: its own
-decides, a few write, any may call `asked` and `news`.
+leader's first one, would not tell again. A pod is let in only by the agent of its own node. If no report of an agent
+that sees its pods has named a waiting pod for failOpenAfter, all containers of that pod may start: nobody else could
+let them. Threads: its own decides, a few write, any may call `reported` and `news`.
 """
 
 import logging
@@ -24,7 +24,7 @@ from slack.supervision.supervisor import first_problem
 from slack.supervision.threads import SupervisedThread
 from slack.supervision.workers import Workers
 from slack.throttler.config_maps import HeldPod, is_name, poke
-from slack.throttler.reports.messages import Permit
+from slack.throttler.reports.messages import NodeReport, Permit
 from slack_operator.runtime.conditions import rfc3339
 from slack_operator.throttler.controller.held_pods import HeldPods
 from slack_operator.throttler.controller.metrics import FAILED, GRANTED, OPENED, REFUSED
@@ -37,6 +37,7 @@ SWEEP_SECONDS = 1.0
 AGAIN_SECONDS = 3.0
 """Said again so long after it was written, a permit is written again: its key is gone, or the poke was not seen."""
 OPEN_AGAIN_SECONDS = 60.0
+PRUNE_SECONDS = 60.0
 UNSEEN_SECONDS = 2.0
 """A pod that is not seen to wait by then is one whose container has run before, and whose key is gone."""
 KEPT_SECONDS = 60.0
@@ -64,7 +65,6 @@ class Permits:
         recorder: Recorder,
         count: Callable[[str, int], None],
         may_write: Callable[[], bool],
-        heard_at: Callable[[str], float],
         fail_open_after_seconds: Callable[[str], float],
         patience_seconds: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
@@ -77,7 +77,6 @@ class Permits:
             recorder: of Events.
             count: counts containers by outcome.
             may_write: whether this process leads.
-            heard_at: when the agent of a node has reported last, by `clock`.
             fail_open_after_seconds: what a node's policy says.
             patience_seconds: how long an agent that is well may say nothing while somebody waits.
             clock: monotonic seconds.
@@ -85,19 +84,24 @@ class Permits:
         """
         self.pods = HeldPods(self.news, clock=clock)
         self._writer, self._recorder, self._count = writer, recorder, count
-        self._may_write, self._heard_at = may_write, heard_at
+        self._may_write = may_write
         self._fail_open_after_seconds, self._patience_seconds = fail_open_after_seconds, patience_seconds
         self._clock, self._wall = clock, wall
         self._lock = threading.Lock()
         self._asked: dict[str, tuple[Sequence[Permit], float]] = {}
         """By node: what its agent said last, and when."""
+        self._named: dict[str, float] = {}
+        """By uid of a pod that waits: when the agent of its node has named it last."""
+        self._naming: dict[str, tuple[float, frozenset[str] | None]] = {}
+        """By node: when its agent has reported last that sees its pods, and which it named; None: all, as one of an
+        older version does."""
         self._dirty: set[str] = set()
         self._written: dict[str, dict[str, float]] = {}
         """By uid of a pod: its containers that were let in, and when."""
         self._busy: set[str] = set()
         self._not_before: dict[str, float] = {}
         self._led_since: float | None = None
-        self._sweep_at = float("-inf")
+        self._sweep_at = self._prune_at = float("-inf")
         self._outages, self._events = Outages(clock), Outages(clock)
         self._stopping = False
         self._wake = threading.Event()
@@ -120,11 +124,16 @@ class Permits:
         """Return why no permit is written any more; None if all threads work."""
         return first_problem(self._thread, self._writers)
 
-    def asked(self, node: str, permits: Sequence[Permit]) -> None:
-        """Take in what the agent of a node says may start."""
+    def reported(self, report: NodeReport) -> None:
+        """Take in which pods the agent of a node knows, and who it says may start."""
+        node, permits, now = report.node, report.permits, self._clock()
         with self._lock:
+            if not report.blind:
+                named = None if report.pending_pods is None else frozenset(report.pending_pods)
+                self._naming[node] = now, named
+                self._named.update(dict.fromkeys(self.pods.uids_on(node) if named is None else named, now))
             if permits:
-                self._asked[node] = permits, self._clock()
+                self._asked[node] = permits, now
                 self._dirty.add(node)
             else:
                 self._asked.pop(node, None)
@@ -153,6 +162,7 @@ class Permits:
         if not self._may_write():
             with self._lock:
                 self._asked, self._dirty, self._written = {}, set(), {}
+                self._named, self._naming = {}, {}
             self._led_since = None
             return
         if self._led_since is None:
@@ -180,28 +190,48 @@ class Permits:
                 self._want(pod, known, at - AGAIN_SECONDS, now, GRANTED)
 
     def _sweep(self, now: float) -> None:
+        patience = self._patience_seconds()
         for node in self.pods.nodes:
-            self._open_silent(node, now)
+            self._open_unnamed(node, patience, now)
         waiting = self.pods.uids
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_SECONDS
+            self._prune(waiting)
         with self._lock:
             # no report that is younger than these can be of before they were written
-            since = now - KEPT_SECONDS - 2 * self._patience_seconds()
+            since = now - KEPT_SECONDS - 2 * patience
             self._written = {
                 uid: done for uid, done in self._written.items() if uid in waiting or max(done.values()) > since
             }
             self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
             self._dirty |= self._asked.keys()
 
-    def _open_silent(self, node: str, now: float) -> None:
-        silent_since, patience = max(self._heard_at(node), self._led_since or now), self._patience_seconds()
-        if now - silent_since < patience:
+    def _prune(self, waiting: frozenset[str]) -> None:
+        """Forget what agents have said of pods that wait no more, and of nodes on which none waits."""
+        nodes = frozenset(self.pods.nodes)
+        with self._lock:
+            self._named = {uid: at for uid, at in self._named.items() if uid in waiting}
+            self._naming = {node: said for node, said in self._naming.items() if node in nodes}
+
+    def _open_unnamed(self, node: str, patience: float, now: float) -> None:
+        """Let in the pods of a node that no agent which sees its pods has named for failOpenAfter."""
+        led_since = self._led_since or now
+        heard_at, named = self._naming.get(node, (led_since, frozenset()))
+        if now - heard_at < patience and (named is None or self.pods.uids_on(node) <= named):
+            return
+        unnamed = [
+            (waiting.pod, unheard)
+            for waiting in self.pods.on(node)
+            if (unheard := now - max(led_since, waiting.since, self._named.get(waiting.pod.uid, led_since))) >= patience
+        ]
+        if not unnamed:
             return
         after = max(patience, self._fail_open_after_seconds(node))
-        late = [waiting.pod for waiting in self.pods.on(node) if now - max(silent_since, waiting.since) >= after]
-        opened = sum(self._want(pod, pod.containers, now - OPEN_AGAIN_SECONDS, now, OPENED) for pod in late)
+        late = [(pod, unheard) for pod, unheard in unnamed if unheard >= after]
+        opened = sum(self._want(pod, pod.containers, now - OPEN_AGAIN_SECONDS, now, OPENED) for pod, _ in late)
         if opened and self._outages.is_new(f"silent {node}"):
-            said = fields(node=node, pods=opened, seconds=round(now - silent_since))
-            log.warning("no agent is heard, pods start without permits", extra=said)
+            said = fields(node=node, pods=opened, seconds=round(max(unheard for _, unheard in late)))
+            log.warning("no agent that sees its pods is heard, pods start without permits", extra=said)
 
     def _want(
         self,
@@ -263,7 +293,10 @@ class Permits:
                 log.warning("permits cannot be written: %s", error)
             return FAILED
         if outcome == OPENED:
-            text = "its containers start without a permit: no agent of the throttler was heard of on its node"
+            text = (
+                "its containers start without a permit: for failOpenAfter no agent of the throttler on its node has "
+                "named this pod"
+            )
             self._tell(pod, START_PERMIT_SKIPPED, text)
         return outcome
 

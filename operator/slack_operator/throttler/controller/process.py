@@ -131,7 +131,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     late_pods = _late_pods(settings, base, metrics, desired, labels)
     starts = Starts(
         base.wake.touch,
-        permits.asked if permits is not None else lambda node, said: None,
+        permits.reported if permits is not None else lambda report: None,
         late_pods.asked if late_pods is not None else lambda node, said: None,
     )
     nodes = reflector(connection, labels)
@@ -202,7 +202,6 @@ def _permits(
         recorder=base.recorder,
         count=metrics.on_permits,
         may_write=base.leadership.may_write,
-        heard_at=lambda node: starts().heard_at(node),
         fail_open_after_seconds=fail_open_after_seconds,
         patience_seconds=lambda: 1.5 * starts().moving_seconds + 1.0,
     )

@@ -18,7 +18,6 @@ from slack.throttler.reports.messages import (
     Answer,
     LatePod,
     NodeReport,
-    Permit,
     SilentNode,
     View,
     decode_report,
@@ -45,6 +44,8 @@ class Kept:
     at: float
     """Monotonic seconds at which it came."""
     unix: float
+    blind: str
+    """Why the agent does not see its node's pods; empty: it sees them."""
 
 
 class Starts:
@@ -53,7 +54,7 @@ class Starts:
     def __init__(
         self,
         on_news: Callable[[], None],
-        on_permits: Callable[[str, Sequence[Permit]], None] = lambda node, permits: None,
+        on_report: Callable[[NodeReport], None] = lambda report: None,
         on_late: Callable[[str, Sequence[LatePod]], None] = lambda node, late: None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -63,13 +64,13 @@ class Starts:
 
         Args:
             on_news: called when a report has other counts than the one before.
-            on_permits: called with what each report says may start, in the receiver's thread.
+            on_report: called with each report that was taken, in the receiver's thread.
             on_late: called with the pods that each report says are late, in the receiver's thread.
             clock: monotonic seconds.
             wall: Unix seconds.
         """
         self._on_news = on_news
-        self._on_permits = on_permits
+        self._on_report = on_report
         self._on_late = on_late
         self._clock = clock
         self._wall = wall
@@ -87,7 +88,7 @@ class Starts:
         if report.node != caller.node:
             raise Refused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
         now = self._clock()
-        kept = Kept(NodeSummary.of(report, now), _small(report), report.policy, now, self._wall())
+        kept = Kept(NodeSummary.of(report, now), _small(report), report.policy, now, self._wall(), report.blind)
         with self._lock:
             former = self._nodes.get(report.node)
             if former is None and len(self._nodes) >= MAX_NODES:
@@ -95,9 +96,10 @@ class Starts:
             self._nodes[report.node] = kept
             self._moving += kept.summary.moving - (former is not None and former.summary.moving)
             answer = Answer(every_seconds=self.every_seconds, moving_seconds=self.moving_seconds)
-        if former is None or former.summary.counts != kept.summary.counts:
+        known = None if former is None else (former.summary.counts, bool(former.blind))
+        if known != (kept.summary.counts, bool(kept.blind)):
             self._on_news()
-        self._on_permits(report.node, report.permits)
+        self._on_report(report)
         self._on_late(report.node, report.late)
         return encode(answer)
 
@@ -116,12 +118,6 @@ class Starts:
         """After so long without a report a node is silent."""
         return SILENT_INTERVALS * max(self.every_seconds, self.moving_seconds)
 
-    def heard_at(self, node: str) -> float:
-        """Return when a node's agent has reported last, in monotonic seconds; minus infinity where none has."""
-        with self._lock:
-            kept = self._nodes.get(node)
-        return float("-inf") if kept is None else kept.at
-
     def forget(self) -> None:
         """Another leads now: what comes later is not to be joined with what was."""
         with self._lock:
@@ -134,10 +130,12 @@ class Starts:
                 self._moving -= self._nodes.pop(name).summary.moving
 
     def heard(self) -> Mapping[str, tuple[NodeSummary, bool]]:
-        """Return what every node that has reported has said last, and whether it still reports."""
+        """Return what every node that has reported has said last, and whether it still reports and sees its pods."""
         now, longest = self._clock(), self.silent_seconds
         with self._lock:
-            return {name: (kept.summary, now - kept.at <= longest) for name, kept in self._nodes.items()}
+            return {
+                name: (kept.summary, now - kept.at <= longest and not kept.blind) for name, kept in self._nodes.items()
+            }
 
     def view(self, node: str = "", namespace: str = "", pod: str = "") -> bytes:
         """Return a `View`: of all nodes, of one, or of a pod's."""
@@ -147,8 +145,9 @@ class Starts:
         wanted = [nodes[name] for name in sorted(nodes) if node in ("", name)]
         reports, silent = [], []
         for kept in wanted:
-            if now - kept.at > longest:
-                silent.append(SilentNode(node=kept.summary.node, policy=kept.policy, at=kept.unix))
+            if now - kept.at > longest or kept.blind:
+                reason = kept.blind if now - kept.at <= longest else ""
+                silent.append(SilentNode(node=kept.summary.node, policy=kept.policy, at=kept.unix, reason=reason))
                 continue
             report = _read(kept.body)
             if pod:
@@ -162,7 +161,7 @@ class Starts:
 
 def _small(report: NodeReport) -> Body:
     """Write a report anew, for one with thousands of fields that nobody knows would be kept whole."""
-    return Body(*packed(encode(msgspec.structs.replace(report, permits=(), late=()))))
+    return Body(*packed(encode(msgspec.structs.replace(report, permits=(), late=(), pending_pods=()))))
 
 
 def _read(body: Body) -> NodeReport:

@@ -1,8 +1,9 @@
-"""What the gate does: it asks for each container of its pod, gives permits as it is told, and withdraws them again.
+"""The gate asks the agent for each container of its pod, gives permits as it is told, and withdraws them again.
 
-It decides nothing but one thing: where no agent has answered for `fail_open_after` while a container waits, all may
-start, since a throttler that is broken must not keep pods down. The agent is told of it when it is there again.
-One thread; while nothing changes it sleeps in `select` (but for the kubelet's probe).
+It decides one thing by itself. If no agent that sees its node's pods has answered for `fail_open_after`, it gives the
+permits of all containers: of those that wait for their first start, and of those that run and whose next start would
+wait. A throttler that is broken must not keep pods down. The next agent that answers is told of it.
+One thread; between the reminders of `REMIND_SECONDS` and the kubelet's probes it sleeps in `select`.
 """
 
 import select
@@ -16,7 +17,9 @@ from slack_operator.throttler.gate.settings import GateSettings
 
 TRY_AGAIN_SECONDS = 2.0
 REMIND_SECONDS = 15.0
-"""A container that waits is asked for again so often: an agent that hangs does not answer that."""
+"""Between two asks for a container without a permit: an agent that hangs or sees nothing does not answer them."""
+REMINDERS = 3
+"""At least so many fit into `fail_open_after`: a healthy agent is heard before the gate opens."""
 _FIRST_RING_SECONDS, _LAST_RING_SECONDS = 2.0, 16.0
 """The kubelet says that a container waits at its next look only, so it is made to look until the agent has seen it."""
 _LEAST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 60.0
@@ -35,8 +38,14 @@ class Gate:
         self._permits = Permits(settings.folder, settings.containers)
         self._doorbell = Doorbell(settings.doorbell_host, settings.doorbell_port)
         self._link: AgentLink | None = None
-        self._waiting = set(settings.containers)
-        """Those that may not start and that the agent has not said to be running."""
+        self._waiting = set(settings.containers) - self._permits.given()
+        """Those without a permit, unless the agent has said that they run."""
+        self._running: set[str] = set()
+        """Those without a permit that run: their next start waits."""
+        self._instances: dict[str, str] = {}
+        """Which instance of each runs, as the agent said last."""
+        self._opened: dict[str, float] = {}
+        """Those with a permit that no agent gave: for how many seconds none had answered."""
         self._unseen = set(settings.containers)
         """Those of which the agent does not know yet that they wait."""
         self._starts = dict.fromkeys(settings.containers, 0)
@@ -47,7 +56,7 @@ class Gate:
         self._connect_at = now
         self._remind_at = now
         self._ring_at, self._ring_pause = now + _FIRST_RING_SECONDS, _FIRST_RING_SECONDS
-        self._last_problem = ""
+        self._last_problem = self._last_blindness = ""
         learnt = self._permits.learnt()
         self._learnt = learnt if learnt and is_authority(learnt) else ""
         """Who signs agents' certificates by now, as an agent has said that was trusted."""
@@ -90,21 +99,37 @@ class Gate:
                 settings.token_file,
                 settings.static_pod,
             )
-            self._remind_at = time.monotonic() + REMIND_SECONDS
+            self._remind_at = time.monotonic() + self._remind_seconds
             for container in settings.containers:
                 self._ask(container)
         except LinkDown as problem:
             self._lost(str(problem))
 
     def _ask(self, container: str) -> None:
-        if self._link is not None:
-            self._link.send({"type": "ask", "container": container, "start": self._starts[container]})
+        if self._link is None:
+            return
+        message: dict[str, object] = {"type": "ask", "container": container, "start": self._starts[container]}
+        if container in self._opened:
+            message["opened_seconds"] = round(self._opened[container], 1)
+            message["instance"] = self._instances.get(container, "")
+        self._link.send(message)
+
+    @property
+    def _withheld(self) -> set[str]:
+        """The containers without a permit."""
+        return self._waiting | self._running
+
+    @property
+    def _remind_seconds(self) -> float:
+        return min(REMIND_SECONDS, self._fail_open_after / REMINDERS)
 
     def _remind(self, now: float) -> None:
-        if now >= self._remind_at and self._waiting:
-            self._remind_at = now + REMIND_SECONDS
-            for container in sorted(self._waiting):
-                self._ask(container)
+        if now < self._remind_at:
+            return
+        self._remind_at = now + self._remind_seconds
+        # an agent that sees its pods again is to take back the permits that it did not give
+        for container in sorted(self._withheld | self._opened.keys()):
+            self._ask(container)
 
     def _lost(self, why: str) -> None:
         if self._link is not None:
@@ -121,6 +146,7 @@ class Gate:
         self._last_problem = ""
         if kind == "welcome":
             self._fail_open_after = _seconds(message.get("fail_open_after_seconds"), self._fail_open_after)
+            self._remind_at = min(self._remind_at, time.monotonic() + self._remind_seconds)
             self._learn(message.get("authority"))
         elif kind == "ping" and self._link is not None:
             self._link.send({"type": "pong"})
@@ -138,12 +164,14 @@ class Gate:
             _say(f"the agents' new authority is not kept beyond this gate: {error}")
 
     def _answer(self, kind: str, container: str, message: dict[str, object]) -> None:
-        if kind == "refused":  # which is no answer: the container waits, and starts when it has waited long enough
-            _say(f"{container}: refused: {message.get('reason')}")
+        if kind in ("refused", "blind"):  # no answers: the container starts when it has waited long enough
+            self._complain(kind, container, str(message.get("reason")))
             return
         if kind not in ("granted", "wait", "withdraw"):
             return
         self._heard_at[container] = time.monotonic()
+        self._last_blindness = ""
+        self._opened.pop(container, None)
         start = message.get("start", 0)
         self._starts[container] = start if isinstance(start, int) else 0
         if kind == "granted":
@@ -152,10 +180,20 @@ class Gate:
         self._permits.withdraw(container)
         if kind == "wait":
             self._waiting.add(container)
+            self._running.discard(container)
             self._see(container, seen=message.get("state", "pending") != "downloading")
         else:
             self._waiting.discard(container)
+            self._running.add(container)
+            self._instances[container] = str(message.get("instance", ""))
             self._unseen.discard(container)
+
+    def _complain(self, kind: str, container: str, reason: str) -> None:
+        if kind == "refused":
+            _say(f"{container}: refused: {reason}")
+        elif reason != self._last_blindness:  # each reminder is answered so
+            self._last_blindness = reason
+            _say(f"the agent does not see its pods: {reason}")
 
     def _see(self, container: str, *, seen: bool) -> None:
         if seen:
@@ -171,17 +209,22 @@ class Gate:
         except OSError as error:
             _say(f"{container}: the permit cannot be written: {error}")
             return  # it goes on waiting, and is asked for again
+        if container not in self._running and new:
+            self._doorbell.ring()  # the kubelet need not look for one that runs, and its pod stays ready
         self._waiting.discard(container)
+        self._running.discard(container)
         self._unseen.discard(container)
         if new:
             _say(f"{container}: {why}")
-        self._doorbell.ring()
 
     def _fail_open(self, now: float) -> None:
-        for container in sorted(self._waiting):
+        for container in sorted(self._withheld):
             silent = now - self._heard_at[container]
             if silent >= self._fail_open_after:
-                self._give(container, f"started without a permit: no agent has answered for {silent:.0f} s")
+                why = f"may start without a permit: no agent that sees its pods has answered for {silent:.0f} s"
+                self._give(container, why)
+                if container not in self._withheld:
+                    self._opened[container] = silent
 
     def _ring(self, now: float) -> None:
         if self._unseen and now >= self._ring_at:
@@ -193,10 +236,10 @@ class Gate:
         due = [now + _MAX_PAUSE_SECONDS]
         if self._link is None:
             due.append(self._connect_at)
-        if self._waiting:
-            heard = min(self._heard_at[container] for container in self._waiting)
+        if withheld := self._withheld:
+            heard = min(self._heard_at[container] for container in withheld)
             due.append(max(heard + self._fail_open_after, now + _LEAST_PAUSE_SECONDS))
-        if self._waiting and self._link is not None:
+        if (withheld or self._opened) and self._link is not None:
             due.append(self._remind_at)
         if self._unseen:
             due.append(self._ring_at)
