@@ -134,7 +134,7 @@ def try_metrics_server(data: bytes) -> None:
 
 def try_readings(readings: Readings) -> None:
     """What is left of a fetch is written in both formats, and our own reader leaves nothing of it out."""
-    judgement = Analyser(max_age_seconds=300.0, frozen_after_seconds=600.0).judge(readings, AT)
+    judgement = Analyser(max_age_seconds=300.0).judge(readings, AT)
     for report in assemble(readings, judgement, AsTheyAre(), source="s").reports.values():
         for style in Format:
             read = decode(encode(report, style))

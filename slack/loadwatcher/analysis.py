@@ -1,9 +1,11 @@
 """The analyser: which series can be believed. What cannot is dropped, with the reason counted; nothing is corrected.
 
-Bad figures are worse than none: a scorer knows what to do about a node that it knows nothing of. Not a number: NaN, an
-infinity. Negative. Frozen: it has not moved at all for long, as behind an exporter or a proxy that repeats itself; 0 is
-no such value, for what is switched off stays at 0. Stale and from the future: the newest sample's own time says so, by
-which a watcher or a provider whose clock has jumped drops everything, rather than telling old figures as new ones.
+Bad figures are worse than none: a scorer knows what to do about a node that it knows nothing of. A series is dropped if
+a value is not a number (NaN, an infinity) or negative, or if its newest sample is too old or from the future. The time
+of a sample decides about its age, so if the clock of the watcher or of the provider jumps, everything is dropped.
+
+A value that does not change is not dropped while its samples are new. A node at 100 % has the same value for hours; a
+scorer that knew nothing of it could prefer it.
 """
 
 import math
@@ -18,8 +20,6 @@ from slack.loadwatcher.readings import Readings, Statistic
 
 FUTURE_SECONDS = 60.0
 """Clocks of nodes, provider and watcher may differ so much."""
-LEAST_READINGS = 5
-"""So many different fetches must have given a frozen value."""
 
 
 class Fault(StrEnum):
@@ -27,7 +27,6 @@ class Fault(StrEnum):
 
     NOT_A_NUMBER = "NotANumber"
     NEGATIVE = "Negative"
-    FROZEN = "Frozen"
     STALE = "Stale"
     FUTURE = "Future"
 
@@ -40,13 +39,6 @@ class Dropped(NamedTuple):
     type: MetricType
     fault: Fault
     detail: str
-
-
-class _Still(NamedTuple):
-    value: float
-    since: float
-    sample_at: float
-    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,50 +55,28 @@ class Judgement:
 
 
 class Analyser:
-    """Judges fetch after fetch; remembers only since when a series has not moved."""
+    """Judges each fetch by itself."""
 
-    def __init__(self, *, max_age_seconds: float, frozen_after_seconds: float) -> None:
+    def __init__(self, *, max_age_seconds: float) -> None:
         self._max_age = max_age_seconds
-        self._frozen_after = frozen_after_seconds
-        self._still: dict[tuple[MetricType, str], _Still] = {}
 
     def judge(self, readings: Readings, now: float) -> Judgement:
         """Return which series can be believed at a time (Unix seconds)."""
         good: dict[MetricType, frozenset[str]] = {}
         dropped: list[Dropped] = []
-        still: dict[tuple[MetricType, str], _Still] = {}
         for kind in readings.types():
             figures = _figures(readings, kind)
-            latest = readings.of(Statistic.LATEST, kind)
             observed = readings.of(Statistic.OBSERVED_AT, kind)
             kept = set()
             for name in sorted(set().union(*figures)):
                 values = [value for of_name in figures if (value := of_name.get(name)) is not None]
-                at = observed.get(name)
-                if (value := latest.get(name)) is not None and at is not None and math.isfinite(value):
-                    still[kind, name] = self._seen((kind, name), value, at, now)
-                fault = _value_fault(values) or self._time_fault(at, now) or self._frozen(still.get((kind, name)), now)
+                fault = _value_fault(values) or self._time_fault(observed.get(name), now)
                 if fault is None:
                     kept.add(name)
                 else:
                     dropped.append(Dropped(name, kind, *fault))
             good[kind] = frozenset(kept)
-        self._still = still
         return Judgement(good, tuple(dropped))
-
-    def _seen(self, key: tuple[MetricType, str], value: float, at: float, now: float) -> _Still:
-        before = self._still.get(key)
-        if before is None or before.value != value or now < before.since:
-            return _Still(value, now, at, 1)
-        return _Still(value, before.since, at, before.times + (at > before.sample_at))
-
-    def _frozen(self, still: _Still | None, now: float) -> tuple[Fault, str] | None:
-        if still is None or not self._frozen_after or not still.value or still.times < LEAST_READINGS:
-            return None
-        seconds = now - still.since
-        if seconds < self._frozen_after:
-            return None
-        return Fault.FROZEN, f"exactly {still.value:.6g} % for {seconds:.0f} s"
 
     def _time_fault(self, at: float | None, now: float) -> tuple[Fault, str] | None:
         if at is None or not math.isfinite(at):

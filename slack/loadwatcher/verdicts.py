@@ -2,7 +2,6 @@
 
 import msgspec
 
-from slack.loadwatcher.analysis import Fault
 from slack.loadwatcher.payload import MetricType
 
 MOST_NAMED = 1000
@@ -16,7 +15,8 @@ class DroppedSeries(msgspec.Struct, frozen=True):
     """The provider's name for the node."""
     node: str | None
     type: MetricType
-    reason: Fault
+    reason: str
+    """A `Fault`; a watcher of another version may have others."""
     detail: str
 
 

@@ -213,13 +213,6 @@ class LoadWatcherSettings(Settings):
         metavar="DURATION",
         chart="loadWatcher.maxAge",
     )
-    frozen_after: float = setting(
-        600.0,
-        duration(0, 24 * HOUR_SECONDS),
-        "A figure that has not moved at all for so long is frozen, and dropped; 0s: never.",
-        metavar="DURATION",
-        chart="loadWatcher.frozenAfter",
-    )
     state_file: Path | None = setting(
         None,
         path,

@@ -20,7 +20,7 @@ def _report(window: Window, seen_at: dict[str, int], *rollups: tuple[Rollup, flo
 def _verdicts() -> Verdicts:
     dropped = (
         DroppedSeries("10.0.0.1:9100", "a", CPU, Fault.NEGATIVE, "-1"),
-        DroppedSeries("stray:9100", None, CPU, Fault.FROZEN, "for 20 m"),
+        DroppedSeries("stray:9100", None, CPU, Fault.STALE, "for 20 m"),
     )
     return Verdicts("Prometheus", NOW, None, dropped, ("stray:9100",), ("a", "gone"))
 
@@ -41,7 +41,7 @@ def test_what_the_analyser_has_against_a_node_is_with_the_node_or_with_the_serie
     assert found == {
         "a": (f"{CPU}: {Fault.NEGATIVE}, -1", 0.0),
         "gone": ("the provider has nothing of it", None),
-        "stray:9100": (f"{CPU}: {Fault.FROZEN}, for 20 m; no node goes by this name, or several do", None),
+        "stray:9100": (f"{CPU}: {Fault.STALE}, for 20 m; no node goes by this name, or several do", None),
     }
     assert not seen[0].uses
 

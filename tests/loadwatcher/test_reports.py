@@ -21,7 +21,7 @@ NODES = NodeNames.of(
 
 
 def made(found: Readings, names: NodeNames | None = None) -> Assembled:
-    judgement = Analyser(max_age_seconds=300, frozen_after_seconds=600).judge(found, NOW)
+    judgement = Analyser(max_age_seconds=300).judge(found, NOW)
     return assemble(found, judgement, names or AsTheyAre(), source="Test")
 
 

@@ -71,14 +71,14 @@ def test_a_sample_that_cannot_be_read_is_told_and_costs_no_average() -> None:
     rings.add([Sample("n", NOW - 60, 10.0, 1.0), Sample("n", NOW, math.nan, 2.0)])
     found = rings.readings(NOW)
     assert found.of(Statistic.AVERAGE, MetricType.CPU, Window.FIVE_MINUTES)["n"] == 10.0
-    judgement = Analyser(max_age_seconds=300, frozen_after_seconds=0).judge(found, NOW)
+    judgement = Analyser(max_age_seconds=300).judge(found, NOW)
     assert [(dropped.type, dropped.fault) for dropped in judgement.dropped] == [(MetricType.CPU, Fault.NOT_A_NUMBER)]
 
 
 def test_a_sample_from_the_future_is_dropped_and_forgotten() -> None:
     rings = Rings(60.0)
     rings.add([Sample("n", NOW + 3600, 10.0, 1.0)])
-    judgement = Analyser(max_age_seconds=300, frozen_after_seconds=0).judge(rings.readings(NOW), NOW)
+    judgement = Analyser(max_age_seconds=300).judge(rings.readings(NOW), NOW)
     assert {dropped.fault for dropped in judgement.dropped} == {Fault.FUTURE}
     rings.add([Sample("n", NOW, 11.0, 1.0)])
     assert rings.readings(NOW).of(Statistic.LATEST, MetricType.CPU) == {"n": 11.0}

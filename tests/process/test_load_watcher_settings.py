@@ -36,7 +36,6 @@ def test_no_setting_is_needed_and_an_address_names_a_prometheus() -> None:
         ({**_PROMETHEUS, "node_label": "node-name"}, "--node-label: 'node-name' is no name of a label"),
         ({**_PROMETHEUS, "queries": "mine"}, "--queries: should be 'node-exporter' or 'upstream'"),
         ({**_PROMETHEUS, "format": "xml"}, "--format: should be 'proposal' or 'upstream'"),
-        ({**_PROMETHEUS, "frozen_after": "-1s"}, "--frozen-after: "),
         ({**_PROMETHEUS, "tls_cert_file": "a"}, "--tls-key-file: needed"),
         ({**_PROMETHEUS, "tls_key_file": "a"}, "--tls-cert-file: needed"),
         ({**_PROMETHEUS, "username": "me"}, "--token-file: needed, as --username is given"),
@@ -54,6 +53,6 @@ def test_headers_are_lines_or_a_mapping_of_the_file(tmp_path: Path) -> None:
     lines = {**_PROMETHEUS, "headers": "X-Scope-OrgID: a\n\nX-Other: b: c\n"}
     assert load(LoadWatcherSettings, lines, {}).headers == {"X-Scope-OrgID": "a", "X-Other": "b: c"}
     file = tmp_path / "settings.yaml"
-    file.write_text("headers: {X-Scope-OrgID: a}\nfrozen-after: 0s\n")
+    file.write_text("headers: {X-Scope-OrgID: a}\nmax-age: 4m\n")
     found = load(LoadWatcherSettings, dict(_PROMETHEUS), {}, file=file)
-    assert (found.headers, found.frozen_after) == ({"X-Scope-OrgID": "a"}, 0.0)
+    assert (found.headers, found.max_age) == ({"X-Scope-OrgID": "a"}, 240.0)

@@ -16,7 +16,7 @@ from slack.loadwatcher.decoding import decode
 from slack.loadwatcher.payload import LoadReport
 
 NAMESPACE = "resource-slack"
-QUICK = ("--interval=1s", "--step=1s", "--frozen-after=0s")
+QUICK = ("--interval=1s", "--step=1s")
 RIGHTS: Json = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",

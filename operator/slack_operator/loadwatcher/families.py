@@ -46,7 +46,7 @@ DROPPED = Family(
     "gauge",
     ("reason",),
     "",
-    "Series that the analyser dropped in the last fetch, by why: NotANumber, Negative, Frozen, Stale, Future.",
+    "Series that the analyser dropped in the last fetch, by why: NotANumber, Negative, Stale, Future.",
 )
 UNMATCHED = Family(
     "slack_load_watcher_unmatched_series",

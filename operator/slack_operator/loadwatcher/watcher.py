@@ -71,7 +71,7 @@ class Watcher:
         self._store = store
         self._clock = clock
         self._wall = wall
-        self._analyser = Analyser(max_age_seconds=settings.max_age, frozen_after_seconds=settings.frozen_after)
+        self._analyser = Analyser(max_age_seconds=settings.max_age)
         self._outages = Outages(clock)
         self._fetch_due = self._sample_due = self._made_at = clock()
         self.heart = Heartbeat("the loop that fetches", HEALTHY_SECONDS + settings.interval, clock=clock)

@@ -30,7 +30,6 @@ are packed where `Accept-Encoding` has gzip.
 _DROPPED = (
     ("`NotANumber`", "NaN or an infinity"),
     ("`Negative`", "below 0"),
-    ("`Frozen`", "exactly the same value (not 0) for `--frozen-after`, in five fetches or more with newer samples"),
     ("`Stale`", "the newest sample is older than `--max-age`"),
     ("`Future`", "the newest sample is more than a minute ahead of the watcher's clock"),
 )

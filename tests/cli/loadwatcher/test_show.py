@@ -33,7 +33,7 @@ def board(*, full: bool = True) -> Board:
     negative = {Key(Statistic.LATEST, MetricType.MEMORY): {"node-2": -1.0}}
     fetched = readings(["node-1:9100", "node-2", "stranger"], more=negative)
     names = NodeNames.of([KnownNode("node-1"), KnownNode("node-2"), KnownNode("node-3")])
-    judgement = Analyser(max_age_seconds=300, frozen_after_seconds=0).judge(fetched, NOW)
+    judgement = Analyser(max_age_seconds=300).judge(fetched, NOW)
     made = assemble(fetched, judgement, names, source="Prometheus")
     dropped = tuple(
         DroppedSeries(bad.name, names.node(bad.name), bad.type, bad.fault, bad.detail) for bad in judgement.dropped
