@@ -24,7 +24,7 @@ def seeds() -> dict[str, bytes]:
         "payload of upstream": head
         + b'{"NodeMetricsMap":{"a":%s}}}' % metrics.replace(b'"cpu"', b'"CPU"').replace(b'p":"AVG"', b'p":"5m"'),
         "analysis": b'{"source":"s","fetched_at":1,"error":null,"dropped":[{"series":"a:9100","node":"a","type":"cpu",'
-        b'"reason":"Frozen","detail":"d"}],"unmatched":["b"],"unknown":["c"]}',
+        b'"reason":"Stale","detail":"d"}],"unmatched":["b"],"unknown":["c"]}',
         "answer of Prometheus": b'{"status":"success","data":{"resultType":"vector","result":'
         b'[{"metric":{"nodename":"a"},"value":[%d,"0.125"]}]}}' % AT,
         "times of Prometheus": b'{"status":"success","data":{"resultType":"vector","result":'
@@ -33,6 +33,6 @@ def seeds() -> dict[str, bytes]:
         b'"latest"],"values":[[%d,0.125,0.01,0.125]]}]}]}' % AT,
         "answer of Metrics Server": b'{"items":[{"metadata":{"name":"a"},"timestamp":"2027-01-15T08:00:00Z",'
         b'"usage":{"cpu":"500m","memory":"1Gi"}}]}',
-        "record": b'{"version":1,"at":1,"any_measured":true,"pod":%s,"nodes":%s,"scores":[1],"rule":"Measured"}'
+        "record": b'{"version":2,"at":1,"coverage":"Enough","pod":%s,"nodes":%s,"scores":[1],"rule":"Measured"}'
         % (own, nodes),
     }

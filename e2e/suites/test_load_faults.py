@@ -25,7 +25,7 @@ from e2e.harness.product.load_watcher import LoadWatcher
 from e2e.harness.product.scorer import DEFAULT_MS, Scorer
 from slack.loadwatcher.payload import MetricType, Rollup
 
-AGE = {"max-age": "20s"}
+AGE = {"max-age": "20s", "without-load": "Pack"}
 LATE_SECONDS = 1.024
 """A bound of the scheduler's histogram: five times httpTimeout, a fifth of what it would wait by default."""
 QUICK_CPU = (

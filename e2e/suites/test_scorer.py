@@ -5,7 +5,9 @@ same size, whose loads are far enough apart that no rounding decides.
 """
 
 import json
+import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,12 +21,29 @@ from e2e.harness.api import Json
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.cluster.cleanup import cleaned
-from e2e.harness.objects import IMAGE, describe, make_namespace, pod, wait_until
+from e2e.harness.objects import (
+    IMAGE,
+    deployment,
+    describe,
+    make_namespace,
+    pod,
+    pods,
+    priority_class,
+    wait_until,
+)
 from e2e.harness.product.helm import CHART, NAMESPACE, RELEASE, Helm
 from e2e.harness.product.scorer import PATIENT_MS, PROGRAM, RIGHTS, SCHEDULER, Figures, Scorer, ServedLoad
+from slack.scorer.configuration.arguments import DEFAULT_SCALE
 from slack.scorer.configuration.scheduler_config import SchedulerOptions, scheduler_configuration
 
 NODES = ("idle", "low", "target", "hot")
+ZONED = {"idle": "zone-a", "low": "zone-b", "target": "zone-c", "hot": "zone-d"}
+SOFT_SPREAD: Json = {
+    "maxSkew": 1,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "ScheduleAnyway",
+    "labelSelector": {"matchLabels": {"app": "spread"}},
+}
 CPU = {"idle": 2.0, "low": 20.0, "target": 38.0, "hot": 85.0}
 PACKING: Json = {"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}
 """With pods of 100m, predicted at 150m: three of them bring `target` to 49 %."""
@@ -50,7 +69,7 @@ def scene(backend: Backend) -> Iterator[tuple[Backend, ServedLoad]]:
     """Four nodes, and a load that tests set; the scheduler is as it was when all is over."""
     with cleaned(backend.api), ServedLoad() as load:
         for name in NODES:
-            backend.api.create(kwok.node(name))
+            backend.api.create(kwok.node(name, zone=ZONED[name]))
         load.show(load_of(CPU))
         try:
             yield backend, load
@@ -170,10 +189,77 @@ def test_pods_that_metrics_do_not_show_yet_fill_nodes_to_the_target_one_after_an
     assert set.union(*pairs) == set(NODES)
 
 
-def test_stale_load_is_no_load_and_allocations_decide(scene: tuple[Backend, ServedLoad]) -> None:
+def evicted(cluster: Backend) -> set[str]:
+    """Return the nodes whose filler the scheduler has evicted."""
+    there = {entry["metadata"]["name"] for entry in pods(cluster.api, "default", labelSelector="app=filler")}
+    return {name for name in NODES if f"filler-{name}" not in there}
+
+
+def test_a_ceiling_evicts_nobody_from_a_node_that_the_pod_may_not_use(scene: tuple[Backend, ServedLoad]) -> None:
+    """The scheduler's preemption does not ask /filter: without /preempt it evicts pods, and the pod stays Pending."""
+    cluster, served = scene
+    served.show(load_of(dict.fromkeys(NODES, 85.0)))
+    with scoring(cluster, served, PACKING, **{"filter-above": 70}) as scorer:
+        cluster.api.create(priority_class("low", -10))
+        cluster.api.create(priority_class("urgent", 1000))
+        for name in NODES:
+            filler = pod(f"filler-{name}", labels={"app": "filler"}, nodeName=name, cpu="3800m", priority_class="low")
+            cluster.api.create(filler)
+        wait_until(lambda: all((scorer.explain(f"filler-{name}") or {}).get("node") for name in NODES), 30, "fillers")
+        refreshed(scorer)
+        asked = 'slack_scorer_calls_total{code="200",verb="preempt"}'
+        for number in range(6):
+            cluster.api.create(pod(f"urgent-{number}", **{**POD, "cpu": "1"}, priority_class="urgent"))
+            wait_until(lambda: scorer.metric(asked) > number, 30, "the scheduler to ask /preempt")  # noqa: B023
+        waiting = pods(cluster.api, "default", fieldSelector="spec.nodeName=")
+        assert (evicted(cluster), len(waiting)) == (set(), 6)
+        assert scorer.metric("slack_scorer_all_nodes_above_ceiling_total") >= 6
+        served.show(load_of({**dict.fromkeys(NODES, 85.0), "low": 20.0}))
+        refreshed(scorer)
+        cluster.api.create(pod("later", **{**POD, "cpu": "1"}, priority_class="urgent"))
+        wait_until(lambda: evicted(cluster), 60, "the one cool node's filler to be evicted")
+
+        def homes() -> set[str]:
+            found = pods(cluster.api, "default", fieldSelector="spec.nodeName!=")
+            return {entry["spec"]["nodeName"] for entry in found if "filler" not in entry["metadata"]["name"]}
+
+        wait_until(homes, 60, "an urgent pod on it")
+        assert (homes(), evicted(cluster)) == ({"low"}, {"low"})
+
+
+def pods_per_zone(cluster: Backend, count: int) -> list[int]:
+    """Place pods that ask to be spread over zones, and count them by zone."""
+    cluster.api.create(deployment("spread", count, schedulerName=SCHEDULER, topologySpreadConstraints=[SOFT_SPREAD]))
+
+    def placed() -> list[str]:
+        found = pods(cluster.api, "default", labelSelector="app=spread")
+        return [entry["spec"]["nodeName"] for entry in found if entry["spec"].get("nodeName")]
+
+    wait_until(lambda: len(placed()) == count, 60, f"{count} pods on nodes", state=placed)
+    counted = Counter(placed())
+    return [counted[name] for name in NODES]
+
+
+@pytest.mark.parametrize("cpu", [CPU, {"idle": 95.0, "low": 40.0, "target": 99.0, "hot": 30.0}], ids=["mixed", "hot"])
+def test_soft_spread_over_zones_is_kept_at_the_default_scale(
+    scene: tuple[Backend, ServedLoad], cpu: dict[str, float]
+) -> None:
+    """At a scale of 100 the load decides alone; SLACK_SCALES=100,50,20 shows what other scales make of it."""
+    cluster, served = scene
+    served.show(load_of(cpu))
+    given = [int(word) for word in os.environ.get("SLACK_SCALES", "").split(",") if word]
+    for scale in [*given, DEFAULT_SCALE]:
+        for algorithm in ({"name": "TargetLoadPacking"}, {"name": "LoadVariationRiskBalancing"}):
+            with scoring(cluster, served, algorithm, scale=scale):
+                found = pods_per_zone(cluster, 8)
+            print(f"scale {scale}, {algorithm['name']}, CPU {list(cpu.values())} %: {found} pods per zone")
+            assert scale != DEFAULT_SCALE or found == [2, 2, 2, 2]
+
+
+def test_stale_load_is_no_load_and_the_configured_rule_decides(scene: tuple[Backend, ServedLoad]) -> None:
     cluster, served = scene
     served.show(load_of(CPU))
-    with scoring(cluster, served, PACKING) as scorer:
+    with scoring(cluster, served, PACKING, **{"without-load": "Pack"}) as scorer:
         place(cluster, "large", cpu="3", nodeName="hot")
         served.show(load_of(CPU), age_seconds=600)
         wait_until(lambda: scorer.metric("slack_scorer_falling_back") == 1, 30, "the fall-back")

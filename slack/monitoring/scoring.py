@@ -10,7 +10,7 @@ from slack.monitoring.rules import Alert, Severity
 
 _RATE = "$__rate_interval"
 _NODES = f"sum by ({SOURCE}) (slack_scorer_nodes)"
-_UNKNOWN = f'sum by ({SOURCE}) (slack_scorer_nodes{{state=~"Stale|NoMetrics|Future"}})'
+_UNKNOWN = f'sum by ({SOURCE}) (slack_scorer_nodes{{state=~"Stale|NoMetrics|NoCpu|Future"}})'
 _SLOW_SECONDS = 0.1
 """Half of the 200 ms that the scheduler waits."""
 
@@ -26,9 +26,9 @@ ALERTS = (
         f"max by ({SOURCE}) (slack_scorer_falling_back) == 1",
         Severity.WARNING,
         "10m",
-        "Pods are placed by requests: no node's load is known",
-        "The load watcher has told nothing new of any node for five minutes, or its names are those of no node. The "
-        "scorer packs pods by what is requested until it does.",
+        "Pods are not placed by load, because too little of it is known",
+        "The load of no node, or of fewer nodes than scorer.minMeasuredNodes, is known. Until it is, the scorer places "
+        "pods by requests or scores all nodes the same.",
     ),
     Alert(
         "ResourceSlackScorerSlow",
@@ -67,7 +67,7 @@ def row() -> Row:
         (
             Panel(
                 "Nodes by what is known of their load",
-                "All but Measured and New get the minimum; when none is measured, requests decide.",
+                "All but Measured and New get the minimum. If too few are measured, load does not decide.",
                 (Query(f"sum by (state) ({states})", "{{state}}"),),
                 "short",
                 decimals=0,

@@ -22,6 +22,7 @@ from slack.process.settings import (
 from slack.process.values import Parse, address, dns_label, duration, host_port, is_loopback, load_watcher_url, path
 
 HOUR_SECONDS = 3600.0
+_EXAMPLE = "TargetLoadPacking=2,LoadVariationRiskBalancing"
 _NAME = re.compile(r"(?P<name>[A-Za-z]+)(=(?P<weight>[0-9.]+))?")
 _TLS = NoValue("the chart's scheduler asks over loopback; extraArgs and extraVolumes where another one is to")
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -46,7 +47,7 @@ def _algorithms(value: object) -> AlgorithmArguments:
         except ValueError as error:
             raise ValueError(f"is no JSON: {error}") from None
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise ValueError("should be names such as TargetLoadPacking,Peaks=0.5 or a list of mappings with a name")
+        raise ValueError(f"should be names such as {_EXAMPLE} or a list of mappings with a name")
     return AlgorithmArguments(_algorithm(item, index) for index, item in enumerate(value))
 
 
@@ -80,9 +81,33 @@ def _number(least: float, most: float) -> Parse:
 
 
 def _scale(value: object) -> int:
-    if str(value) not in ("10", "100"):
-        raise ValueError(f"should be 100, or 10 for the convention of extenders, not {value!r}")
-    return int(str(value))
+    digits = str(value)
+    if isinstance(value, bool) or not (digits.isascii() and digits.isdecimal()) or not 1 <= int(digits) <= 100:
+        raise ValueError(f"should be a whole number from 1 to 100, not {value!r}")
+    return int(digits)
+
+
+def _share(value: object) -> float:
+    """Parse a share: 0.5, or 50%."""
+    words = str(value).strip()
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        share = float(words[:-1]) / 100 if words.endswith("%") else float(words)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:  # NaN is not between either
+        raise ValueError(f"should be a share of the nodes such as 0.5 or 50%, not {value!r}")
+    return share
+
+
+def _one_of(*words: str) -> Parse:
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"should be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")
+        return value
+
+    return parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,24 +143,41 @@ class ScorerSettings(Settings):
     algorithms: AlgorithmArguments = setting(
         AlgorithmArguments(({"name": "TargetLoadPacking"},)),
         _algorithms,
-        "Algorithms with weights, such as TargetLoadPacking,Peaks=0.5; as JSON or in the settings file a list of "
-        "mappings with name, weight and args.",
+        f"Algorithms with weights, such as {_EXAMPLE}; as JSON or in the settings file a list of mappings with name, "
+        "weight and args. Peaks needs args.",
         metavar="LIST",
         chart="scorer.algorithms",
     )
     scale: int = setting(
-        100,
+        10,
         _scale,
-        "The best score that is sent: 100, or 10 for the convention of extenders, which loses resolution.",
+        "The best score that is sent, 1 to 100. kube-scheduler multiplies it by ten: 10 counts as much as one of its "
+        "own plugins, 100 as ten of them.",
         metavar="NUMBER",
         chart="scorer.scale",
     )
     filter_above: float | None = setting(
         None,
         _ceiling,
-        "Serve /filter: nodes whose CPU would be used above so many percent are refused. None: there is no /filter.",
+        "Serve /filter and /preempt, and refuse nodes that the pod would bring above this CPU use. Pods of DaemonSets "
+        "and system-critical pods are exempt.",
         metavar="PERCENT",
         chart="scorer.filterAbove",
+    )
+    filter_memory_above: float | None = setting(
+        None,
+        _ceiling,
+        "The same for memory use.",
+        metavar="PERCENT",
+        chart="scorer.filterMemoryAbove",
+    )
+    when_all_above: str = setting(
+        "Refuse",
+        _one_of("Refuse", "Admit"),
+        "If every node that the scheduler asks about is above the ceiling: Refuse (the pod stays Pending until the "
+        "load falls) or Admit (it may go to any of them).",
+        metavar="WORD",
+        chart="scorer.whenAllAbove",
     )
     window: float = setting(
         300.0,
@@ -180,10 +222,32 @@ class ScorerSettings(Settings):
         metavar="DURATION",
         chart="scorer.newNode",
     )
+    min_measured_nodes: float = setting(
+        0.5,
+        _share,
+        "If the CPU load of a smaller share of the nodes is known, all nodes score the same.",
+        metavar="SHARE",
+        chart="scorer.minMeasuredNodes",
+    )
+    without_load: str = setting(
+        "Spread",
+        _one_of("Spread", "Neutral", "Pack"),
+        "If the load of no node is known: Spread (by requests, the emptiest node first), Pack (by requests, the "
+        "fullest first) or Neutral (all nodes score the same).",
+        metavar="WORD",
+        chart="scorer.withoutLoad",
+    )
+    pod_use: str = setting(
+        "RequestsTimesMultiplier",
+        _one_of("RequestsTimesMultiplier", "Requests", "Limits"),
+        "What a pod is predicted to use, before it is bound and after: RequestsTimesMultiplier, Requests or Limits.",
+        metavar="WORD",
+        chart="scorer.podUse",
+    )
     request_multiplier: float = setting(
         1.5,
         _number(0, 100),
-        "What a pod is predicted to use: its request, so many times.",
+        "With RequestsTimesMultiplier a pod is predicted to use its request, so many times.",
         metavar="NUMBER",
         chart="scorer.requestMultiplier",
     )

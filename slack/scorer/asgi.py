@@ -13,7 +13,15 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from slack.cluster.wire import Pod
-from slack.scorer.extender import MOST_BYTES, Asked, BadRequest, decode, filter_reply
+from slack.scorer.extender import (
+    MOST_BYTES,
+    Asked,
+    BadRequest,
+    decode,
+    decode_preemption,
+    filter_reply,
+    preemption_reply,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +51,7 @@ class Scores(Protocol):
         """
 
     def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
-        """Return why a node is no place for the pod, by name; nodes that are one are left out.
+        """Return why the pod may not go to nodes, by name; /filter and /preempt refuse the same nodes.
 
         Raises:
             BadRequest: the pod cannot be read.
@@ -67,7 +75,7 @@ class Answer(Exception):
 
 
 Observe = Callable[[str, int, float], None]
-"""Told of each call: what was asked (`prioritize`, `filter`, `explain`, `other`), status, seconds."""
+"""Told of each call: what was asked (`prioritize`, `filter`, `preempt`, `explain`, `other`), status, seconds."""
 
 
 class Extender:
@@ -89,6 +97,7 @@ class Extender:
         self._routes: dict[str, tuple[str, Callable[[bytes], bytes]]] = {"/prioritize": ("POST", self._prioritize)}
         if filters:
             self._routes["/filter"] = ("POST", self._filter)
+            self._routes["/preempt"] = ("POST", self._preempt)
         self._routes["/explain"] = ("GET", self._explain)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -175,6 +184,10 @@ class Extender:
     def _filter(self, body: bytes) -> bytes:
         asked: Asked = decode(body)
         return filter_reply(asked, self._scores.refused(asked.pod, asked.names))
+
+    def _preempt(self, body: bytes) -> bytes:
+        asked = decode_preemption(body)
+        return preemption_reply(asked, self._scores.refused(asked.pod, list(asked.victims)))
 
     def _explain(self, query: bytes) -> bytes:
         if len(query) > _SLOWEST_QUERY_BYTES:

@@ -6,7 +6,7 @@ names only, and cost thirty to fifty times as much. Scores are integers: a 7.0 w
 Foreign bytes: whatever comes is an answer with a reason, and no more than `MOST_BYTES` are read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,6 +21,9 @@ _NULL = (ABSENT, msgspec.Raw(b"null"))
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST_NAME)]
 _Names = Annotated[list[_Name], msgspec.Meta(max_length=MOST_NAMES)]
+_Uid = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
+MOST_VICTIMS = 5_000
+"""Of a node: more pods than any node runs."""
 
 
 class BadRequest(ValueError):
@@ -45,6 +48,47 @@ class _NodeList(msgspec.Struct):
     items: Annotated[list[_Node], msgspec.Meta(max_length=MOST_NAMES)] | None = None
 
 
+class MetaPod(msgspec.Struct, gc=False, rename={"uid": "UID"}):
+    """A victim of a preemption."""
+
+    uid: _Uid
+
+
+class MetaVictims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDBViolations"}):
+    """The pods that would be evicted from a node."""
+
+    pods: Annotated[list[MetaPod], msgspec.Meta(max_length=MOST_VICTIMS)] | None = None
+    pdb_violations: int = 0
+
+
+class _VictimMetadata(msgspec.Struct, gc=False):
+    uid: _Uid
+
+
+class _Victim(msgspec.Struct):
+    metadata: _VictimMetadata
+
+
+class _Victims(msgspec.Struct, rename={"pods": "Pods", "pdb_violations": "NumPDBViolations"}):
+    pods: Annotated[list[_Victim], msgspec.Meta(max_length=MOST_VICTIMS)] | None = None
+    pdb_violations: int = 0
+
+
+class _PreemptionArgs(msgspec.Struct, rename="pascal"):
+    pod: Pod | None = None
+    node_name_to_victims: Annotated[dict[_Name, _Victims | None], msgspec.Meta(max_length=MOST_NAMES)] | None = None
+    node_name_to_meta_victims: (
+        Annotated[dict[_Name, MetaVictims | None], msgspec.Meta(max_length=MOST_NAMES)] | None
+    ) = None
+
+
+class AskedToPreempt(msgspec.Struct, frozen=True):
+    """What the scheduler asks before it evicts: this pod, with the victims on each candidate node."""
+
+    pod: Pod
+    victims: Mapping[str, MetaVictims]
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What the scheduler asks: this pod, among these nodes."""
 
@@ -55,6 +99,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 _ARGS = msgspec.json.Decoder(_Args)
+_PREEMPTION = msgspec.json.Decoder(_PreemptionArgs)
 _NODES = msgspec.json.Decoder(_NodeList | None)
 _ITEMS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
@@ -82,6 +127,37 @@ def decode(body: bytes) -> Asked:
         raise BadRequest(f"no ExtenderArgs: {error}") from None
     names = [node.metadata.name for node in (listed.items or () if listed else ())]
     return Asked(args.pod, names, args.nodes)
+
+
+def decode_preemption(body: bytes) -> AskedToPreempt:
+    """Read ExtenderPreemptionArgs; victims as whole pods are reduced to their UIDs, which an answer needs.
+
+    Raises:
+        BadRequest: with what is wrong.
+    """
+    try:
+        args = _PREEMPTION.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        raise BadRequest(f"no ExtenderPreemptionArgs: {error}") from None
+    if args.pod is None:
+        raise BadRequest("Pod: is missing")
+    if args.node_name_to_meta_victims is not None:
+        given = args.node_name_to_meta_victims
+        return AskedToPreempt(args.pod, {name: own for name, own in given.items() if own is not None})
+    if args.node_name_to_victims is None:
+        raise BadRequest("NodeNameToMetaVictims: is missing, and so is NodeNameToVictims")
+    found = {
+        name: MetaVictims([MetaPod(pod.metadata.uid) for pod in own.pods or ()], own.pdb_violations)
+        for name, own in args.node_name_to_victims.items()
+        if own is not None
+    }
+    return AskedToPreempt(args.pod, found)
+
+
+def preemption_reply(asked: AskedToPreempt, refused: Collection[str]) -> bytes:
+    """Return the answer to /preempt: the candidate nodes without those that are refused, victims unchanged."""
+    kept = {name: victims for name, victims in asked.victims.items() if name not in refused}
+    return _ENCODER.encode({"NodeNameToMetaVictims": kept})
 
 
 class ScoreReplies:
@@ -126,8 +202,8 @@ def filter_reply(asked: Asked, refused: Mapping[str, str]) -> bytes:
         {
             "Nodes": nodes,
             "NodeNames": names,
-            "FailedNodes": dict(refused),
-            "FailedAndUnresolvableNodes": {},
+            "FailedNodes": {},
+            "FailedAndUnresolvableNodes": dict(refused),  # to evict pods there would not help: they stay in the metrics
             "Error": "",
         }
     )

@@ -150,6 +150,8 @@ class NodeState(IntEnum):
     """The newest window is too old."""
     FUTURE = 4
     """The newest window ends later than now: one of the clocks is wrong."""
+    NO_CPU = 5
+    """Memory is known, CPU is not. A score by memory alone could be above that of a node whose CPU is known."""
 
     @property
     def known(self) -> bool:
@@ -157,13 +159,28 @@ class NodeState(IntEnum):
         return self <= NodeState.NEW
 
 
+class Coverage(StrEnum):
+    """Of how many nodes of the cluster the CPU load is known."""
+
+    ENOUGH = "Enough"
+    TOO_FEW = "TooFew"
+    """Of fewer than the configured share."""
+    NONE = "None"
+
+
 class Rule(StrEnum):
     """What held for a whole decision."""
 
     MEASURED = "Measured"
     """Nodes by the algorithms; those that are not known at 0."""
+    TOO_FEW_MEASURED = "TooFewMeasured"
+    """The load of too few nodes is known: every node the same."""
+    SPREAD_ON_ALLOCATIONS = "SpreadOnAllocations"
+    """No node of the cluster is known: by what is requested there, the emptiest first."""
     BEST_FIT_ON_ALLOCATIONS = "BestFitOnAllocations"
-    """No node of the cluster is known: by what is requested there, the fullest that still has room first."""
+    """No node of the cluster is known: by what is requested there, the fullest that still has space first."""
+    NO_LOAD = "NoLoad"
+    """No node of the cluster is known, and the scorer is configured to be neutral then: every node the same."""
     PLACEHOLDER = "Placeholder"
     """The pod is no load: every node the same."""
 
@@ -224,10 +241,6 @@ class Algorithm(Protocol):
     @property
     def name(self) -> str:
         """Upstream's name of the plugin."""
-
-    @property
-    def goes_by(self) -> tuple[int, ...]:
-        """Resources of which any one must be known of a node; as CPU and MEMORY are numbered."""
 
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods; `before`: what the same algorithm prepared last, which may save work."""

@@ -18,6 +18,7 @@ from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import (
     HIGHEST_SCORE,
     BoolArray,
+    Coverage,
     FloatArray,
     IntArray,
     NodeColumns,
@@ -27,10 +28,10 @@ from slack.scorer.model import (
     Usage,
     Weighted,
 )
-from slack.scorer.rules import Prediction
-from slack.scorer.scoring import Basis, basis_of
+from slack.scorer.rules import Prediction, Rules
+from slack.scorer.scoring import DEFAULT_RULES, Basis, basis_of
 
-VERSION = 1
+VERSION = 2
 MOST_BYTES = 16 << 20
 """Of a line; 5,000 nodes are 2 MiB."""
 MOST_SECONDS = 1e11
@@ -78,7 +79,7 @@ class _Pod(msgspec.Struct):
 class _Line(msgspec.Struct):
     version: int
     at: Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
-    any_measured: bool
+    coverage: Coverage
     pod: _Pod
     nodes: _Nodes
     scores: list[Score]
@@ -97,7 +98,7 @@ class Recorded:
     placeholder: bool
     nodes: NodeColumns
     usage: Usage
-    any_measured: bool
+    coverage: Coverage
     total: IntArray
     """As it was then."""
     rule: str
@@ -110,9 +111,9 @@ class Recorded:
         """
         return demand_of(self.spec, prediction, placeholder=self.placeholder)
 
-    def basis(self, algorithms: Sequence[Weighted]) -> Basis:
+    def basis(self, algorithms: Sequence[Weighted], rules: Rules = DEFAULT_RULES) -> Basis:
         """Return what these algorithms score by."""
-        return basis_of(algorithms, self.nodes, self.usage, self.at, any_measured=self.any_measured)
+        return basis_of(algorithms, self.nodes, self.usage, self.at, rules, coverage=self.coverage)
 
 
 def line_of(at: float, pod: Pod, placeholder: bool, basis: Basis, scores: Scores) -> bytes:
@@ -129,7 +130,7 @@ def line_of(at: float, pod: Pod, placeholder: bool, basis: Basis, scores: Scores
     document = {
         "version": VERSION,
         "at": at,
-        "any_measured": basis.any_measured,
+        "coverage": str(basis.coverage),
         "pod": {
             "namespace": pod.metadata.namespace or "default",
             "name": pod.metadata.name,
@@ -202,7 +203,7 @@ def read_line(line: bytes) -> Recorded:
     )
     return Recorded(
         found.at, found.pod.namespace, found.pod.name, found.pod.spec, found.pod.placeholder, nodes, usage,
-        found.any_measured, np.array(found.scores, dtype=np.int64), found.rule,
+        found.coverage, np.array(found.scores, dtype=np.int64), found.rule,
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Settings that all algorithms share: which window, how old it may be, and what recent pods are taken to use."""
+"""Settings that all algorithms share: which window, how old it may be, what pods are expected to use, and what decides
+if too little is measured."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,9 +23,20 @@ class Formula(StrEnum):
     """As the Trimaran proposal (KEP 61) has it."""
 
 
+class WithoutLoad(StrEnum):
+    """What decides if the load of no node is known."""
+
+    SPREAD = "Spread"
+    """Requests: the node with the smallest requested share first, as the stock scheduler's default profile does."""
+    NEUTRAL = "Neutral"
+    """Nothing of the scorer: all nodes score the same, and the scheduler's plugins decide."""
+    PACK = "Pack"
+    """Requests: the fullest node that has space first, as the proposal says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How the use of a pod is predicted that no metrics show yet."""
+    """How the use of a pod is predicted, before it is bound and until the metrics show it."""
 
     use: PodUse = PodUse.REQUESTS_TIMES_MULTIPLIER
     multiplier: float = 1.5
@@ -51,7 +63,11 @@ class Rules:
     new_node_seconds: float = 900.0
     """How long a node may do without metrics after it was made, while no older pods run there."""
     prediction: Prediction = Prediction()
-    """Of recent pods."""
+    """Of the pod that is to be placed, and of pods that were bound recently."""
+    min_measured_share: float = 0.5
+    """If a smaller share of the nodes has a known CPU load, all nodes score the same. The rest would have the minimum,
+    and all pods would go to the few nodes that are measured."""
+    without_load: WithoutLoad = WithoutLoad.SPREAD
 
     @property
     def recent_kept_seconds(self) -> float:

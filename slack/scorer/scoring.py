@@ -1,7 +1,8 @@
 """Scores of one pod on many nodes: algorithms weighed, and the rules that hold when nothing is known.
 
 `prepare` does what depends on nodes and load alone, once a refresh; `score` what depends on the pod. `score_nodes` is
-both. A node whose use is not known has the minimum; when no node of the cluster is known, allocations decide; a
+both. A node whose CPU use is not known has the minimum, so it is never above one whose CPU use is known. If the load of
+too few nodes is known, all nodes score the same. If no node's load is known, `Rules.without_load` says what decides. A
 placeholder is no load, and scores the same everywhere. No data is never the best score.
 """
 
@@ -10,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slack.scorer.algorithms.allocation import best_fit_percent
+from slack.scorer.algorithms.allocation import allocated_percent
 from slack.scorer.algorithms.figures import round_scores, taken
 from slack.scorer.model import (
     HIGHEST_SCORE,
+    Coverage,
     FloatArray,
     IntArray,
     LoadColumns,
@@ -26,12 +28,18 @@ from slack.scorer.model import (
     Usage,
     Weighted,
 )
-from slack.scorer.rules import Rules
+from slack.scorer.rules import Rules, WithoutLoad
 from slack.scorer.usage import SaidByWindows, said_by, usage_of
 
 DEFAULT_RULES = Rules()
 _EVERY_ROW = slice(None)
 _LAST_KNOWN = int(NodeState.NEW)
+_BY_ALLOCATIONS = (Rule.SPREAD_ON_ALLOCATIONS, Rule.BEST_FIT_ON_ALLOCATIONS)
+_RULES_WITHOUT_LOAD = {
+    WithoutLoad.SPREAD: Rule.SPREAD_ON_ALLOCATIONS,
+    WithoutLoad.NEUTRAL: Rule.NO_LOAD,
+    WithoutLoad.PACK: Rule.BEST_FIT_ON_ALLOCATIONS,
+}
 _SEEN = ("age_seconds", "window_seconds", "missing_cpu_millis", "missing_memory_bytes")
 
 
@@ -46,8 +54,10 @@ class Basis:
     seen: FloatArray
     """[4, N] age of the newest window, length of the one that tells of CPU, what of CPU and memory no window shows."""
     now: float
-    any_measured: bool
-    """Whether metrics tell of any node of the cluster; without, allocations decide."""
+    coverage: Coverage
+    """Of the cluster's nodes."""
+    without_load: WithoutLoad
+    """What decides if the coverage is none."""
     said: SaidByWindows | None = None
     """What windows said, for the basis that comes next; None where use was known already."""
 
@@ -90,7 +100,7 @@ def prepare(
         or not said.holds(load.windows, rules, now)
     ):
         said = said_by(load.windows, len(nodes), rules, now)
-    basis = basis_of(algorithms, nodes, usage_of(nodes, load, rules, now, said), now, before=before)
+    basis = basis_of(algorithms, nodes, usage_of(nodes, load, rules, now, said), now, rules, before=before)
     return replace(basis, said=said)
 
 
@@ -99,8 +109,9 @@ def basis_of(
     nodes: NodeColumns,
     usage: Usage,
     now: float,
+    rules: Rules = DEFAULT_RULES,
     *,
-    any_measured: bool | None = None,
+    coverage: Coverage | None = None,
     before: Basis | None = None,
 ) -> Basis:
     """Return a basis of use that is known already.
@@ -110,7 +121,8 @@ def basis_of(
         nodes: those that may be asked for.
         usage: of these nodes.
         now: Unix seconds.
-        any_measured: whether metrics tell of any node of the cluster, where these are not all of them.
+        rules: what holds if metrics are missing.
+        coverage: of the cluster's nodes, if these are not all of them.
         before: the basis of last time, which may save work.
     """
     same = before is not None and before.algorithms == tuple(algorithms)
@@ -118,12 +130,19 @@ def basis_of(
         weighted.algorithm.prepare(nodes, usage, before.prepared[index] if same and before is not None else None)
         for index, weighted in enumerate(algorithms)
     )
-    if any_measured is None:
-        # memory alone is nothing to one that goes by CPU: it would score all nodes alike, and nobody would be told
-        resources = sorted({resource for weighted in algorithms for resource in weighted.algorithm.goes_by})
-        any_measured = bool((usage.known[resources] & (usage.state == NodeState.MEASURED)).any())
+    if coverage is None:
+        coverage = coverage_of(usage, rules.min_measured_share)
     seen = np.stack([usage.age_seconds, usage.window_seconds[0], *usage.missing])
-    return Basis(tuple(algorithms), prepared, nodes, usage, seen, now, any_measured)
+    return Basis(tuple(algorithms), prepared, nodes, usage, seen, now, coverage, rules.without_load)
+
+
+def coverage_of(usage: Usage, min_share: float) -> Coverage:
+    """Return of how many nodes the CPU load is known; new nodes, which nobody expects to be measured, do not count."""
+    measured = int((usage.state == NodeState.MEASURED).sum())
+    if not measured:
+        return Coverage.NONE
+    expected = len(usage.state) - int((usage.state == NodeState.NEW).sum())
+    return Coverage.ENOUGH if measured >= min_share * expected else Coverage.TOO_FEW
 
 
 def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_terms: bool = True) -> Scores:
@@ -137,16 +156,16 @@ def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_te
     state = basis.usage.state[asked]
     terms: dict[str, FloatArray] = dict(zip(_SEEN, taken(basis.seen, asked), strict=True)) if with_terms else {}
     by_algorithm: dict[str, IntArray] = {}
-    if pod.placeholder:
-        rule, total = Rule.PLACEHOLDER, np.zeros(len(own_rows), dtype=np.int64)
-    elif not basis.any_measured:
-        rule = Rule.BEST_FIT_ON_ALLOCATIONS
-        percent = best_fit_percent(basis.nodes, pod, asked)
+    rule = rule_of(basis, pod)
+    if rule in _BY_ALLOCATIONS:
+        percent = allocated_percent(basis.nodes, pod, asked)
         if with_terms:
             terms["allocation_percent"] = percent
-        total = round_scores(np.where(percent <= HIGHEST_SCORE, percent, 0.0))
+        preferred = percent if rule is Rule.BEST_FIT_ON_ALLOCATIONS else HIGHEST_SCORE - percent
+        total = round_scores(np.where(percent <= HIGHEST_SCORE, preferred, 0.0))
+    elif rule is not Rule.MEASURED:
+        total = np.zeros(len(own_rows), dtype=np.int64)
     else:
-        rule = Rule.MEASURED
         own_scores: list[FloatArray] = []
         for weighted, prepared in zip(basis.algorithms, basis.prepared, strict=True):
             own_score, own_terms = prepared.score(pod, asked)
@@ -157,6 +176,15 @@ def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_te
         by_algorithm = {found.algorithm.name: own for found, own in zip(basis.algorithms, rounded, strict=True)}
         total = _weighed(basis.algorithms, rounded)
     return Scores(own_rows, total, by_algorithm, state, rule, terms)
+
+
+def rule_of(basis: Basis, pod: PodDemand) -> Rule:
+    """Return what decides for a pod."""
+    if pod.placeholder:
+        return Rule.PLACEHOLDER
+    if basis.coverage is Coverage.NONE:
+        return _RULES_WITHOUT_LOAD[basis.without_load]
+    return Rule.MEASURED if basis.coverage is Coverage.ENOUGH else Rule.TOO_FEW_MEASURED
 
 
 def _weighed(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:

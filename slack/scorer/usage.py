@@ -3,7 +3,8 @@
 Per resource the first window in the order of `Rules.window_seconds` that is new enough and has a mean. Recent pods come
 on top, each with what of it the window cannot show yet: all of it while the window ends before the pod's use is
 reported, then less and less, and nothing when the window has taken in five minutes of it. A node that was just made,
-without metrics and without older pods, uses nothing but by its recent pods. Everything else is not known.
+without metrics and without older pods, uses nothing but by its recent pods. A node whose memory is known and whose CPU
+is not is not known either. Everything else is not known.
 
 Windows come each quarter of a minute, pods at any moment: what windows say (`SaidByWindows`) is worked out once for as
 long as it holds, and pods come on top of it.
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.scorer.model import (
+    CPU,
     RESOURCES,
     BoolArray,
     FloatArray,
@@ -96,15 +98,14 @@ def usage_of(
     if said is None:
         said = said_by(load.windows, len(nodes), rules, now)
     measured, newest_age = said.measured, said.newest_age + (now - said.now)
-    any_measured = measured.any(axis=0)
-    if any_measured.all():
+    if measured[CPU].all():
         state, known = np.full(len(nodes), NodeState.MEASURED, dtype=np.uint8), measured
     else:
-        new = ~any_measured & np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
+        new = np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
         known = measured | new
         state = np.select(
-            [any_measured, new, np.isnan(newest_age), newest_age > 0],
-            [NodeState.MEASURED, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
+            [measured[CPU], measured.any(axis=0), new, np.isnan(newest_age), newest_age > 0],
+            [NodeState.MEASURED, NodeState.NO_CPU, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
             NodeState.FUTURE,
         ).astype(np.uint8)
     return Usage(

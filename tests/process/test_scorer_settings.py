@@ -43,7 +43,16 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
         ({"algorithms": ""}, "--algorithms"),
         ({"algorithms": "[{"}, "--algorithms: is no JSON"),
         ({"algorithms": [{"weight": 1}]}, r"--algorithms: \[0\]: should be a mapping with a name"),
-        ({"scale": "50"}, "--scale: should be 100, or 10"),
+        ({"scale": "0"}, "--scale: should be a whole number from 1 to 100"),
+        ({"scale": "101"}, "--scale: should be a whole number from 1 to 100"),
+        ({"scale": "10.5"}, "--scale: should be a whole number from 1 to 100"),
+        ({"scale": True}, "--scale: should be a whole number from 1 to 100"),
+        ({"min_measured_nodes": "150%"}, "--min-measured-nodes: should be a share of the nodes such as 0.5 or 50%"),
+        ({"min_measured_nodes": "half"}, "--min-measured-nodes: should be a share of the nodes such as 0.5 or 50%"),
+        ({"without_load": "spread"}, "--without-load: should be Spread, Neutral or Pack, not 'spread'"),
+        ({"pod_use": "All"}, "--pod-use: should be RequestsTimesMultiplier, Requests or Limits, not 'All'"),
+        ({"when_all_above": "Wait"}, "--when-all-above: should be Refuse or Admit, not 'Wait'"),
+        ({"filter_memory_above": "0.5"}, "--filter-memory-above: should be a number from 1 to 1000"),
         ({"window": "30s"}, "--window: must be at least 60s"),
         ({"max_ahead": "-1s"}, "--max-ahead: "),
         ({"reporting": "2h"}, "--reporting: must be at least 0s and at most 1h"),
@@ -61,6 +70,16 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_refused_with_its_flag(flags: dict[str, Any], said: str) -> None:
     with pytest.raises(BadSettings, match=said):
         settings(**flags)
+
+
+@pytest.mark.parametrize("scale", ["1", 10, "37", 100])
+def test_each_scale_from_1_to_100_is_taken(scale: object) -> None:
+    assert settings(scale=scale).scale == int(str(scale))
+
+
+@pytest.mark.parametrize(("given", "share"), [("0.5", 0.5), ("50%", 0.5), (0, 0.0), (1, 1.0), ("12.5%", 0.125)])
+def test_a_share_is_a_number_or_a_percentage(given: object, share: float) -> None:
+    assert settings(min_measured_nodes=given).min_measured_nodes == share
 
 
 def test_off_loopback_is_fine_with_certificates() -> None:

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
 from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.model import NodeState, PodDemand, Rule, Weighted
-from slack.scorer.rules import Rules
+from slack.scorer.rules import Rules, WithoutLoad
 from slack.scorer.scoring import prepare, scaled, score, score_nodes
 from slack.scorer.usage import HOLDS_SECONDS, in_order, usage_of
 from tests.scorer.clusters import GB, NOW, load, nodes, recent, window
@@ -111,7 +113,25 @@ def test_fifteen_minutes_fall_back_to_ten_and_then_to_five_which_upstream_never_
 def test_cpu_is_known_although_memory_failed_and_the_other_way_round() -> None:
     usage = usage_of(nodes(2), load(window([10, nan], [nan, 10])), RULES, NOW)
     assert usage.known.tolist() == [[True, False], [False, True]]
-    assert usage.state.tolist() == [NodeState.MEASURED] * 2
+    assert usage.state.tolist() == [NodeState.MEASURED, NodeState.NO_CPU]
+
+
+PERCENTS = st.sampled_from([nan, 0.0, 10.0, 37.5, 99.0, 100.0, 130.0])
+
+
+@pytest.mark.parametrize("algorithms", [*((one,) for one in EVERY), EVERY], ids=lambda own: own[-1].algorithm.name)
+@given(st.lists(st.tuples(PERCENTS, PERCENTS, st.sampled_from([nan, 0.0, 5.0, 40.0])), min_size=2, max_size=5))
+def test_a_node_whose_cpu_is_not_known_never_scores_above_one_whose_cpu_is(
+    algorithms: tuple[Weighted, ...], figures: list[tuple[float, float, float]]
+) -> None:
+    """As a node at 100 % whose CPU figure was dropped, and whose memory is nearly free."""
+    cpu, memory, deviation = zip(*figures, strict=True)
+    used = load(window(cpu, memory, cpu_deviation=deviation, memory_deviation=deviation))
+    own = nodes(len(figures), requested=np.full((2, len(figures)), 500.0))
+    total = score_nodes(algorithms, POD, own, used, NOW, Rules(min_measured_share=0.0)).total
+    known = np.isfinite(cpu)
+    if known.any() and not known.all():
+        assert total[~known].max() <= total[known].min()
 
 
 @pytest.mark.parametrize("wrong", [nan, -1.0, np.inf, -np.inf])
@@ -128,7 +148,7 @@ def test_a_new_node_without_older_pods_uses_nothing_but_by_its_recent_pods() -> 
     created = np.array([NOW - 100, NOW - 100, NOW - 100, NOW - 901, nan])
     own = nodes(5, created_seconds=created, pod_count=np.array([0, 2, 2, 0, 0]))
     used = load(window([nan] * 4 + [50]), recent=recent((1, 10, 400), (1, 20, 400), (2, 10, 400)))
-    scores = score_nodes(TLP, PodDemand(), own, used, NOW)
+    scores = score_nodes(TLP, PodDemand(), own, used, NOW, Rules(min_measured_share=0.3))
     assert scores.state.tolist() == [1, 1, NodeState.NO_METRICS, NodeState.NO_METRICS, 0]
     assert scores.terms["TargetLoadPacking.utilization_percent"][:2].tolist() == [0, 20]
     assert scores.total[:4].tolist() == [40, 70, 0, 0]
@@ -138,7 +158,17 @@ def test_a_node_whose_age_is_not_known_is_not_new() -> None:
     assert usage_of(nodes(2), load(window([nan, 1])), RULES, NOW).state.tolist() == [NodeState.NO_METRICS, 0]
 
 
-def test_without_any_metrics_allocations_decide_and_the_fullest_that_has_room_is_best() -> None:
+@pytest.mark.parametrize(
+    ("without_load", "rule", "totals"),
+    [
+        (WithoutLoad.PACK, Rule.BEST_FIT_ON_ALLOCATIONS, [35, 60, 0, 35]),
+        (WithoutLoad.SPREAD, Rule.SPREAD_ON_ALLOCATIONS, [65, 40, 0, 65]),
+        (WithoutLoad.NEUTRAL, Rule.NO_LOAD, [0, 0, 0, 0]),
+    ],
+)
+def test_without_any_metrics_the_configured_rule_decides(
+    without_load: WithoutLoad, rule: Rule, totals: list[int]
+) -> None:
     own = nodes(
         4,
         requested=np.array([[1000.0, 2000.0, 3950.0, 0.0], [2 * GB, 4 * GB, 4 * GB, 0.0]]),
@@ -146,16 +176,24 @@ def test_without_any_metrics_allocations_decide_and_the_fullest_that_has_room_is
     )
     pod = PodDemand(requests=(400.0, 0.8 * GB))
     for used in (load(), load(window([1] * 4, age=301)), load(window([nan] * 4))):
-        scores = score_nodes(TLP, pod, own, used, NOW)
-        assert scores.rule is Rule.BEST_FIT_ON_ALLOCATIONS
-        assert scores.total.tolist() == [35, 60, 0, 35]
+        scores = score_nodes(TLP, pod, own, used, NOW, Rules(without_load=without_load))
+        assert scores.rule is rule
+        assert scores.total.tolist() == totals
         assert scores.by_algorithm == {}
 
 
-def test_one_node_that_is_known_is_enough_to_go_by_load() -> None:
-    scores = score_nodes(TLP, POD, nodes(3), load(window([nan, nan, 99])), NOW)
-    assert scores.rule is Rule.MEASURED
-    assert scores.total.tolist()[:2] == [0, 0]
+@pytest.mark.parametrize(("share", "rule"), [(0.34, Rule.TOO_FEW_MEASURED), (1 / 3, Rule.MEASURED), (0, Rule.MEASURED)])
+def test_load_decides_only_if_enough_nodes_are_measured(share: float, rule: Rule) -> None:
+    scores = score_nodes(TLP, POD, nodes(3), load(window([nan, nan, 30])), NOW, Rules(min_measured_share=share))
+    assert scores.rule is rule
+    assert scores.total.tolist() == ([0, 0, 0] if rule is Rule.TOO_FEW_MEASURED else [0, 0, 89])
+
+
+def test_new_nodes_are_not_expected_to_be_measured() -> None:
+    own = nodes(10, created_seconds=np.array([NOW - 10] * 8 + [nan] * 2))
+    used = load(window([nan] * 8 + [30, 30]))
+    assert score_nodes(TLP, POD, own, used, NOW).rule is Rule.MEASURED
+    assert score_nodes(TLP, POD, nodes(10), used, NOW).rule is Rule.TOO_FEW_MEASURED
 
 
 def test_a_pending_placeholder_scores_the_same_everywhere() -> None:
@@ -212,13 +250,11 @@ def test_what_windows_say_is_told_again_for_a_second_and_pods_are_counted_anew_e
     assert prepare(EVERY, nodes(3), later, NOW, RULES, first).said is not first.said, "other nodes"
 
 
-def test_memory_alone_is_nothing_to_who_goes_by_cpu_and_allocations_decide() -> None:
-    """As where the query for CPU is wrong and the other is right: all would score alike, and nobody would be told."""
+def test_memory_alone_is_no_load_for_any_algorithm() -> None:
+    """As where the query for CPU is wrong and the other is right: the hottest node may have the most memory."""
     used = load(window([nan, nan], [30, 60]))
-    for algorithm in (TargetLoadPacking(), Peaks(MODELS)):
-        found = score_nodes((Weighted(algorithm),), POD, nodes(2), used, NOW)
-        assert found.rule is Rule.BEST_FIT_ON_ALLOCATIONS, algorithm.name
-    both = (Weighted(TargetLoadPacking()), Weighted(LoadVariationRiskBalancing()))
-    assert score_nodes(both, POD, nodes(2), used, NOW).rule is Rule.MEASURED
+    for one_algorithm in EVERY:
+        found = score_nodes((one_algorithm,), POD, nodes(2), used, NOW)
+        assert found.rule is Rule.SPREAD_ON_ALLOCATIONS, one_algorithm.algorithm.name
     one = load(window([nan, 10], [30, 60]))
     assert score_nodes(TLP, POD, nodes(2), one, NOW).rule is Rule.MEASURED

@@ -11,11 +11,12 @@ from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
 from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
+from slack.scorer.ceiling import WhenAllAbove
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
 from slack.scorer.configuration.fields import BadScorerConfig
 from slack.scorer.model import Algorithm
-from slack.scorer.rules import Formula, PodUse, Prediction, Rules
-from slack_operator.scorer.process import rules_of
+from slack.scorer.rules import Formula, PodUse, Prediction, Rules, WithoutLoad
+from slack_operator.scorer.process import ceiling_of, rules_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +32,7 @@ def test_an_empty_configuration_is_a_good_one() -> None:
 
 def test_the_example_has_the_defaults_and_is_read() -> None:
     settings = load(ScorerSettings, {}, {}, file=ROOT / "examples/scorer.yaml")
-    config = parse_config({"algorithms": list(settings.algorithms)})
+    config = parse_config({"algorithms": list(settings.algorithms)}, rules_of(settings))
     assert [own.weight for own in config.algorithms] == [3, 1]
     assert config.algorithms[0].algorithm == TargetLoadPacking()
     assert rules_of(settings) == Rules()
@@ -41,7 +42,8 @@ def test_the_example_has_the_defaults_and_is_read() -> None:
 def test_each_rule_is_a_setting_of_its_own() -> None:
     given = {
         "window": "10m", "max_age": "4m", "max_ahead": "2s", "recent": "3m", "reporting": "30s", "new_node": "1h",
-        "request_multiplier": "2", "best_effort_millis": "5",
+        "request_multiplier": "2", "best_effort_millis": "5", "pod_use": "Limits", "min_measured_nodes": "20%",
+        "without_load": "Pack",
     }  # fmt: skip
     assert rules_of(load(ScorerSettings, given, {}, files={})) == Rules(
         window_seconds=600.0,
@@ -50,17 +52,28 @@ def test_each_rule_is_a_setting_of_its_own() -> None:
         recent_seconds=180.0,
         reporting_seconds=30.0,
         new_node_seconds=3600.0,
-        prediction=Prediction(multiplier=2.0, default_cpu_millis=5),
+        prediction=Prediction(PodUse.LIMITS, 2.0, 5),
+        min_measured_share=0.2,
+        without_load=WithoutLoad.PACK,
     )
+
+
+def test_the_words_of_settings_are_those_of_the_rules() -> None:
+    def settings(**given: str) -> ScorerSettings:
+        return load(ScorerSettings, given, {}, files={})
+
+    assert [rules_of(settings(without_load=word)).without_load for word in WithoutLoad] == list(WithoutLoad)
+    assert [rules_of(settings(pod_use=word)).prediction.use for word in PodUse] == list(PodUse)
+    assert [ceiling_of(settings(when_all_above=word)).when_all_above for word in WhenAllAbove] == list(WhenAllAbove)
 
 
 def test_arguments_have_upstreams_names_or_the_proposals() -> None:
     upstream = algorithm(
         "TargetLoadPacking", targetUtilization=60, defaultRequests={"cpu": "2"}, defaultRequestsMultiplier="1.8"
     )
-    assert upstream == TargetLoadPacking(60, prediction=Prediction(PodUse.LIMITS, 1.8, 2000))
+    assert upstream == TargetLoadPacking(60, prediction=Prediction(multiplier=1.8, default_cpu_millis=2000))
     proposal = algorithm("TargetLoadPacking", TargetCPUUtilisation=60, DefaultCPURequests={"cpu": "2"})
-    assert proposal == TargetLoadPacking(60, prediction=Prediction(PodUse.LIMITS, 1.5, 2000))
+    assert proposal == TargetLoadPacking(60, prediction=Prediction(default_cpu_millis=2000))
     assert algorithm("TargetLoadPacking", DefaultCPURequests="5m", podUse="Requests") == TargetLoadPacking(
         prediction=Prediction(PodUse.REQUESTS, default_cpu_millis=5)
     )
@@ -85,9 +98,15 @@ def test_an_algorithm_may_be_named_alone() -> None:
     assert parse_config({"algorithms": ["LowRiskOverCommitment"]}).algorithms[0].algorithm == LowRiskOverCommitment()
 
 
-def test_a_pod_is_predicted_as_target_load_packing_says_and_else_as_recent_pods_are() -> None:
-    assert ScorerConfig().prediction.use is PodUse.LIMITS
-    assert parse_config({"algorithms": ["LoadVariationRiskBalancing"]}).prediction == Rules().prediction
+@pytest.mark.parametrize("use", list(PodUse))
+def test_a_pod_is_predicted_by_the_same_rule_before_it_is_bound_and_after(use: PodUse) -> None:
+    of_packing = parse_config(of("TargetLoadPacking", podUse=str(use), defaultRequestsMultiplier=3))
+    assert of_packing.prediction == of_packing.rules.prediction == Prediction(use, 3.0)
+    base = Rules(prediction=Prediction(use, 2.0))
+    for name in ("TargetLoadPacking", "LoadVariationRiskBalancing"):
+        config = parse_config({"algorithms": [name]}, base)
+        assert config.prediction == config.rules.prediction == base.prediction
+    assert parse_config({}, base).algorithms[0].algorithm == TargetLoadPacking(prediction=base.prediction)
 
 
 def of(name: str, **args: Any) -> dict[str, Any]:
@@ -124,7 +143,7 @@ def of(name: str, **args: Any) -> dict[str, Any]:
         (of("LowRiskOverCommitment", smoothingWindowSize=0), "args.smoothingWindowSize: 0 is not from 1 to 1000"),
         (of("LowRiskOverCommitment", riskLimitWeights={"cpu": 2}), "args.riskLimitWeights.cpu: 2 is not from 0 to 1"),
         (of("LowRiskOverCommitment", riskLimitWeights={"gpu": 1}), "args.riskLimitWeights.gpu: is not known here"),
-        (of("Peaks"), "args.nodePowerModel: expected the curve of at least one node"),
+        (of("Peaks"), "args.nodePowerModel: Peaks needs the power curve of at least one node, and a name alone"),
         (of("Peaks", nodePowerModel=[1]), "args.nodePowerModel: expected curves by node's name, got [1]"),
         (of("Peaks", nodePowerModel={"a": {"k0": 1}}), "args.nodePowerModel.a: expected k0, k1 and k2"),
     ],

@@ -2,12 +2,20 @@
 
 import json
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.scorer.extender import BadRequest, ScoreReplies, decode, filter_reply
+from slack.scorer.extender import (
+    BadRequest,
+    ScoreReplies,
+    decode,
+    decode_preemption,
+    filter_reply,
+    preemption_reply,
+)
 
 POD = {"metadata": {"name": "api-x", "namespace": "shop"}, "spec": {"containers": [{"name": "a"}]}}
 
@@ -73,8 +81,8 @@ def test_a_filter_says_which_nodes_stay_and_why_others_do_not() -> None:
     assert answer == {
         "Nodes": None,
         "NodeNames": ["n1"],
-        "FailedNodes": {"n2": "CPU 97 % used"},
-        "FailedAndUnresolvableNodes": {},
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"n2": "CPU 97 % used"},
         "Error": "",
     }
 
@@ -85,6 +93,42 @@ def test_a_filter_gives_whole_nodes_back_whole() -> None:
     answer = json.loads(filter_reply(decode(_args(Nodes=nodes)), {"n2": "full"}))
     assert answer["Nodes"] == {"metadata": {"resourceVersion": "7"}, "items": [first]}
     assert answer["NodeNames"] is None
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        {"NodeNameToMetaVictims": {
+            "n1": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1},
+            "n2": {"Pods": [{"UID": "c"}], "NumPDBViolations": 0},
+        }},
+        {"NodeNameToVictims": {
+            "n1": {"Pods": [{"metadata": {"uid": "a"}}, {"metadata": {"uid": "b"}}], "NumPDBViolations": 1},
+            "n2": {"Pods": [{"metadata": {"uid": "c"}}], "NumPDBViolations": 0},
+        }},
+    ],
+    ids=["names", "whole pods"],
+)  # fmt: skip
+def test_a_preemption_keeps_the_victims_of_the_nodes_that_stay(victims: dict[str, Any]) -> None:
+    asked = decode_preemption(json.dumps({"Pod": {"metadata": {"name": "p"}}, **victims}).encode())
+    assert list(asked.victims) == ["n1", "n2"]
+    answer = json.loads(preemption_reply(asked, {"n2"}))
+    kept = {"n1": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 1}}
+    assert answer == {"NodeNameToMetaVictims": kept}
+    assert json.loads(preemption_reply(asked, {"n1", "n2"})) == {"NodeNameToMetaVictims": {}}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "no ExtenderPreemptionArgs"),
+        (b'{"NodeNameToMetaVictims":{}}', "Pod: is missing"),
+        (b'{"Pod":{"metadata":{"name":"p"}}}', "NodeNameToMetaVictims: is missing"),
+    ],
+)
+def test_a_preemption_that_is_none_is_refused(body: bytes, words: str) -> None:
+    with pytest.raises(BadRequest, match=words):
+        decode_preemption(body)
 
 
 @given(st.binary(max_size=200))

@@ -28,10 +28,10 @@ def test_the_proposals_example_of_three_nodes_chooses_n3(formula: Formula, expec
     assert scores.best == 2
 
 
-def test_the_worse_of_cpu_and_memory_counts_and_the_one_that_is_known_where_one_is_not() -> None:
+def test_the_worse_of_cpu_and_memory_counts_and_cpu_alone_but_never_memory_alone() -> None:
     algorithms = (Weighted(LoadVariationRiskBalancing()),)
     used = load(window([20, 20, np.nan], [60, np.nan, 60], cpu_deviation=[0] * 3, memory_deviation=[0] * 3))
-    assert score_nodes(algorithms, PodDemand(), nodes(3), used, NOW).total.tolist() == [70, 90, 70]
+    assert score_nodes(algorithms, PodDemand(), nodes(3), used, NOW).total.tolist() == [70, 90, 0]
 
 
 def test_mu_and_sigma_stay_within_nothing_and_all() -> None:

@@ -61,7 +61,7 @@ def test_that_no_node_of_the_cluster_was_known_is_recorded_too() -> None:
     blind = prepare(EVERY, nodes(2), load(), NOW)
     line = line_of(NOW, POD, False, blind, score(blind, demand_of(POD.spec, PREDICTION)))
     again = read_line(line)
-    assert score(again.basis(EVERY), again.demand(PREDICTION)).rule == again.rule == "BestFitOnAllocations"
+    assert score(again.basis(EVERY), again.demand(PREDICTION)).rule == again.rule == "SpreadOnAllocations"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_columns_of_different_lengths_and_other_versions_are_refused() -> None:
     document = msgspec.json.decode(line)
     with pytest.raises(BadRecord, match="not every column"):
         read_line(msgspec.json.encode(document | {"scores": [1]}))
-    with pytest.raises(BadRecord, match="version 2 of recorded decisions"):
-        read_line(msgspec.json.encode(document | {"version": 2}))
+    with pytest.raises(BadRecord, match="version 1 of recorded decisions"):
+        read_line(msgspec.json.encode(document | {"version": 1}))
 
 
 @given(st.integers(0, 1 << 16), st.binary(min_size=1, max_size=6))

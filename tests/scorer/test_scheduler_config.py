@@ -1,6 +1,12 @@
 """The scheduler's configuration for the extender."""
 
-from slack.scorer.configuration.scheduler_config import ExtenderTls, SchedulerOptions, scheduler_configuration
+from slack.scorer.configuration.scheduler_config import (
+    CLIENT_BURST,
+    CLIENT_QPS,
+    ExtenderTls,
+    SchedulerOptions,
+    scheduler_configuration,
+)
 
 
 def test_the_scheduler_is_told_to_send_names_to_wait_shortly_and_to_go_on_without_us() -> None:
@@ -15,6 +21,7 @@ def test_the_scheduler_is_told_to_send_names_to_wait_shortly_and_to_go_on_withou
         "httpTimeout": "200ms",
     }
     assert document["leaderElection"] == {"leaderElect": False}
+    assert document["clientConnection"] == {"qps": CLIENT_QPS, "burst": CLIENT_BURST}
 
 
 def test_scores_that_go_by_requests_are_off_in_the_words_of_this_kubernetes_and_their_filters_are_not() -> None:
@@ -38,5 +45,7 @@ def test_what_was_asked_for_is_in_it() -> None:
     )
     files = {"caFile": "ca.crt", "certFile": "tls.crt", "keyFile": "tls.key", "serverName": "scorer"}
     assert extender["tlsConfig"] == files
-    assert (document["percentageOfNodesToScore"], document["clientConnection"]) == (100, {"kubeconfig": "k"})
+    assert extender["preemptVerb"] == "preempt"
+    assert document["percentageOfNodesToScore"] == 100
+    assert document["clientConnection"] == {"qps": CLIENT_QPS, "burst": CLIENT_BURST, "kubeconfig": "k"}
     assert document["leaderElection"]["resourceName"] == "l"

@@ -220,6 +220,9 @@ Variables of the user's, below the chart's own. Of one name there may be one: se
 {{- $k := .Values.scorer.scheduler -}}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+clientConnection:
+  qps: {{ $k.clientQPS }}
+  burst: {{ $k.clientBurst }}
 leaderElection:
   leaderElect: true
   resourceName: {{ include "resource-slack.scorer" . | quote }}
@@ -237,8 +240,9 @@ profiles:
 extenders:
 - urlPrefix: http://127.0.0.1:8888
   prioritizeVerb: prioritize
-  {{- if .Values.scorer.filterAbove }}
+  {{- if or .Values.scorer.filterAbove .Values.scorer.filterMemoryAbove }}
   filterVerb: filter
+  preemptVerb: preempt
   {{- end }}
   weight: 1
   nodeCacheCapable: true

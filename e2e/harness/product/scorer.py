@@ -131,13 +131,14 @@ class Scorer:
             **settings,
         }
         config.write_text(yaml.safe_dump(document), encoding="utf-8")
+        self._filters = {"filter-above", "filter-memory-above"} & settings.keys()
         self.program = Program("scorer", [PROGRAM, "scorer", "serve", f"--config={config}"], cluster.run_folder)
         self._http = urllib3.PoolManager(timeout=5.0, retries=False)
 
     def scheduler_configuration(self, timeout_ms: int = DEFAULT_MS) -> Json:
         """Return what `scorer scheduler-config` prints for it."""
         command = [PROGRAM, "scorer", "scheduler-config", f"--url={self.url}", f"--scheduler-name={SCHEDULER}"]
-        command += [f"--timeout-ms={timeout_ms}"]
+        command += [f"--timeout-ms={timeout_ms}", *(["--filter"] if self._filters else [])]
         told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         document: Json = yaml.safe_load(told.stdout)
         return document

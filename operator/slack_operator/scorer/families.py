@@ -10,8 +10,8 @@ CALLS = Family(
     "counter",
     ("verb", "code"),
     "",
-    "Requests by verb (prioritize, filter, explain, other) and status. The scheduler says nothing of those that fail: "
-    "pods are placed without us.",
+    "Requests by verb (prioritize, filter, preempt, explain, other) and status. The scheduler does not report those "
+    "that fail: it places the pods without the scorer.",
 )
 HANDLER_SECONDS = Family(
     "slack_scorer_handler_seconds",
@@ -25,8 +25,8 @@ DECISIONS = Family(
     "counter",
     ("rule",),
     "",
-    "Answers to /prioritize by the rule that held: Measured, BestFitOnAllocations (no node's load is known), "
-    "Placeholder, or NotReady (the cluster is not seen whole yet: all nodes the same).",
+    "Answers to /prioritize by the rule that decided: Measured, TooFewMeasured, Placeholder, NotReady (the cluster is "
+    "not listed yet), and while no node's load is known SpreadOnAllocations, BestFitOnAllocations or NoLoad.",
 )
 UNKNOWN_NODES = Family(
     "slack_scorer_unknown_nodes_total",
@@ -35,20 +35,28 @@ UNKNOWN_NODES = Family(
     "",
     "Nodes that the scheduler asked about and that our watch does not have; they get the minimum.",
 )
+ALL_ABOVE = Family(
+    "slack_scorer_all_nodes_above_ceiling_total",
+    "counter",
+    (),
+    "",
+    "Requests to /filter and /preempt for which every node was above the ceiling. Such a pod stays Pending, or may go "
+    "to any of the nodes (--when-all-above).",
+)
 NODES = Family(
     "slack_scorer_nodes",
     "gauge",
     ("state",),
     "",
-    "Nodes by what is known of their load: Measured, New, NoMetrics, Stale, Future. All but the first two get the "
-    "minimum.",
+    "Nodes by what is known of their load: Measured, New, NoMetrics, NoCpu, Stale, Future. All but the first two get "
+    "the minimum.",
 )
 FALLING_BACK = Family(
     "slack_scorer_falling_back",
     "gauge",
     (),
     "",
-    "1 while no node's load is known, and nodes are scored by what is requested there.",
+    "1 while the load of no node, or of too few nodes, is known. Nodes then score by requests, or all the same.",
 )
 UNMATCHED = Family(
     "slack_scorer_unmatched_names",
@@ -102,6 +110,7 @@ SCORER_FAMILIES = (
     HANDLER_SECONDS,
     DECISIONS,
     UNKNOWN_NODES,
+    ALL_ABOVE,
     NODES,
     FALLING_BACK,
     UNMATCHED,

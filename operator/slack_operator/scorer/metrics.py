@@ -8,7 +8,7 @@ import numpy as np
 from prometheus_client import Histogram
 
 from slack.process.metric_family import Family
-from slack.scorer.model import CPU, NodeState, Rule
+from slack.scorer.model import CPU, Coverage, NodeState, Rule
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.scorer import families
 from slack_operator.scorer.standing import Standing
@@ -31,6 +31,7 @@ class ScorerMetrics(ProcessMetrics):
         self._handler = self._histogram(families.HANDLER_SECONDS, _HANDLER_BUCKETS)
         self._decisions = self._counter(families.DECISIONS)
         self._unknown = self._counter(families.UNKNOWN_NODES)
+        self._all_above = self._counter(families.ALL_ABOVE)
         self._nodes = self._gauge(families.NODES)
         self._falling_back = self._gauge(families.FALLING_BACK)
         self._unmatched = self._gauge(families.UNMATCHED)
@@ -60,6 +61,10 @@ class ScorerMetrics(ProcessMetrics):
         if unknown:
             self._unknown.inc(unknown)
 
+    def all_above(self) -> None:
+        """Every node that the scheduler asked about is above the ceiling."""
+        self._all_above.inc()
+
     def on_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""
         self._requests.labels(verb, str(code)).inc()
@@ -76,7 +81,7 @@ class ScorerMetrics(ProcessMetrics):
         """Something new stands."""
         self._refresh.observe(seconds)
         now, usage = self._clock(), standing.basis.usage
-        falls_back = not standing.basis.any_measured
+        falls_back = standing.basis.coverage is not Coverage.ENOUGH
         if falls_back is self._falls_back and now - self._told_at < _TOLD_SECONDS:
             return
         self._told_at, self._falls_back = now, falls_back
@@ -91,5 +96,5 @@ class ScorerMetrics(ProcessMetrics):
 
 
 def state_word(state: NodeState) -> str:
-    """Give a state as metrics and `explain` have it: `NoMetrics`."""
+    """Return a state as metrics and `explain` have it: `NoMetrics`."""
     return state.name.title().replace("_", "")

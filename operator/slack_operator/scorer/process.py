@@ -9,7 +9,6 @@ all nodes score the same.
 import logging
 import sys
 import time
-from dataclasses import replace
 
 from slack.cluster.wire import Pod
 from slack.kube.errors import ConnectionFailed
@@ -22,12 +21,13 @@ from slack.process.scorer_settings import ScorerSettings
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
 from slack.scorer.asgi import Extender
+from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
 from slack.scorer.configuration.fields import BadScorerConfig
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
-from slack.scorer.rules import Prediction, Rules
+from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
 from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
 from slack_operator.runtime.connecting import must_answer
@@ -59,10 +59,11 @@ class Scorer:
         self._supervisor = Supervisor()
         self.metrics = metrics = ScorerMetrics()
         try:
-            config = replace(parse_config({"algorithms": list(settings.algorithms)}), rules=rules_of(settings))
+            config = parse_config({"algorithms": list(settings.algorithms)}, rules_of(settings))
         except BadScorerConfig as error:
             raise CannotStart(f"{flag('algorithms')}: {error}") from None
-        rules, pending = config.rules, config.prediction
+        rules = config.rules
+        ceiling = ceiling_of(settings)
         tls = _certificates(settings)
         try:
             connection = connect(settings.kubeconfig, settings.context, on_request=metrics.on_request)
@@ -70,11 +71,11 @@ class Scorer:
             raise CannotStart(str(error)) from None
         self._connection = connection
 
-        def recent_demand(pod: Pod) -> PodDemand:
+        def demand(pod: Pod) -> PodDemand:
             return demand_of(pod.spec, rules.prediction, status=pod.status)
 
         self.view = view = ClusterView(
-            lambda leave_out: ClusterState(recent_demand, settings.namespace, rules.recent_kept_seconds, leave_out)
+            lambda leave_out: ClusterState(demand, settings.namespace, rules.recent_kept_seconds, leave_out)
         )
         self.refresher = Refresher(view, config.algorithms, rules, whole=self._whole, on_refresh=metrics.on_refresh)
         self.load = self.refresher.load = LoadSource(
@@ -89,16 +90,15 @@ class Scorer:
         self.scores = LiveScores(
             lambda: self.refresher.current,
             view,
-            lambda pod: demand_of(pod.spec, pending, status=pod.status),
+            demand,
             settings.namespace,
             metrics,
             highest=settings.scale,
-            filter_above_percent=settings.filter_above,
+            ceiling=ceiling,
             record=self._recorder,
         )
         self.watches = Watches(connection, view, self.refresher.touch, self.scores.bound)
-        filters = settings.filter_above is not None
-        extender = Extender(self.scores, filters=filters, observe=metrics.on_call)
+        extender = Extender(self.scores, filters=bool(ceiling), observe=metrics.on_call)
         self.server = ExtenderServer(*settings.extender_host_port, extender, tls=tls)
         self.health = HealthServer(
             *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=metrics.registry
@@ -163,7 +163,7 @@ class Scorer:
 def rules_of(settings: ScorerSettings) -> Rules:
     """Return what holds when metrics are missing, as the settings say."""
     prediction = Prediction(
-        multiplier=settings.request_multiplier, default_cpu_millis=round(settings.best_effort_millis)
+        PodUse(settings.pod_use), settings.request_multiplier, default_cpu_millis=round(settings.best_effort_millis)
     )
     return Rules(
         window_seconds=settings.window,
@@ -173,7 +173,14 @@ def rules_of(settings: ScorerSettings) -> Rules:
         reporting_seconds=settings.reporting,
         new_node_seconds=settings.new_node,
         prediction=prediction,
+        min_measured_share=settings.min_measured_nodes,
+        without_load=WithoutLoad(settings.without_load),
     )
+
+
+def ceiling_of(settings: ScorerSettings) -> Ceiling:
+    """Return which nodes /filter and /preempt refuse."""
+    return Ceiling(settings.filter_above, settings.filter_memory_above, WhenAllAbove(settings.when_all_above))
 
 
 def _record(recorder: Recorder, settings: ScorerSettings) -> None:

@@ -19,8 +19,9 @@ from slack.cluster.identity import PLACEHOLDER, role_of
 from slack.cluster.requests import request_text
 from slack.cluster.wire import Pod, PodMetadata, PodSpec, PodStatus
 from slack.scorer.asgi import NotKnown
+from slack.scorer.ceiling import Ceiling, WhenAllAbove, is_exempt, nodes_above
 from slack.scorer.extender import BadRequest, ScoreReplies
-from slack.scorer.model import CPU, IntArray, NodeState, PodDemand, Rule, Scores
+from slack.scorer.model import IntArray, NodeState, PodDemand, Rule, Scores
 from slack.scorer.scoring import scaled, score
 from slack_operator.scorer.cluster_view import ClusterView
 from slack_operator.scorer.standing import Standing
@@ -28,6 +29,7 @@ from slack_operator.scorer.standing import Standing
 MOST_OPEN = 32
 """Decisions whose pod has no node yet; each may hold the basis of its time."""
 MOST_EXPLAINED = 2_000
+NO_CEILING = Ceiling()
 MOST_TEXTS = 20_000
 SHOWN = 5
 _NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
@@ -40,6 +42,9 @@ class Told(Protocol):
 
     def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
         """One answer: what held, of how many nodes, and how many of them are not known."""
+
+    def all_above(self) -> None:
+        """Every node that was asked about is above the ceiling."""
 
 
 class Decision(NamedTuple):
@@ -73,7 +78,7 @@ class LiveScores:
         told: Told,
         *,
         highest: int = 100,
-        filter_above_percent: float | None = None,
+        ceiling: Ceiling = NO_CEILING,
         record: Record | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -83,7 +88,7 @@ class LiveScores:
         self._placeholder_namespace = placeholder_namespace
         self._told = told
         self._highest = highest
-        self._filter_above = filter_above_percent
+        self._ceiling = ceiling
         self._record = record
         self._wall = wall
         self._demands: dict[tuple[bytes, bool], PodDemand] = {}
@@ -118,23 +123,17 @@ class LiveScores:
         return standing.replies.reply(names, total.tolist())
 
     def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
-        """Return nodes whose CPU would be used above the ceiling; nodes of which nothing is known stay."""
-        standing, ceiling = self._standing(), self._filter_above
-        demand = self._demand(pod)
-        if standing is None or ceiling is None or demand.placeholder:
+        """Return nodes that the pod would bring above the ceiling; nodes of which nothing is known stay."""
+        standing, demand = self._standing(), self._demand(pod)
+        if standing is None or not self._ceiling or is_exempt(pod):
             return {}
         rows, _ = _rows(standing, names)
-        usage, capacity = standing.basis.usage, standing.basis.nodes.capacity[CPU]
-        there = rows[rows >= 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            added = 100.0 * (usage.missing[CPU][there] + demand.predicted[CPU]) / capacity[there]
-        expected = usage.mean_percent[CPU][there] + added
-        above = usage.known[CPU][there] & (expected > ceiling)
-        node_names = standing.basis.nodes.names
-        return {
-            node_names[row]: f"CPU would be {percent:.0f} % used, above {ceiling:g} %"
-            for row, percent in zip(there[above].tolist(), expected[above].tolist(), strict=True)
-        }
+        found = nodes_above(standing.basis, demand, rows[rows >= 0], self._ceiling)
+        if found and len(found) == len(names):
+            self._told.all_above()
+            if self._ceiling.when_all_above is WhenAllAbove.ADMIT:
+                return {}
+        return found
 
     def bound(self, namespace: str, name: str, node: str) -> None:
         """The pod was seen on a node: what was said of that node is kept, the rest of the decision is not."""

@@ -11,11 +11,6 @@ from slack.cli.terminal.problems import UserError
 
 _SCORER = "The scorer's address; kubectl port-forward reaches one in a cluster."
 _MOST_BYTES = 4 << 20
-_RULES = {
-    "Measured": "by the algorithms, from what is really used",
-    "BestFitOnAllocations": "no node's load was known: by what is requested there, the fullest that has room first",
-    "Placeholder": "a placeholder is no load: all nodes the same",
-}
 
 
 class Output(StrEnum):
@@ -75,10 +70,12 @@ def _ask(scorer: str, namespace: str, pod: str) -> Mapping[str, Any]:
 
 
 def _text(found: Mapping[str, Any]) -> str:
+    from slack.cli.scorer.shown import RULES
+
     when = "at" if found["remembered"] else "not remembered; as it would be now,"
     lines = [
         f"pod {found['pod']}: {when} {found['at']}, {found['nodes_asked']} nodes",
-        f"rule {found['rule']}: {_RULES.get(found['rule'], '')}",
+        f"rule {found['rule']}: {RULES.get(found['rule'], '')}",
     ]
     if found["nodes_unknown"]:
         lines.append(f"not known here, so at the minimum: {', '.join(found['nodes_unknown'])}")

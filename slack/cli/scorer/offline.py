@@ -56,8 +56,8 @@ def config_of(settings: ScorerSettings) -> ScorerConfig:
     """
     from slack_operator.scorer.process import rules_of
 
-    config = parse_config({"algorithms": list(settings.algorithms)})
-    return replace(config, rules=rules_of(settings), scale=settings.scale)
+    config = parse_config({"algorithms": list(settings.algorithms)}, rules_of(settings))
+    return replace(config, scale=settings.scale)
 
 
 def scored(files: Files, settings: ScorerSettings, at: float | None, now_without_load: float) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def scored_lines(data: bytes, source: str, settings: ScorerSettings) -> dict[str
 
 
 def _again(recorded: Recorded, config: ScorerConfig) -> dict[str, Any]:
-    scores = score(recorded.basis(config.algorithms), recorded.demand(config.prediction))
+    scores = score(recorded.basis(config.algorithms, config.rules), recorded.demand(config.prediction))
     names, best, before = recorded.nodes.names, scores.best, -1
     if len(names):
         before = int(recorded.total.argmax())

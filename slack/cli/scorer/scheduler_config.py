@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from slack.cli.terminal.problems import UserError
+from slack.scorer.configuration.scheduler_config import CLIENT_BURST, CLIENT_QPS
 
 _URL = "The scorer's address as the scheduler reaches it; https needs the three files."
 
@@ -25,7 +26,9 @@ def scheduler_config(
     server_name: Annotated[
         str | None, typer.Option("--server-name", help="Name in the scorer's certificate.", metavar="NAME")
     ] = None,
-    filters: Annotated[bool, typer.Option("--filter", help="Ask /filter too (`scorer serve --filter-above`).")] = False,
+    filters: Annotated[
+        bool, typer.Option("--filter", help="Ask /filter and /preempt too (`scorer serve --filter-above`).")
+    ] = False,
     timeout_ms: Annotated[
         int, typer.Option("--timeout-ms", help="No pod waits longer for the scorer.", min=10, max=5000)
     ] = 200,
@@ -38,11 +41,25 @@ def scheduler_config(
     kubeconfig: Annotated[
         str | None, typer.Option("--scheduler-kubeconfig", help="The scheduler's kubeconfig, there.", metavar="FILE")
     ] = None,
+    client_qps: Annotated[
+        int, typer.Option("--client-qps", help="Requests per second that the scheduler sends to the API server.", min=1)
+    ] = CLIENT_QPS,
+    client_burst: Annotated[
+        int, typer.Option("--client-burst", help="Requests that it may send at once above that.", min=1)
+    ] = CLIENT_BURST,
+    replicas: Annotated[
+        int, typer.Option("--replicas", help="Replicas of this scheduler; more than one elect a leader.", min=1)
+    ] = 1,
+    lease_namespace: Annotated[
+        str, typer.Option("--lease-namespace", help="Namespace of the leader's Lease.", metavar="NAME")
+    ] = "kube-system",
 ) -> None:
     """Print a KubeSchedulerConfiguration with the scorer as an extender, for `kube-scheduler --config`.
 
-    Plugins that go by requests where the scorer goes by load do not score in it. An extender holds for all profiles of
-    a scheduler: pods of other profiles are asked about too.
+    Plugins that score by requests are off in it. An extender applies to all profiles of a scheduler.
+
+    One replica needs no leader election. Several replicas use a Lease with the scheduler's name: give their account the
+    verbs create, get and update for it.
 
     [bold]Examples[/bold]
 
@@ -72,5 +89,9 @@ def scheduler_config(
         http_timeout=f"{timeout_ms}ms",
         percentage_of_nodes=percentage,
         kubeconfig=kubeconfig,
+        client_qps=client_qps,
+        client_burst=client_burst,
+        lease_name=scheduler_name if replicas > 1 else None,
+        lease_namespace=lease_namespace,
     )
     typer.echo(yaml.safe_dump(scheduler_configuration(options), sort_keys=False), nl=False)

@@ -37,7 +37,8 @@ _Algorithms = Annotated[
     str | None,
     typer.Option(
         "--algorithms",
-        help="Other algorithms than those of --config: TargetLoadPacking,Peaks=0.5, or JSON with arguments.",
+        help="Other algorithms than those of --config: names with weights such as LoadVariationRiskBalancing=2, or "
+        "JSON with arguments.",
         metavar="LIST",
         show_default=False,
     ),
@@ -71,7 +72,7 @@ def score(
     """Score nodes for a pod, offline, with every figure on the way; or recorded decisions again.
 
     All nodes of the snapshot are scored; in a cluster the scheduler asks only for those that the pod fits on. Without
-    --load no node is known, and allocations decide. Recorded decisions can be made again with other algorithms and
+    --load no node's load is known, and requests decide. Recorded decisions can be made again with other algorithms and
     other arguments. Exit code 0; 2: bad input.
 
     [bold]Examples[/bold]
@@ -82,7 +83,7 @@ def score(
 
         resource-slack scorer score --snapshot cluster.json --load watcher.json --pod pod.yaml -o wide
 
-        resource-slack scorer score --lines decisions.jsonl --algorithms TargetLoadPacking,Peaks=0.5
+        resource-slack scorer score --lines decisions.jsonl --algorithms LoadVariationRiskBalancing
     """
     settings = _settings(config, algorithms, placeholder_namespace)
     if lines is not None:

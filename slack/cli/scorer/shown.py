@@ -7,10 +7,13 @@ from rich.table import Table
 from slack.cli.terminal.console import console, print_table
 
 _NODES_SHOWN = 20
-_RULES = {
-    "Measured": "nodes by their load; those that are not known have the minimum",
-    "BestFitOnAllocations": "no node is known: the fullest by requests that still has room",
-    "Placeholder": "a placeholder is no load: every node the same",
+RULES = {
+    "Measured": "nodes score by their load; a node whose load is not known has the minimum",
+    "TooFewMeasured": "the load of too few nodes is known: all nodes score the same",
+    "SpreadOnAllocations": "the load of no node is known: the emptiest node by requests scores best",
+    "BestFitOnAllocations": "the load of no node is known: the fullest node by requests that has space scores best",
+    "NoLoad": "the load of no node is known: all nodes score the same",
+    "Placeholder": "a placeholder is no load: all nodes score the same",
 }
 
 
@@ -20,7 +23,7 @@ def print_scores(document: dict[str, Any], *, wide: bool) -> None:
     predicted = document["predicted"]
     out.print(
         f"pod {document['pod']}: {predicted['cpu_millis']}m of CPU predicted; "
-        f"{document['rule']}: {_RULES[document['rule']]}"
+        f"{document['rule']}: {RULES[document['rule']]}"
     )
     nodes = document["items"]
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -20,7 +20,7 @@ class NodeScore(Record):
 
     node: str
     score: int
-    state: Literal["Measured", "New", "NoMetrics", "Stale", "Future"]
+    state: Literal["Measured", "New", "NoMetrics", "NoCpu", "Stale", "Future"]
     algorithms: list[ScoreTerms]
     terms: dict[str, float | None]
 
@@ -35,7 +35,7 @@ class NodeScores(Record):
     predicted: Amounts
     placeholder: bool
     at: str
-    rule: Literal["Measured", "BestFitOnAllocations", "Placeholder"]
+    rule: Literal["Measured", "TooFewMeasured", "SpreadOnAllocations", "BestFitOnAllocations", "NoLoad", "Placeholder"]
     highest_score: int
     best: str | None
     unmatched: list[str]

@@ -1,6 +1,6 @@
-"""Best fit on allocations: how full a node would be by what is requested there, as the scheduler counts it.
+"""Allocations: how full a node would be by what is requested there, as the scheduler counts it.
 
-For when no metrics tell anything. Placeholders are counted, as they are pods to the scheduler.
+Used while the load of no node is known. Placeholders are counted, as they are pods to the scheduler.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from slack.scorer.model import CPU, MEMORY, FloatArray, IntArray, NodeColumns, P
 _MOST_PERCENT = 100.0
 
 
-def best_fit_percent(nodes: NodeColumns, pod: PodDemand, rows: IntArray | slice) -> FloatArray:
+def allocated_percent(nodes: NodeColumns, pod: PodDemand, rows: IntArray | slice) -> FloatArray:
     """Return the mean share of CPU and memory that would be requested; NaN where either does not fit."""
     percents = [
         share(

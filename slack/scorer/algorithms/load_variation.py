@@ -12,8 +12,6 @@ import numpy as np
 from slack.scorer.algorithms.figures import per_unit, share, taken
 from slack.scorer.algorithms.moments import sigma_of
 from slack.scorer.model import (
-    CPU,
-    MEMORY,
     RESOURCES,
     FloatArray,
     IntArray,
@@ -62,11 +60,6 @@ class LoadVariationRiskBalancing:
     def name(self) -> str:
         """Upstream's name of the plugin."""
         return NAME
-
-    @property
-    def goes_by(self) -> tuple[int, ...]:
-        """Resources of which any one must be known of a node."""
-        return (CPU, MEMORY)
 
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""

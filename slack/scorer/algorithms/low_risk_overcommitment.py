@@ -14,8 +14,6 @@ from slack.scorer.algorithms import beta
 from slack.scorer.algorithms.figures import share, taken
 from slack.scorer.algorithms.moments import mu_of, sigma_of
 from slack.scorer.model import (
-    CPU,
-    MEMORY,
     RESOURCES,
     BoolArray,
     FloatArray,
@@ -88,11 +86,6 @@ class LowRiskOverCommitment:
     def name(self) -> str:
         """Upstream's name of the plugin."""
         return NAME
-
-    @property
-    def goes_by(self) -> tuple[int, ...]:
-        """Resources of which any one must be known of a node."""
-        return (CPU, MEMORY)
 
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""

@@ -70,11 +70,6 @@ class Peaks:
         """Upstream's name of the plugin."""
         return NAME
 
-    @property
-    def goes_by(self) -> tuple[int, ...]:
-        """Resources of which any one must be known of a node."""
-        return (CPU,)
-
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         if isinstance(before, _Prepared) and before.names is nodes.names:

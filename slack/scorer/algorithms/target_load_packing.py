@@ -10,7 +10,7 @@ import numpy as np
 
 from slack.scorer.algorithms.figures import per_unit, share, taken
 from slack.scorer.model import CPU, FloatArray, IntArray, NodeColumns, PodDemand, Prepared, Usage
-from slack.scorer.rules import Formula, PodUse, Prediction
+from slack.scorer.rules import Formula, Prediction
 
 NAME = "TargetLoadPacking"
 
@@ -42,18 +42,13 @@ class TargetLoadPacking:
 
     target_percent: float = 40.0
     formula: Formula = Formula.IMPLEMENTED
-    prediction: Prediction = field(default_factory=lambda: Prediction(use=PodUse.LIMITS))
-    """Of the pod that is to be placed."""
+    prediction: Prediction = field(default_factory=Prediction)
+    """Of pods, before they are bound and after; `ScorerConfig.rules` takes it over."""
 
     @property
     def name(self) -> str:
         """Upstream's name of the plugin."""
         return NAME
-
-    @property
-    def goes_by(self) -> tuple[int, ...]:
-        """Resources of which any one must be known of a node."""
-        return (CPU,)
 
     def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""

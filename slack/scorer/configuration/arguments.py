@@ -7,7 +7,7 @@ refused with the field and what would be right. No pydantic: a server's start an
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
@@ -34,6 +34,9 @@ _SPELLINGS = {
     "defaultCPURequests": "defaultRequests",
 }
 """The proposal's names of arguments, and upstream's."""
+DEFAULT_RULES = Rules()
+DEFAULT_SCALE = 10
+"""Measured on a kube-scheduler: docs/load-aware.md, "What it weighs"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,32 +45,34 @@ class ScorerConfig:
 
     algorithms: tuple[Weighted, ...] = (Weighted(TargetLoadPacking()),)
     rules: Rules = field(default_factory=Rules)
-    scale: int = 100
-    """The highest score that is told: 100, or 10 as extenders have it by convention."""
+    scale: int = DEFAULT_SCALE
+    """The highest score that is sent, 1 to 100."""
 
     @property
     def prediction(self) -> Prediction:
-        """How the use of the pod that is to be placed is predicted: as TargetLoadPacking says, where it is used."""
-        found = (own.algorithm.prediction for own in self.algorithms if isinstance(own.algorithm, TargetLoadPacking))
-        return next(found, self.rules.prediction)
+        """How the use of a pod is predicted, before it is bound and after: with two, a pod would change its size."""
+        return self.rules.prediction
 
 
-def parse_config(document: object) -> ScorerConfig:
+def parse_config(document: object, rules: Rules = DEFAULT_RULES) -> ScorerConfig:
     """Read a configuration.
 
     Args:
         document: a mapping with `algorithms`: names, or mappings with `name`, `weight` and `args`.
+        rules: of the settings. What TargetLoadPacking's arguments say of the prediction takes precedence.
 
     Raises:
         BadScorerConfig: naming the field, and what would be right.
     """
     fields = Fields({} if document is None else document, "")
-    algorithms = fields.take("algorithms", _algorithms, ScorerConfig().algorithms)
+    default: tuple[Weighted, ...] = (Weighted(TargetLoadPacking(prediction=rules.prediction)),)
+    algorithms = fields.take("algorithms", lambda own, path: _algorithms(own, path, rules.prediction), default)
     fields.end()
-    return ScorerConfig(algorithms)
+    found = (own.algorithm.prediction for own in algorithms if isinstance(own.algorithm, TargetLoadPacking))
+    return ScorerConfig(algorithms, replace(rules, prediction=next(found, rules.prediction)))
 
 
-def _algorithms(value: object, path: str) -> tuple[Weighted, ...]:
+def _algorithms(value: object, path: str, prediction: Prediction) -> tuple[Weighted, ...]:
     if not isinstance(value, list) or not value:
         raise BadScorerConfig(path, f"expected a list with at least one of {', '.join(_READERS)}")
     found: list[Weighted] = []
@@ -84,22 +89,24 @@ def _algorithms(value: object, path: str) -> tuple[Weighted, ...]:
         fields.end()
         args.take("watcherAddress", _no_watcher, None)
         args.take("metricProvider", _no_provider, None)
-        found.append(Weighted(_READERS[name](args), weight))
+        found.append(Weighted(_READERS[name](args, prediction), weight))
         args.end()
     return tuple(found)
 
 
-def _target_load_packing(args: Fields) -> Algorithm:
+def _target_load_packing(args: Fields, base: Prediction) -> Algorithm:
     formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
     proposed = formula is Formula.PROPOSAL
-    use = args.take("podUse", one_of(PodUse), PodUse.REQUESTS if proposed else PodUse.LIMITS)
-    multiplier = args.take("defaultRequestsMultiplier", between(0, 100), Prediction().multiplier)
+    use = args.take("podUse", one_of(PodUse), PodUse.REQUESTS if proposed else base.use)
+    multiplier = args.take("defaultRequestsMultiplier", between(0, 100), base.multiplier)
     target = args.take("targetUtilization", between(1, 100), 50.0 if proposed else 40.0)
     cpu, memory = args.take("defaultRequests", read_quantities, NO_AMOUNTS)
-    return TargetLoadPacking(target, formula, _prediction(use, multiplier, cpu, memory))
+    default_cpu = base.default_cpu_millis if cpu is None else cpu
+    default_memory = base.default_memory_bytes if memory is None else memory
+    return TargetLoadPacking(target, formula, Prediction(use, multiplier, default_cpu, default_memory))
 
 
-def _load_variation(args: Fields) -> Algorithm:
+def _load_variation(args: Fields, _: Prediction) -> Algorithm:
     formula = args.take("formula", one_of(Formula), Formula.IMPLEMENTED)
     margin = args.take("safeVarianceMargin", between(0, 1000), 1.0)
     sensitivity = args.take("safeVarianceSensitivity", between(0, 1000), None)
@@ -108,7 +115,7 @@ def _load_variation(args: Fields) -> Algorithm:
     return LoadVariationRiskBalancing(margin, 1.0 if sensitivity is None else sensitivity, formula)
 
 
-def _low_risk_overcommitment(args: Fields) -> Algorithm:
+def _low_risk_overcommitment(args: Fields, _: Prediction) -> Algorithm:
     default = LowRiskOverCommitment()
     smoothing = args.take("smoothingWindowSize", between(1, 1000), default.smoothing_window)
 
@@ -121,30 +128,24 @@ def _low_risk_overcommitment(args: Fields) -> Algorithm:
     return LowRiskOverCommitment(smoothing, args.take("riskLimitWeights", weights, default.limit_weights))
 
 
-def _peaks(args: Fields) -> Algorithm:
+def _peaks(args: Fields, _: Prediction) -> Algorithm:
     path = args.at("nodePowerModel")
     models = args.take("nodePowerModel", _power_models, None)
     if not models:
-        raise BadScorerConfig(path, "expected the curve of at least one node, such as {n1: {k0: 90, k1: 50, k2: 0.02}}")
+        raise BadScorerConfig(
+            path,
+            "Peaks needs the power curve of at least one node, and a name alone has none. Give algorithms as JSON or "
+            "in --config, with {name: Peaks, args: {nodePowerModel: {node-1: {k0: 90, k1: 50, k2: 0.02}}}}",
+        )
     return Peaks(models)
 
 
-_READERS: dict[str, Callable[[Fields], Algorithm]] = {
+_READERS: dict[str, Callable[[Fields, Prediction], Algorithm]] = {
     "TargetLoadPacking": _target_load_packing,
     "LoadVariationRiskBalancing": _load_variation,
     "LowRiskOverCommitment": _low_risk_overcommitment,
     "Peaks": _peaks,
 }
-
-
-def _prediction(use: PodUse, multiplier: float, cpu: int | None, memory: int | None) -> Prediction:
-    default = Prediction()
-    return Prediction(
-        use,
-        multiplier,
-        default.default_cpu_millis if cpu is None else cpu,
-        default.default_memory_bytes if memory is None else memory,
-    )
 
 
 def _power_models(value: object, path: str) -> dict[str, PowerModel]:

@@ -50,7 +50,7 @@ def watcher(**cpu_percent: float) -> str:
 def files(tmp_path: Path) -> tuple[str, ...]:
     (tmp_path / "watcher.json").write_text(watcher(web_1=10, web_2=25, web_3=70, somebody=5))
     (tmp_path / "pod.yaml").write_text(POD)
-    (tmp_path / "scorer.yaml").write_text(f"algorithms: {BOTH}\n")
+    (tmp_path / "scorer.yaml").write_text(f"algorithms: {BOTH}\nscale: 100\nmin-measured-nodes: 20%\npod-use: Limits\n")
     return (
         "scorer", "score", "--snapshot", str(SNAPSHOT), "--load", str(tmp_path / "watcher.json"),
         "--pod", str(tmp_path / "pod.yaml"), "--config", str(tmp_path / "scorer.yaml"),
@@ -77,14 +77,43 @@ def test_a_decision_with_every_term(run: Run, files: tuple[str, ...]) -> None:
     assert {node["score"] for node in shown["items"][3:]} == {0}
 
 
-def test_without_load_allocations_decide(run: Run, files: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("word", "rule"), [("Spread", "SpreadOnAllocations"), ("Pack", "BestFitOnAllocations"), ("Neutral", "NoLoad")]
+)
+def test_without_load_the_configured_rule_decides(
+    run: Run, files: tuple[str, ...], tmp_path: Path, word: str, rule: str
+) -> None:
+    (tmp_path / "scorer.yaml").write_text(f"without-load: {word}\n")
     shown = printed(run, *files[:4], *files[6:])
-    assert shown["rule"] == "BestFitOnAllocations"
+    scores = {node["score"] for node in shown["items"]}
+    assert shown["rule"] == rule
+    assert (scores == {0}) == (word == "Neutral")
+    percents = [node["terms"].get("allocation_percent") for node in shown["items"]]
+    fitting = [percent for percent in percents if percent is not None]
+    if word == "Neutral":
+        assert not fitting
+    else:
+        best = max(fitting) if word == "Pack" else min(fitting)
+        assert percents[0] == pytest.approx(best, abs=1.0)
+
+
+def test_with_the_load_of_few_nodes_all_score_the_same(run: Run, files: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "scorer.yaml").write_text("scale: 100\n")
+    shown = printed(run, *files)
+    assert (shown["rule"], {node["score"] for node in shown["items"]}) == ("TooFewMeasured", {0})
+    assert "the load of too few nodes is known: all nodes score the same" in run(*files).stdout
+
+
+def test_a_curve_cannot_be_given_by_a_name_alone(run: Run, files: tuple[str, ...]) -> None:
+    found = run(*files, "--algorithms", "TargetLoadPacking,Peaks=0.5")
+    assert found.code == 2
+    assert "algorithms[1].args.nodePowerModel: Peaks needs the power curve" in found.stderr
+    assert "{name: Peaks, args: {nodePowerModel:" in found.stderr
 
 
 def test_load_that_is_too_old_at_an_instant_is_none(run: Run, files: tuple[str, ...]) -> None:
     shown = printed(run, *files, "--at", "2026-01-15T10:05:01Z")
-    assert shown["rule"] == "BestFitOnAllocations"
+    assert shown["rule"] == "SpreadOnAllocations"
     assert {node["node"]: node["state"] for node in shown["items"]}["web-2"] == "Stale"
 
 

@@ -12,12 +12,14 @@ from prometheus_client import generate_latest
 from slack.cluster.wire import Pod
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
 from slack.scorer.asgi import NotKnown
+from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
 from slack.scorer.extender import BadRequest
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.objects import Node
 from slack.scorer.inputs.prediction import demand_of
-from slack.scorer.rules import Prediction, Rules
+from slack.scorer.model import CPU, Coverage
+from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ClusterView
 from slack_operator.scorer.metrics import ScorerMetrics
@@ -26,10 +28,20 @@ from slack_operator.scorer.standing import Refresher
 
 NOW = 1_000_000.0
 PREDICTION = Prediction()
+RULES = Rules()
 
 
-def pod(name: str, cpu: str = "400m", node: str | None = None, **metadata: Any) -> Pod:
-    spec = {"nodeName": node, "containers": [{"name": "a", "resources": {"requests": {"cpu": cpu}}}]}
+def pod(
+    name: str,
+    cpu: str = "400m",
+    node: str | None = None,
+    *,
+    memory: str = "0",
+    limits: Mapping[str, str] | None = None,
+    **metadata: Any,
+) -> Pod:
+    resources = {"requests": {"cpu": cpu, "memory": memory}, "limits": dict(limits or {})}
+    spec = {"nodeName": node, "containers": [{"name": "a", "resources": resources}]}
     document = {
         "metadata": {"name": name, "namespace": "shop", **metadata},
         "spec": spec,
@@ -38,21 +50,30 @@ def pod(name: str, cpu: str = "400m", node: str | None = None, **metadata: Any) 
     return msgspec.json.decode(msgspec.json.encode(document), type=Pod)
 
 
-def report(cpu: Mapping[str, float], age: float = 10.0) -> LoadReport:
+def report(cpu: Mapping[str, float], memory: Mapping[str, float], age: float = 10.0) -> LoadReport:
     end = int(NOW - age)
-    nodes = {
-        name: NodeLoad((Metric("cpu", MetricType.CPU, Rollup.AVG, percent),), {}, {}) for name, percent in cpu.items()
-    }
+    metrics: dict[str, list[Metric]] = {}
+    for kind, percents in ((MetricType.CPU, cpu), (MetricType.MEMORY, memory)):
+        for name, percent in percents.items():
+            metrics.setdefault(name, []).append(Metric(str(kind), kind, Rollup.AVG, percent))
+    nodes = {name: NodeLoad(tuple(own), {}, {}) for name, own in metrics.items()}
     return LoadReport(end, Span(Window.FIVE_MINUTES, end - 300, end), "Test", nodes)
 
 
 class Scene:
     """One scorer without its threads."""
 
-    def __init__(self, cpu: Mapping[str, float], names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> None:
+    def __init__(
+        self,
+        cpu: Mapping[str, float],
+        names: Sequence[str] = ("a", "b", "c"),
+        rules: Rules = RULES,
+        prediction: Prediction = PREDICTION,
+        **settings: Any,
+    ) -> None:
         self.metrics = ScorerMetrics()
         self.view = ClusterView(
-            lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, PREDICTION), "slack", 600.0, leave_out)
+            lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, prediction), "slack", 600.0, leave_out)
         )
         self.view.state.end_pods()
         for name in names:
@@ -62,22 +83,22 @@ class Scene:
             {"algorithms": [{"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}]}
         ).algorithms
         self.refresher = Refresher(
-            self.view, algorithms, Rules(), whole=lambda: True, on_refresh=self.metrics.on_refresh, wall=lambda: NOW
+            self.view, algorithms, rules, whole=lambda: True, on_refresh=self.metrics.on_refresh, wall=lambda: NOW
         )
         self.load = self.refresher.load = LoadSource("http://127.0.0.1:1", 1.0, lambda: None)
         self.show(cpu)
         self.scores = LiveScores(
             lambda: self.refresher.current,
             self.view,
-            lambda pod: demand_of(pod.spec, PREDICTION),
+            lambda pod: demand_of(pod.spec, prediction),
             "slack",
             self.metrics,
             wall=lambda: NOW,
             **settings,
         )
 
-    def show(self, cpu: Mapping[str, float], age: float = 10.0) -> None:
-        self.load.reports = {Window.FIVE_MINUTES: report(cpu, age)} if cpu else {}
+    def show(self, cpu: Mapping[str, float], age: float = 10.0, memory: Mapping[str, float] | None = None) -> None:
+        self.load.reports = {Window.FIVE_MINUTES: report(cpu, memory or {}, age)} if cpu else {}
         self.refresher.refresh()
 
     def asked(self, asked: Pod, *names: str) -> dict[str, int]:
@@ -96,7 +117,7 @@ def test_nodes_are_scored_by_load_and_in_the_order_that_was_asked_for() -> None:
 
 
 def test_a_node_that_is_not_known_has_the_minimum_and_is_counted() -> None:
-    scene = Scene({"a": 10.0})
+    scene = Scene({"a": 10.0, "b": 20.0})
     assert scene.asked(pod("p"), "nobody", "a") == {"nobody": 0, "a": 75}
     assert scene.metric("slack_scorer_unknown_nodes_total") == "1.0"
 
@@ -157,24 +178,93 @@ def test_a_pod_of_before_is_explained_as_it_would_be_now_and_another_is_not_know
         scene.scores.explain("shop", "never")
 
 
-def test_stale_load_falls_back_to_allocations_and_says_so() -> None:
-    scene = Scene({"a": 10.0, "b": 35.0})
+@pytest.mark.parametrize(
+    ("without_load", "difference", "rule"),
+    [
+        (WithoutLoad.SPREAD, -25, "SpreadOnAllocations"),
+        (WithoutLoad.PACK, 25, "BestFitOnAllocations"),
+        (WithoutLoad.NEUTRAL, 0, "NoLoad"),
+    ],
+)
+def test_without_fresh_load_the_configured_rule_decides_and_says_so(
+    without_load: WithoutLoad, difference: int, rule: str
+) -> None:
+    scene = Scene({"a": 10.0, "b": 35.0}, rules=Rules(without_load=without_load))
     scene.view.state.apply_pod(False, pod("there", cpu="2", node="c"), NOW)
     scene.show({"a": 10.0, "b": 35.0}, age=301.0)
     found = scene.asked(pod("p"), "a", "b", "c")
-    assert max(found, key=lambda name: found[name]) == "c"
+    assert (found["c"] - found["a"], found["a"]) == (difference, found["b"])
     assert scene.metric("slack_scorer_falling_back") == "1.0"
     assert scene.metric('slack_scorer_nodes{state="Stale"}') == "2.0"
-    assert scene.metric('slack_scorer_decisions_total{rule="BestFitOnAllocations"}') == "1.0"
+    assert scene.metric(f'slack_scorer_decisions_total{{rule="{rule}"}}') == "1.0"
+
+
+def test_the_load_of_one_node_of_three_makes_no_difference_and_says_so() -> None:
+    scene = Scene({"a": 10.0})
+    assert set(scene.asked(pod("p"), "a", "b", "c").values()) == {0}
+    assert scene.metric("slack_scorer_falling_back") == "1.0"
+    assert scene.metric('slack_scorer_decisions_total{rule="TooFewMeasured"}') == "1.0"
+
+
+CEILING = Ceiling(cpu_percent=70.0)
+REFUSED = {"b": "CPU would be 75 % used, above 70 %"}
 
 
 def test_a_filter_refuses_what_is_above_its_ceiling_and_nothing_that_is_not_known() -> None:
-    scene = Scene({"a": 10.0, "b": 60.0}, filter_above_percent=70.0)
-    assert scene.scores.refused(pod("p"), ["a", "b", "c", "nobody"]) == {"b": "CPU would be 75 % used, above 70 %"}
+    scene = Scene({"a": 10.0, "b": 60.0}, ceiling=CEILING)
+    assert scene.scores.refused(pod("p"), ["a", "b", "c", "nobody"]) == REFUSED
+
+
+def test_pods_of_daemonsets_and_of_the_system_may_go_anywhere() -> None:
+    scene = Scene({"a": 10.0, "b": 60.0}, ceiling=CEILING)
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": True}
+    assert scene.scores.refused(pod("agent", ownerReferences=[owner]), ["a", "b"]) == {}
+    for priority, refused in ((2_000_001_000, {}), (2_000_000_000, {}), (1_000_000_000, REFUSED)):
+        asked = pod("important")
+        assert asked.spec is not None
+        asked.spec.priority = priority
+        assert scene.scores.refused(asked, ["a", "b"]) == refused
+
+
+def test_memory_has_a_ceiling_of_its_own() -> None:
+    scene = Scene({"a": 10.0, "b": 60.0}, ceiling=Ceiling(memory_percent=70.0))
+    scene.show({"a": 10.0, "b": 60.0}, memory={"a": 65.0, "b": 10.0})
+    asked = pod("p", memory="512Mi")  # of 8 GiB, times 1.5: 9.4 %
+    assert scene.scores.refused(asked, ["a", "b"]) == {"a": "memory would be 74 % used, above 70 %"}
+
+
+def test_limits_count_for_the_ceiling_only_if_the_prediction_goes_by_limits() -> None:
+    asked = pod("p", limits={"cpu": "2"})
+    for prediction, refused in ((PREDICTION, {}), (Prediction(PodUse.LIMITS), {"a"})):
+        scene = Scene({"a": 40.0, "b": 10.0}, ceiling=CEILING, prediction=prediction)
+        assert scene.scores.refused(asked, ["a", "b"]).keys() == set(refused)
+
+
+@pytest.mark.parametrize(("when", "refused"), [(WhenAllAbove.REFUSE, {"a", "b"}), (WhenAllAbove.ADMIT, set())])
+def test_a_pod_for_which_every_node_is_above_waits_or_goes_anywhere(when: WhenAllAbove, refused: set[str]) -> None:
+    scene = Scene({"a": 80.0, "b": 60.0}, ceiling=replace(CEILING, when_all_above=when))
+    assert scene.scores.refused(pod("p"), ["a", "b"]).keys() == refused
+    assert scene.metric("slack_scorer_all_nodes_above_ceiling_total") == "1.0"
+    assert scene.scores.refused(pod("p"), ["a", "b", "c"]).keys() == {"a", "b"}, "c is not known, so not above"
+    assert scene.metric("slack_scorer_all_nodes_above_ceiling_total") == "1.0"
+
+
+@pytest.mark.parametrize("prediction", [Prediction(use) for use in PodUse], ids=list(PodUse))
+def test_a_bound_pod_counts_for_what_it_was_predicted_to_use_before(prediction: Prediction) -> None:
+    scene = Scene({"a": 10.0, "b": 10.0}, prediction=prediction)
+    one = pod("p", limits={"cpu": "2"})
+    scene.asked(one, "a", "b")
+    predicted = scene.scores.explain("shop", "p")["predicted"]["cpu_millis"]
+    assert predicted == {PodUse.LIMITS: 2000, PodUse.REQUESTS: 400}.get(prediction.use, 600)
+    scene.view.state.apply_pod(False, pod("p", limits={"cpu": "2"}, node="a"), NOW)
+    scene.refresher.refresh()
+    standing = scene.refresher.current
+    assert standing is not None
+    assert standing.basis.usage.missing[CPU].tolist() == [predicted, 0.0, 0.0]
 
 
 def test_names_of_the_watcher_that_no_node_has_are_counted() -> None:
-    scene = Scene({"a:9100": 35.0, "who": 1.0})
+    scene = Scene({"a:9100": 35.0, "who": 1.0}, ["a"])
     assert scene.asked(pod("p"), "a") == {"a": 100}
     assert scene.metric("slack_scorer_unmatched_names") == "1.0"
 
@@ -188,9 +278,9 @@ def test_what_stands_is_counted_at_once_when_the_rule_changes_and_else_twice_a_s
 
     def told(falls_back: bool) -> list[str]:
         usage = replace(standing.basis.usage, age_seconds=standing.basis.usage.age_seconds + seconds[0] - 100.0)
-        scene.metrics.on_refresh(
-            replace(standing, basis=replace(standing.basis, usage=usage, any_measured=not falls_back)), 0.001
-        )
+        coverage = Coverage.NONE if falls_back else Coverage.ENOUGH
+        basis = replace(standing.basis, usage=usage, coverage=coverage)
+        scene.metrics.on_refresh(replace(standing, basis=basis), 0.001)
         return [scene.metric(f"slack_scorer_{name}") for name in ("falling_back", "load_age_seconds")]
 
     first = told(False)

@@ -134,7 +134,17 @@ def test_a_filter_is_there_where_it_is_configured() -> None:
     with _served(filters=True) as port:
         answer = json.loads(_ask(port, "POST", "/filter", _args(names=["cold", "hot"]))[2])
     assert answer["NodeNames"] == ["cold"]
-    assert answer["FailedNodes"] == {"hot": "too hot for api-x"}
+    assert answer["FailedAndUnresolvableNodes"] == {"hot": "too hot for api-x"}
+
+
+def test_preemption_is_told_the_nodes_that_the_filter_refuses() -> None:
+    victims = {name: {"Pods": [{"UID": name}], "NumPDBViolations": 0} for name in ("cold", "hot")}
+    body = json.dumps({"Pod": {"metadata": {"name": "api-x"}}, "NodeNameToMetaVictims": victims}).encode()
+    with _served(filters=True) as port:
+        answer = json.loads(_ask(port, "POST", "/preempt", body)[2])
+    assert answer == {"NodeNameToMetaVictims": {"cold": victims["cold"]}}
+    with _served() as port:
+        assert _ask(port, "POST", "/preempt", body)[0] == 404
 
 
 def test_over_tls_only_a_certificate_of_the_authority_is_answered(tmp_path: Path) -> None:
