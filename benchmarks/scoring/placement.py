@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.report import Report
 from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
+from slack.scorer.configuration.arguments import DEFAULT_SCALE
 from slack.scorer.model import (
     CPU,
     Algorithm,
@@ -25,7 +26,7 @@ from slack.scorer.model import (
     Weighted,
     WindowLoad,
 )
-from slack.scorer.scoring import score_nodes
+from slack.scorer.scoring import scaled, score_nodes
 from slack.simulator.model.node_choice import NodeScoring
 from slack.simulator.model.state import Cluster
 from slack.simulator.runs.engine import Simulation
@@ -67,15 +68,20 @@ def pods(seed: int, count: int = PODS) -> Pods:
     return Pods(request, use, use * np.stack([rng.choice([0.1, 0.6], count, p=[0.7, 0.3]), np.full(count, 0.05)]))
 
 
-def play(algorithm: Algorithm | None, own: Pods) -> Outcome:
+def play(algorithm: Algorithm | None, own: Pods, scale: int = DEFAULT_SCALE) -> Outcome:
     """Let the simulator's scheduler place all pods; by the stock profile's scores where no algorithm is given.
+
+    Args:
+        algorithm: that scores nodes.
+        own: the pods.
+        scale: the best score that the scheduler is sent.
 
     Raises:
         ValueError: they do not all fit.
     """
     scoring = NodeScoring(balanced_allocation, beside_stock=True)
     if algorithm is not None:
-        scoring = NodeScoring(ByLoad(algorithm, own).score)
+        scoring = NodeScoring(ByLoad(algorithm, own, scale).score)
     simulation = Simulation(scenario(own), node_scoring=scoring)
     while simulation.step():
         pass
@@ -139,7 +145,8 @@ def balanced_allocation(cluster: Cluster, row: int, now: float) -> IntArray:
 class ByLoad:
     """The scorer's algorithm as a scoring function of the simulator, with what metrics would tell at that moment."""
 
-    def __init__(self, algorithm: Algorithm, own: Pods) -> None:
+    def __init__(self, algorithm: Algorithm, own: Pods, scale: int) -> None:
+        self._scale = scale
         self._algorithms = (Weighted(algorithm),)
         self._own = own
         self._names = tuple(f"n{row}" for row in range(NODES))
@@ -152,7 +159,8 @@ class ByLoad:
         cpu, memory = own.request[:, cluster.number[row] - 1].tolist()
         demand = PodDemand(requests=(cpu, memory), limits=(cpu, memory), predicted=(cpu, memory))
         nodes = NodeColumns.of(self._names, self._capacity, requested=_by_node(own.request, place))
-        return score_nodes(self._algorithms, demand, nodes, self._load(place, now), now).total
+        scores = score_nodes(self._algorithms, demand, nodes, self._load(place, now), now)
+        return scaled(scores.total, self._scale)
 
     def _load(self, place: IntArray, now: float) -> LoadColumns:
         """Return what metrics tell: pods of the last minute do not show yet, and are told as recent ones."""

@@ -93,7 +93,14 @@ FOREIGN = {
     ),
     *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
     # the scheduler's plugins, its gates, and the kubelet's refusal
-    *("MostAllocated", "NodeResourcesFit", "NodeResourcesBalancedAllocation", "OpportunisticBatching", "OutOfcpu"),
+    *(
+        "MostAllocated",
+        "RequestsTimesMultiplier",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "OpportunisticBatching",
+        "OutOfcpu",
+    ),
     *("HorizontalPodAutoscaler", "ScaledObject", "FailedGetScale", "AverageValue"),
     *("ErrImagePull", "ImagePullBackOff"),
     # ours until a change that CHANGELOG.md tells of
