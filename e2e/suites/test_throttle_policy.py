@@ -31,7 +31,14 @@ GOOD: tuple[Spec, ...] = (
     {"maxLoadAverageMulitplier": "1.5"},
     {"maxLoadAverageMulitplier": None, "maxLoadAverageMultiplier": "2"},
     {"maxCPU": "100%", "maxCPUPressure": "0.5%", "maxShare": 1},
-    {"maxShare": 0.25, "gateRestarts": False, "noProbeHold": "0s", "failOpenAfter": "1h", "averageOver": "1m30s"},
+    {
+        "maxShare": 0.25,
+        "gateRestarts": False,
+        "byPriority": True,
+        "noProbeHold": "0s",
+        "failOpenAfter": "1h",
+        "averageOver": "1m30s",
+    },
     {"startTimeout": {}, "nodeSelector": {"pool": "web", "a.b/c": ""}},
     {"startTimeout": {"after": "24h", "then": "Delete"}},
 )
@@ -57,6 +64,7 @@ BAD: tuple[tuple[Spec, str, str], ...] = (
     ({"maxShare": "50%"}, "spec.maxShare", ""),
     ({"maxRate": 10}, "spec.maxRate", ""),
     ({"gateRestarts": "yes"}, "spec.gateRestarts", ""),
+    ({"byPriority": "high"}, "spec.byPriority", ""),
     ({"maxCpu": "80%"}, "spec.maxCpu", "unknown field"),
     ({"startTimeout": {"colour": "red"}}, "spec.startTimeout.colour", "unknown field"),
     ({"nodeSelector": {"bad key": "x"}}, "spec.nodeSelector", ""),

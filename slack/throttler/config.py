@@ -88,6 +88,8 @@ class ThrottlePolicySpec(SpecModel):
     """Share of a node's slots that one namespace may hold; at least one slot."""
     gate_restarts: Switch = True
     """Whether a container that is restarted waits for a slot again."""
+    by_priority: Switch = False
+    """Whether containers of pods with a higher priority start first; of equal ones, those that have waited longest."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,6 +128,7 @@ class ThrottlePolicySpec(SpecModel):
             fail_open_after_seconds=self.fail_open_after.total_seconds(),
             average_over_seconds=self.average_over.total_seconds(),
             gate_restarts=self.gate_restarts,
+            by_priority=self.by_priority,
         )
 
     def namespace_slots(self, slots: int | None) -> int | None:

@@ -45,11 +45,11 @@ class _Record:
 class NodeThrottle:
     """The gated containers of one node. Owned by whoever calls it; nothing in it waits or asks."""
 
-    def __init__(self, limits: Limits = UNLIMITED, *, by_priority: bool = False) -> None:
+    def __init__(self, limits: Limits = UNLIMITED) -> None:
         self.limits = limits
         self.last_start: float | None = None
         self._policy = composite(limits)
-        self._queue = PendingQueue(by_priority=by_priority)
+        self._queue = PendingQueue(by_priority=limits.by_priority)
         self._records: dict[Key, _Record] = {}
         self._pods: dict[str, GatedPod] = {}
         self._exempt: dict[Key, None] = {}
@@ -84,6 +84,7 @@ class NodeThrottle:
     def use(self, limits: Limits) -> None:
         """Go by other limits from now on; who has started already keeps its deadline."""
         self.limits, self._policy = limits, composite(limits)
+        self._queue.order(by_priority=limits.by_priority)
         for namespace in {pod.namespace for pod in self._pods.values()}:
             self._judge_share(namespace)
 

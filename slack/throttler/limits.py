@@ -4,6 +4,11 @@ None turns a limit off. `floor(perCore x cores)` is at least one slot: a node on
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+SHORTEST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+"""While nothing is due, the node's load is read this often, the more so the shorter its average is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,13 @@ class Limits:
     """Over which the share of busy CPU time is taken."""
     gate_restarts: bool = True
     """A container that was restarted waits anew."""
+    by_priority: bool = False
+    """Containers of pods with a higher priority are first in the queue."""
+
+    @property
+    def longest_pause_seconds(self) -> float:
+        """Return how long it takes at most from one decision to the next: figures of the node change by themselves."""
+        return min(max(self.average_over_seconds / 4, SHORTEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
 
 
 UNLIMITED = Limits()

@@ -38,6 +38,7 @@ class PendingQueue:
         self._by_priority = by_priority
         self._places: dict[Key, Place] = {}
         self._namespaces: dict[Key, str] = {}
+        self._priorities: dict[Key, int] = {}
         self._all: list[Place] = []
         self._of: dict[str, list[Place]] = {}
         self._waiting: Counter[str] = Counter()
@@ -55,6 +56,21 @@ class PendingQueue:
     def add(self, key: Key, namespace: str, since: float, *, arrival: int, declared: int, priority: int = 0) -> None:
         """Put a container in; it is not there yet."""
         place = Place(-priority if self._by_priority else 0, since, arrival, declared, key)
+        self._priorities[key] = priority
+        self._put(place, namespace)
+
+    def order(self, *, by_priority: bool) -> None:
+        """Order those that wait by their priority first, or no longer."""
+        if by_priority == self._by_priority:
+            return
+        self._by_priority = by_priority
+        for place in tuple(self._places.values()):
+            key, namespace, priority = place.key, self._namespaces[place.key], self._priorities[place.key]
+            self.remove(key)
+            self.add(key, namespace, place.since, arrival=place.arrival, declared=place.declared, priority=priority)
+
+    def _put(self, place: Place, namespace: str) -> None:
+        key = place.key
         self._places[key] = place
         self._namespaces[key] = namespace
         self._positions = None
@@ -75,6 +91,7 @@ class PendingQueue:
         """Take a container out; it is there."""
         place = self._places.pop(key)
         namespace = self._namespaces.pop(key)
+        del self._priorities[key]
         self._positions = None
         own = self._of[namespace]
         self._waiting[namespace] -= 1

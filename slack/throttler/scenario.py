@@ -86,7 +86,9 @@ class UsageStep(SpecModel):
     at: Seconds = 0.0
     """From when."""
     cpu: Proportion | None = None
-    """Share of busy CPU time: 0.8 is 80 %."""
+    """Share of CPU time that everything else on the node wants: 0.5 is half of the cores. If work is Shared, containers
+    that start compete with it, and the node reads both together, as an average over the policy's averageOver; without
+    this figure it reads the containers alone. If work is Fixed, the node reads this figure."""
     load1: Seconds | None = None
     """Load average of one minute."""
     io: Proportion | None = None
@@ -117,8 +119,6 @@ class Scenario(SpecModel):
     """A container is seen to be ready at its next probe; 0 is at once."""
     start_delay: Seconds = 0.0
     """From a grant to the container's start."""
-    by_priority: bool = False
-    """Whether pods of a higher priority are first."""
     until: Positive = 600.0
     """When the scenario ends, whatever still waits."""
 

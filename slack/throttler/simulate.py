@@ -1,8 +1,9 @@
 """A scenario played on a clock of its own: the node's own decision over containers that take their time.
 
-The decision is the agent's (`slack.throttler.decision`); what is modelled is the rest: work that is fixed or shares the
-CPUs (and a page cache), a watchdog that ends who takes too long, the kubelet's back-off, its probes. Time goes from
-event to event, so that the same scenario gives the same events, and none is a rounding away from another.
+The decision is the agent's (`slack.throttler.decision`). The rest is modelled: work that is fixed or shares the CPUs
+and a page cache (`slack.throttler.node_cpu`), a watchdog that ends who takes too long, the kubelet's back-off, its
+probes. Time goes from event to event, so that the same scenario gives the same events, and none is a rounding away from
+another.
 """
 
 import math
@@ -11,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from slack.throttler.decision import NodeThrottle
-from slack.throttler.limits import UNLIMITED, Limits, Usage
+from slack.throttler.limits import UNLIMITED, Limits
 from slack.throttler.model import GatedContainer, GatedPod, Grant
+from slack.throttler.node_cpu import NodeCPU
+from slack.throttler.policies import Deny, Rule
 from slack.throttler.queue import Key
 from slack.throttler.scenario import Member, Scenario, Work, pods_of
 
@@ -87,6 +90,7 @@ class _Run:
 class _Node:
     scenario: Scenario
     throttle: NodeThrottle
+    cpu: NodeCPU
     runs: dict[Key, _Run] = field(default_factory=dict)
     coming: dict[Key, tuple[float, Grant]] = field(default_factory=dict)
     """Granted, and not running yet."""
@@ -115,7 +119,7 @@ def play(
         progress: called with how many containers are ready, when that changes.
     """
     chosen = (scenario.policy.limits(scenario.cores) if limits is None else limits) if is_gated else UNLIMITED
-    node = _Node(scenario, NodeThrottle(chosen, by_priority=scenario.by_priority))
+    node = _Node(scenario, NodeThrottle(chosen), NodeCPU(scenario, chosen.average_over_seconds))
     _fill(node)
     now, told = 0.0, 0
     while True:
@@ -126,7 +130,7 @@ def play(
         then = _next(node, now)
         if then > scenario.until or then == _NEVER:
             break
-        _work(node, then - now)
+        _work(node, now, then - now)
         now = then
     return _played(node, chosen.slots if is_gated else None)
 
@@ -163,26 +167,35 @@ def _turn(node: _Node, now: float) -> None:
     for run in node.runs.values():
         if run.again <= now:
             run.again = _NEVER
-            node.throttle.pulled(run.key, now)
+            _restart(node, run, now)
     for late in node.throttle.expire(now):
         run = node.runs[late.key]
         node.events.append(_event(now, run, What.FAILED, reason="the start time-out is over"))
         if late.delete:
             _delete(node, late.key.pod)
-    for grant in node.throttle.grants(now, _usage(node.scenario, now)):
+    for grant in node.throttle.grants(now, node.cpu.usage(now)):
         node.coming[grant.key] = (now + node.scenario.start_delay, grant)
     node.most = max(node.most, node.throttle.starting)
     for key, (at, grant) in tuple(node.coming.items()):
         if at <= now:
             del node.coming[key]
-            _start(node, node.runs[key], now, grant)
+            _start(node, node.runs[key], now, forced=grant.forced, reason=grant.reason)
 
 
-def _start(node: _Node, run: _Run, now: float, grant: Grant) -> None:
+def _restart(node: _Node, run: _Run, now: float) -> None:
+    """Have the kubelet try a container again: at once where restarts are not gated, for its permit is still there."""
+    if node.throttle.limits.gate_restarts:
+        node.throttle.pulled(run.key, now)
+        return
+    node.throttle.running(run.key, now)
+    _start(node, run, now, forced=False, reason="restarts are not gated")
+
+
+def _start(node: _Node, run: _Run, now: float, *, forced: bool, reason: str) -> None:
     work = run.member.spec.work
     run.started, run.left, run.probed = now, _NEVER if work is None else work, _NEVER
     node.running[run.key] = None
-    node.events.append(_event(now, run, What.START, forced=grant.forced, reason=grant.reason))
+    node.events.append(_event(now, run, What.START, forced=forced, reason=reason))
 
 
 def _be_ready(node: _Node, run: _Run, now: float) -> None:
@@ -231,25 +244,18 @@ def _at_work(node: _Node) -> list[_Run]:
     ]
 
 
-def _rates(node: _Node, runs: list[_Run]) -> list[float]:
-    """Return the work that each gets done in a second."""
-    scenario, count = node.scenario, len(runs)
-    missing = 0.0
-    if scenario.cache is not None and count:
-        missing = max(0.0, 1 - scenario.cache.memory / (count * scenario.cache.working_set)) * scenario.cache.k
-    if scenario.work is Work.FIXED:
-        return [1 / (1 + missing)] * count
-    wanted = sum(run.member.spec.threads for run in runs)
-    slowdown = max(1.0, wanted / scenario.cores) * (1 + missing)
-    return [run.member.spec.threads / slowdown for run in runs]
+def _threads(runs: list[_Run]) -> list[int]:
+    return [run.member.spec.threads for run in runs]
 
 
-def _work(node: _Node, seconds: float) -> None:
+def _work(node: _Node, now: float, seconds: float) -> None:
     runs = _at_work(node)
-    for run, rate in zip(runs, _rates(node, runs), strict=True):
+    threads = _threads(runs)
+    for run, rate in zip(runs, node.cpu.rates(threads, now), strict=True):
         run.left -= rate * seconds
         if run.left <= _NEAR:
             run.left = 0.0
+    node.cpu.pass_time(threads, now, seconds)
 
 
 def _next(node: _Node, now: float) -> float:
@@ -263,17 +269,16 @@ def _next(node: _Node, now: float) -> float:
             run.probed = run.started + beats * period if period else now
         at += [run.probed, _bites_at(node, run)]
     runs = _at_work(node)
-    at += [now + run.left / rate for run, rate in zip(runs, _rates(node, runs), strict=True)]
+    at += [now + run.left / rate for run, rate in zip(runs, node.cpu.rates(_threads(runs), now), strict=True)]
     at += [run.again for run in node.runs.values()]
     at += [time for time, _ in node.coming.values()]
     at += [step.at for step in scenario.usage if step.at > now]
-    look = node.throttle.next_look(now, _usage(scenario, now))
+    usage = node.cpu.usage(now)
+    look = node.throttle.next_look(now, usage)
+    verdict = node.throttle.decide(now, usage)
+    if scenario.work is Work.SHARED and isinstance(verdict, Deny) and Rule.CPU in verdict.rules:
+        at.append(now + node.throttle.limits.longest_pause_seconds)  # what it reads changes without an event
     return max(now, min([*at, _NEVER if look is None else look]))
-
-
-def _usage(scenario: Scenario, now: float) -> Usage:
-    step = next((step for step in reversed(scenario.usage) if step.at <= now), None)
-    return Usage() if step is None else Usage(step.load1, step.cpu, step.cpu_pressure, step.io)
 
 
 def _played(node: _Node, limit: int | None) -> Played:

@@ -57,6 +57,7 @@ def test_an_empty_spec_has_the_study_s_values() -> None:
         fail_open_after_seconds=60.0,
         average_over_seconds=10.0,
         gate_restarts=True,
+        by_priority=False,
     )
 
 
@@ -65,6 +66,11 @@ def test_an_empty_spec_has_the_study_s_values() -> None:
 )
 def test_slots_are_rounded_down_exactly_and_are_at_least_one(per_core: str, cores: float, slots: int) -> None:
     assert policy(maxStartingContainersPerCore=per_core).spec.limits(cores).slots == slots
+
+
+def test_by_priority_is_a_limit_of_the_node() -> None:
+    assert policy(byPriority=True).spec.limits(2).by_priority
+    assert not policy().spec.limits(2).by_priority
 
 
 def test_null_turns_a_limit_off() -> None:
@@ -125,6 +131,7 @@ SHARE = 'must be a percentage above 0% and at most 100%, in quotes, such as "80%
         ({"maxShare": 0}, "spec.maxShare: input should be greater than 0, not 0"),
         ({"maxShare": "50%"}, "spec.maxShare: '50%' is no number; write one such as 0.5"),
         ({"gateRestarts": "yes"}, "spec.gateRestarts: 'yes' is neither true nor false"),
+        ({"byPriority": 1}, "spec.byPriority: 1 is neither true nor false"),
         ({"maxCpu": "80%"}, "spec.maxCpu: unknown field; did you mean maxCPU?"),
         ({"nodeSelector": {"bad key": "x"}}, "spec.nodeSelector: 'bad key' is not a label key"),
     ],

@@ -21,8 +21,8 @@ def pod(names: Sequence[str], uid: str = "p", *, namespace: str = "shop", priori
     return GatedPod(uid, namespace, containers, priority, exempt)
 
 
-def node(limits: Limits, *pods: GatedPod, by_priority: bool = False) -> NodeThrottle:
-    throttle = NodeThrottle(limits, by_priority=by_priority)
+def node(limits: Limits, *pods: GatedPod) -> NodeThrottle:
+    throttle = NodeThrottle(limits)
     for each in pods:
         throttle.add(each, 0.0)
         for container in each.containers:
@@ -127,7 +127,29 @@ def test_first_come_first_served_and_ties_by_declaration() -> None:
 def test_a_higher_priority_is_first_when_told_so() -> None:
     pods = (pod(["low"], "l"), pod(["high"], "h", priority=1000))
     assert granted(node(Limits(slots=1), *pods), 0.0) == ["low"]
-    assert granted(node(Limits(slots=1), *pods, by_priority=True), 0.0) == ["high"]
+    assert granted(node(Limits(slots=1, by_priority=True), *pods), 0.0) == ["high"]
+
+
+def test_a_policy_that_is_changed_orders_those_that_wait_already() -> None:
+    pods = (pod(["low"], "l"), pod(["middle"], "m", priority=10), pod(["high"], "h", priority=1000))
+    throttle = node(Limits(slots=0), *pods)
+    positions = [key("low", "l"), key("middle", "m"), key("high", "h")]
+
+    def order() -> list[int]:
+        return [throttle.waiting(each, 1.0).position for each in positions]
+
+    assert order() == [1, 2, 3]
+    throttle.use(Limits(slots=0, by_priority=True))
+    assert order() == [3, 2, 1]
+    throttle.use(Limits(slots=0))
+    assert order() == [1, 2, 3]
+
+
+def test_a_start_by_the_minimum_rate_is_the_highest_priority_s_too() -> None:
+    pods = (pod(["low"], "l"), pod(["high"], "h", priority=1000))
+    throttle = node(Limits(slots=2, max_cpu=0.8, force_after_seconds=10.0, by_priority=True), *pods)
+    assert granted(throttle, 0.0, Usage(cpu=0.9)) == []
+    assert granted(throttle, 10.0, Usage(cpu=0.9)) == ["high"]
 
 
 def test_system_node_critical_pods_wait_for_no_slot_and_hold_none() -> None:

@@ -8,7 +8,7 @@ from tests.examples import examples
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["add", "add", "remove", "park", "unpark"]),
+        st.sampled_from(["add", "add", "add", "remove", "park", "unpark", "order"]),
         st.integers(0, 19),
         st.sampled_from([0.0, 1.0, 2.0]),
     ),
@@ -21,6 +21,9 @@ OPERATIONS = st.lists(
 def test_first_head_and_places_are_those_of_a_sorted_list(
     operations: list[tuple[str, int, float]], by_priority: bool
 ) -> None:
+    def rank(key: Key) -> int:
+        return -(int(key.pod[1:]) % 4)
+
     queue = PendingQueue(by_priority=by_priority)
     model: dict[Key, tuple[int, float, int]] = {}
     parked: set[str] = set()
@@ -28,10 +31,14 @@ def test_first_head_and_places_are_those_of_a_sorted_list(
         key, namespace = Key(f"p{index}", "c"), f"n{index % 3}"
         if what == "add" and key not in queue:
             queue.add(key, namespace, since, arrival=index, declared=0, priority=index % 4)
-            model[key] = (-(index % 4) if by_priority else 0, since, index)
+            model[key] = (rank(key) if by_priority else 0, since, index)
         elif what == "remove" and key in queue:
             queue.remove(key)
             del model[key]
+        elif what == "order":
+            by_priority = index % 2 == 0
+            queue.order(by_priority=by_priority)
+            model = {key: (rank(key) if by_priority else 0, *place[1:]) for key, place in model.items()}
         elif what == "park":
             queue.park(namespace)
             parked.add(namespace)

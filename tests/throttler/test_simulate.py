@@ -104,6 +104,78 @@ def test_a_busy_node_starts_by_the_minimum_rate_until_it_is_idle_again() -> None
     assert starts == [(10.0, True), (15.0, False), (15.0, False), (15.0, False)]
 
 
+def starts(played: Played) -> list[tuple[float, bool]]:
+    return [(round(event.at, 3), event.forced) for event in played.events if event.event is What.START]
+
+
+def test_containers_that_start_hold_others_back_by_the_cpu_that_they_use() -> None:
+    containers = [{"name": "a", "replicas": 4, "work": 30}]
+    policy = {"maxCPU": "80%", "maxRate": None, "maxStartingContainersPerCore": "1"}
+    # Two of them take both cores, so from the third on each is forced, one in ten seconds.
+    played = play(scenario(policy, work="Shared", containers=containers))
+    assert starts(played) == [(0.0, False), (0.0, False), (10.0, True), (20.0, True)]
+    unread = play(scenario(policy | {"maxCPU": None}, work="Shared", containers=containers))
+    assert starts(unread) == [(0.0, False), (0.0, False), (10.0, True), (20.0, True)], "two slots, which are taken"
+    short = [{"name": "a", "replicas": 4, "work": 1}]
+    assert starts(play(scenario(policy | {"maxCPU": None}, work="Shared", containers=short)))[2:] == [(1.0, False)] * 2
+    at_once = starts(play(scenario(policy | {"averageOver": "1s"}, work="Shared", containers=short)))
+    assert at_once[2:] == [(1.5, False), (1.5, False)], "looked at again each half second while the reading is too high"
+
+
+def test_what_a_node_reads_is_an_average_over_the_policy_s_time() -> None:
+    policy = {"maxCPU": "50%", "maxRate": None, "minRate": None, "averageOver": "10s"}
+    containers = [{"name": "first", "work": 4, "threads": 2}, {"name": "second", "work": 1, "arrival": 3}]
+    # Both cores are busy from 0 to 2 and one is from then on: 20 % of ten seconds, so the second starts when it comes.
+    idle = play(scenario(policy, work="Shared", containers=containers))
+    assert starts(idle) == [(0.0, False), (3.0, False)]
+    # With half of the node busy the average is at 60 % at 3, and falls below 50 % nowhere before others stop.
+    usage = [{"at": 0, "cpu": 0.49}, {"at": 30, "cpu": 0.1}]
+    busy = play(scenario(policy, work="Shared", containers=containers, usage=usage))
+    second = starts(busy)[1][0]
+    assert 10.0 <= second <= 18.0  # ten seconds after the first was done, and the reading is taken each 2.5 s
+
+
+@pytest.mark.parametrize(("busy", "makespan"), [(0.0, 9.0), (0.5, 9.5), (1.0, 10.0)])
+def test_other_load_on_the_node_shares_the_cpus(busy: float, makespan: float) -> None:
+    usage = [{"at": 0, "cpu": busy}]
+    twenty = scenario(work="Shared", containers=[{"name": "a", "replicas": 18, "work": 1}], usage=usage, cores=2)
+    assert play(twenty, is_gated=False).makespan == pytest.approx(makespan)
+
+
+def test_a_storm_on_a_half_busy_node_takes_longer_by_the_minimum_rate() -> None:
+    paced: dict[str, Any] = {"policy": {"maxLoadAverageMultiplier": None, "maxIOPressure": None}}
+    containers = [{"pod": f"p{i}", "name": "app", "work": 12.5} for i in range(24)]
+    whole = {"work": "Shared", "until": 3600, "containers": containers}
+    free = parse_scenario({**whole, "policy": NO_METRICS}, source="s")
+    busy = parse_scenario({**whole, **paced, "usage": [{"cpu": 0.5}]}, source="s")
+    unpaced, on_busy = play(free).makespan, play(busy).makespan
+    assert unpaced == pytest.approx(151, rel=0.02)
+    assert on_busy == pytest.approx(195, rel=0.02)
+    assert [forced for _, forced in starts(play(busy))] == [False] * 6 + [True] * 18
+
+
+def test_restarts_that_are_not_gated_go_at_once() -> None:
+    containers = [{"pod": "crashing", "name": "a", "work": 100}, {"pod": "q", "name": "b", "work": 8, "arrival": 9}]
+    policy = {"maxStartingContainersPerCore": "0.5", "maxRate": None, "minRate": None}
+    fields: dict[str, Any] = {"containers": containers, "watchdog": 9, "until": 25}
+    free = play(scenario(policy | {"gateRestarts": False}, **fields))
+    assert [(e.at, e.container) for e in free.events if e.event is What.START] == [(0, "a"), (9, "b"), (19, "a")]
+    assert free.most == 1
+    late = {"containers": [containers[0], {**containers[1], "work": 8.5, "arrival": 12}]}
+    free = play(scenario(policy | {"gateRestarts": False}, **fields | late))
+    assert [(e.at, e.container) for e in free.events if e.event is What.START] == [(0, "a"), (12, "b"), (19, "a")]
+    assert free.most == 2, "a restart takes a slot, though none is free"
+    gated = play(scenario(policy, **fields | late))
+    assert [(e.at, e.container) for e in gated.events if e.event is What.START] == [(0, "a"), (12, "b"), (20.5, "a")]
+
+
+def test_the_policy_says_whether_priority_comes_first() -> None:
+    containers = [{"pod": "low", "name": "a", "work": 1}, {"pod": "high", "name": "b", "work": 1, "priority": 1000}]
+    one: dict[str, Any] = {"maxStartingContainersPerCore": "0.5"}
+    assert play(scenario(one, containers=containers)).order == ("low/a", "high/b")
+    assert play(scenario(one | {"byPriority": True}, containers=containers)).order == ("high/b", "low/a")
+
+
 def test_a_pod_that_is_late_may_be_deleted_and_its_slots_are_free() -> None:
     policy = {"maxStartingContainersPerCore": "0.5", "startTimeout": {"after": "5s", "then": "Delete"}, "minRate": None}
     containers = [{"pod": "stuck", "name": "a"}, {"pod": "stuck", "name": "b"}, {"pod": "p", "name": "c", "work": 1}]

@@ -43,6 +43,7 @@ _MEANINGS = {
     "fail_open_after_seconds": ("without an agent all start after", "never"),
     "average_over_seconds": ("CPU use is taken over", "-"),
     "gate_restarts": ("restarts wait too", "no"),
+    "by_priority": ("a higher priority starts first", "no"),
 }
 
 

@@ -24,6 +24,7 @@ class StartLimits(Record):
     fail_open_after_seconds: float
     average_over_seconds: float
     gate_restarts: bool
+    by_priority: bool
 
 
 class CheckedStart(Record):

@@ -22,7 +22,7 @@ from slack.supervision.tasks import SupervisedTask
 from slack.supervision.threads import SupervisedThread
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
-from slack.throttler.limits import UNKNOWN_USAGE, Limits, Usage
+from slack.throttler.limits import SHORTEST_PAUSE_SECONDS, UNKNOWN_USAGE, Limits, Usage
 from slack.throttler.protocol import Ask, FromAgent, Welcome, Withdraw
 from slack.throttler.reports.messages import NodeReport
 from slack.throttler.reports.summary import MOVING
@@ -38,9 +38,6 @@ from slack_operator.throttler.agent.static_pods import FOLDER, StaticPods
 
 log = logging.getLogger(__name__)
 
-LONGEST_PAUSE_SECONDS = 5.0
-SHORTEST_PAUSE_SECONDS = 0.5
-"""While nothing is due: so often the node's load is looked at, the more so the shorter its average is."""
 HEALTHY_SECONDS = 30.0
 """Without a turn of the desk, which has one every few seconds, the agent counts as stuck."""
 UNKNOWN_SECONDS = 60.0
@@ -307,8 +304,7 @@ class Agent:
         except Exception:  # a start is worth more than what is said of it
             log.exception("what came of a turn cannot be told")
         due = self._desk.next_look(now, usage)
-        average = self._desk.throttle.limits.average_over_seconds
-        longest = min(max(average / 4, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+        longest = self._desk.throttle.limits.longest_pause_seconds
         return longest if due is None else min(max(due - now, 0.01), longest)
 
     def _report(self, turn: Turn, now: float) -> None:
