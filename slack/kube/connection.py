@@ -23,7 +23,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
-from slack.kube.errors import ApiError, BadAnswer, Unreachable, api_error, decoded
+from slack.kube.errors import AnswerTooLong, ApiError, BadAnswer, Unreachable, api_error, decoded
 from slack.kube.patience import Patience
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 from slack.kube.watch_stream import WatchStream
@@ -101,13 +101,13 @@ class Stream:
 
         Raises:
             Unreachable: as `chunks`.
-            BadAnswer: it is longer; what is left of it is not read.
+            AnswerTooLong: what is left of it is not read.
         """
         pieces, size = [], 0
         for chunk in self.chunks():
             size += len(chunk)
             if size > most_bytes:
-                raise BadAnswer(f"{self._request}: the answer is longer than {most_bytes >> 20} MiB")
+                raise AnswerTooLong(f"{self._request}: the answer is longer than {most_bytes >> 20} MiB")
             pieces.append(chunk)
         return b"".join(pieces)
 
@@ -176,6 +176,7 @@ class Connection:
         timeout: tuple[float, float] | float = (CONNECT_SECONDS, READ_SECONDS),
         verb: str | None = None,
         more_headers: Mapping[str, str] | None = None,
+        most_bytes: int = MOST_ANSWER_BYTES,
     ) -> bytes:
         """Send one request and read the whole answer.
 
@@ -188,11 +189,12 @@ class Connection:
             timeout: Seconds to connect and between two reads, or one bound for both.
             verb: For the request counter; the method when not given.
             more_headers: For whoever the server hands the request on to.
+            most_bytes: How long the answer may be.
 
         Raises:
             ApiError: An answer other than 2xx.
             Unreachable: No whole answer.
-            BadAnswer: It has no end.
+            AnswerTooLong: It is longer than that.
         """
         verb = verb or method.lower()
         headers, payload = self._prepared(body, content_type, verb)
@@ -200,7 +202,7 @@ class Connection:
 
         def whole() -> bytes:
             with self._send(method, path, query, headers, payload, timeout, verb) as stream:
-                return stream.read(MOST_ANSWER_BYTES)
+                return stream.read(most_bytes)
 
         return self._patiently(f"{method} {path}", whole)
 

@@ -46,6 +46,10 @@ class BadAnswer(KubeError):
     """
 
 
+class AnswerTooLong(BadAnswer):
+    """A 2xx answer that is longer than its reader bears; what is left of it was not read."""
+
+
 class Stopped(KubeError):
     """The process is stopping; the call was given up while it waited for its next try."""
 

@@ -20,11 +20,13 @@ from typing import Generic, TypeVar
 import msgspec
 
 from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
-from slack.kube.errors import ApiError, Unreachable
+from slack.kube.discovery import GONE_SECONDS, is_served
+from slack.kube.errors import ApiError, KubeError, Unreachable
 from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
 from slack.kube.retry import Backoff, is_transient
-from slack.kube.sink import ReflectorCounters, Sink
-from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, LineTooLong, Undecodable, WatchDecoder
+from slack.kube.sink import KeepingSink, ReflectorCounters, Sink
+from slack.kube.unreadable import UnreadableObjects
+from slack.kube.watch import MAX_LINE_BYTES, Bookmark, EventType, Undecodable, WatchDecoder
 from slack.kube.watch_stream import WatchStream
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
@@ -36,6 +38,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 IDLE_SECONDS = 180.0
 STUCK_SECONDS = 120.0  # beyond that silence: connecting, and what the sink does with a batch
 BATCH_EVENTS = 500
+BATCH_BYTES = 4 * 1024 * 1024
+"""Initial events that wait for the sink hold the lines that they came in."""
 PAGE_TRIES = 5
 SILENT_STREAMS = 2  # then the server may be waiting for a version that never comes (the same restored backup)
 ABSENT_SECONDS = 30.0  # a kind whose CRD may be installed later is asked for again
@@ -69,6 +73,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self.path = path
         self.counters = ReflectorCounters()
+        self.unreadable = UnreadableObjects(path)
         self.last_error: str | None = None
         self.forbidden = False
         """Whether the last answer was that we may not ask."""
@@ -87,6 +92,9 @@ class Reflector(Generic[T]):
         self._watch_list_works = watch_list
         self._may_be_absent = may_be_absent
         self._watch_lists_cut_short = 0
+        self._knows_objects = False
+        """Whether a list has ended since the kind was last known to be absent."""
+        self._absent_since: float | None = None
         self._version = ""
         self._synced = threading.Event()
         self._heard_at = -math.inf
@@ -160,7 +168,7 @@ class Reflector(Generic[T]):
         except Unreachable as error:
             self._after_silence(error)
             return self._after_error(error)
-        except (LineTooLong, msgspec.DecodeError) as error:
+        except (KubeError, msgspec.DecodeError) as error:
             self._forget()
             return self._after_error(error, self._resync.next_seconds())
         except Exception as error:
@@ -182,8 +190,8 @@ class Reflector(Generic[T]):
             log.info("reflector %s: no WatchList here (%s), listing in pages", self.path, error.status)
             self._watch_list_works = False
             return 0.0
-        if error.not_found and self._may_be_absent:
-            return self._absent()
+        if error.not_found and self._may_be_absent and self._is_absent():
+            return ABSENT_SECONDS
         if error.too_large_version:
             self._too_large_in_a_row += 1
             if self._too_large_in_a_row >= TOO_LARGE_TRIES:
@@ -191,13 +199,24 @@ class Reflector(Generic[T]):
                 self._forget()
         return self._after_error(error, error.retry_after_seconds)
 
-    def _absent(self) -> float:
-        """The server does not know the kind, as before its CRD is installed: there is no object of it."""
+    def _is_absent(self) -> bool:
+        """Say whether there is nothing to wait for: the server knows the kind in no version.
+
+        Where nothing was known the collection is empty. What was known and no event has deleted stays for ten minutes.
+        """
+        if self._knows_objects and is_served(self._connection, self.path):
+            return False
+        now = self._clock()
+        self._absent_since = now if self._absent_since is None else self._absent_since
         self._forget()
+        self.absent = True
+        if self._knows_objects and now - self._absent_since < GONE_SECONDS:
+            log.warning("reflector %s: the kind is not served any more; what is known of it is kept", self.path)
+            return True
+        self._knows_objects = False
         self._sink.begin()
         self._sink.end()
-        self.absent = True
-        return ABSENT_SECONDS
+        return True
 
     def _after_error(self, error: Exception, at_least: float | None = None) -> float:
         if self._stopping.is_set():
@@ -229,7 +248,7 @@ class Reflector(Generic[T]):
 
     def _heard(self) -> None:
         self._thread.heart.beat()
-        self._heard_at, self.forbidden, self.absent = self._clock(), False, False
+        self._heard_at, self.forbidden, self.absent, self._absent_since = self._clock(), False, False, None
         self._silent_in_a_row = 0
         self._backoff.reset()
 
@@ -238,10 +257,16 @@ class Reflector(Generic[T]):
         self._resync.reset()
         self._too_large_in_a_row = 0
 
+    def _begin(self) -> None:
+        self._sink.begin()
+        self.unreadable.begin()
+
     def _done(self, version: str) -> None:
         self._sink.end()
+        self.unreadable.end()
         self._version = version
         self.last_error = None
+        self._knows_objects = True
         self._synced.set()
 
     def _open(self, query: Query, verb: str) -> Stream | WatchStream:
@@ -265,23 +290,21 @@ class Reflector(Generic[T]):
             if not page.resource_version:
                 raise Unreachable(f"list {self.path}: no resourceVersion in the answer")
             if not begun:
-                self._sink.begin()
+                self._begin()
                 begun = True
             self._heard()
-            for line in page.undecodable:
-                self._undecodable(line)
-            self.counters.events += len(page.items)
-            if page.items:
-                self._sink.apply([(EventType.ADDED, item) for item in page.items])
+            for bad in page.undecodable:
+                self._skip(bad, syncing=True)
+            self._flush([(EventType.ADDED, item) for item in page.items])
             if page.token is None:
                 self._done(page.resource_version)
 
-    def _page(self, query: Query) -> bytes | None:
+    def _page(self, query: Query, most_bytes: int) -> bytes | None:
         """One page, None when stopping; a hiccup in the middle of 300 pages costs that page, not the list."""
         for left in reversed(range(PAGE_TRIES)):
             try:
                 with self._open(query, "list") as stream:
-                    body = b"".join(stream.chunks())
+                    body = stream.read(most_bytes)
                 return None if self._stopping.is_set() else body  # which may be cut short
             except (ApiError, Unreachable) as error:
                 if not query["continue"] or left == 0 or not is_transient(error) or self._stopping.is_set():
@@ -306,18 +329,21 @@ class Reflector(Generic[T]):
         heard = False
         with self._open(query, "watch") as stream:
             if syncing and not self._stopping.is_set():
-                self._sink.begin()
+                self._begin()
             pending: list[tuple[EventType, T]] = []
+            pending_bytes = 0
             try:
                 for chunk in stream.chunks():
                     if self._stopping.is_set():
                         return
                     self._thread.heart.beat()
+                    pending_bytes += len(chunk)
                     for item in self._decoder.feed(chunk):
                         if isinstance(item, tuple):
                             pending.append(item)
                         elif isinstance(item, Undecodable):
-                            self._undecodable(item)
+                            self._flush(pending)
+                            self._skip(item, syncing=syncing)
                         elif isinstance(item, Bookmark):
                             heard = True
                             self._heard()
@@ -331,9 +357,10 @@ class Reflector(Generic[T]):
                         else:
                             self._flush(pending)
                             raise item
-                    if pending and (not syncing or len(pending) >= BATCH_EVENTS):
+                    if pending and (not syncing or len(pending) >= BATCH_EVENTS or pending_bytes >= BATCH_BYTES):
                         heard = True
                         self._flush(pending)
+                        pending_bytes = 0
                         if not syncing:
                             self._lives()
             finally:
@@ -356,8 +383,12 @@ class Reflector(Generic[T]):
             self._heard()
             self.counters.events += len(pending)
             self._sink.apply(tuple(pending))
+            self.unreadable.readable(item for _, item in pending)
             pending.clear()
 
-    def _undecodable(self, line: Undecodable) -> None:
-        self.counters.decode_errors += 1
-        log.warning("reflector %s: cannot read %s: %s", self.path, line.name, line.why)
+    def _skip(self, bad: Undecodable, *, syncing: bool) -> None:
+        """Leave out an object that cannot be read. It is not gone: what the sink knows of it stays as it was."""
+        self._heard()
+        self.unreadable.add(bad)
+        if syncing and bad.who.known and isinstance(self._sink, KeepingSink):
+            self._sink.keep(bad.who)

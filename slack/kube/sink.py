@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
+from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -30,6 +31,14 @@ class Sink(Protocol[T_contra]):
         """The generation is complete: drop what was not applied since `begin`."""
 
 
+@runtime_checkable
+class KeepingSink(Protocol):
+    """A sink to which it matters that an object that cannot be read is still there."""
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has this object, and it cannot be read: what is known of it stays as it is."""
+
+
 @dataclass
 class ReflectorCounters:
     """What happened so far; written by the reflector's thread, read by anybody."""
@@ -40,5 +49,4 @@ class ReflectorCounters:
     expired: int = 0
     errors: int = 0
     idle_timeouts: int = 0
-    decode_errors: int = 0
     events: int = 0

@@ -1,7 +1,8 @@
 """Bytes of a watch to events: lines split over chunks, decoded straight into one struct type.
 
 Pure: no socket, no clock, no thread. Order is kept; nothing is lost or doubled whatever the borders of the chunks.
-A line that cannot be decoded becomes an `Undecodable` in its place; the rest of the stream is not touched by it.
+A line that cannot be decoded, or that is too long to be kept, becomes an `Undecodable` in its place; the rest of the
+stream is not touched by it. The deletion of such an object is delivered as a deletion, of its metadata alone.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from slack.kube.errors import BAD_JSON, ApiError, KubeError, Status
+from slack.kube.errors import BAD_JSON, ApiError, Status
+from slack.kube.object_names import ObjectName, name_in_line
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-MAX_LINE_BYTES = 8 * 1024 * 1024  # etcd holds 1.5 MiB an object; more is a broken proxy, and would eat our memory
+MAX_LINE_BYTES = 10 * 1024 * 1024
+"""etcd holds 1.5 MiB an object. Go's JSON writes six bytes for each `<`, `>`, `&` and control character of it."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -39,14 +42,19 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A line we could not read: whose it was (`?` when even that is unreadable) and why, never what it held."""
+    """An object we could not read: whose it was, as far as that is readable, and why, never what it held."""
 
-    name: str
+    who: ObjectName
     why: str
 
+    @property
+    def name(self) -> str:
+        """Namespace and name, `?` when even that is unreadable."""
+        return str(self.who)
 
-class LineTooLong(KubeError):
-    """A line exceeded the cap; the stream cannot be trusted any more."""
+
+class LongLine(bytes):
+    """The head of a line that is longer than the cap; its rest was dropped."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T]):
@@ -62,8 +70,6 @@ class _Envelope(msgspec.Struct):
 
 
 class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
 
@@ -83,23 +89,23 @@ _STATUS = msgspec.json.Decoder(Status)
 _SPECIAL = (b'{"type":"BOOKMARK"', b'{"type":"ERROR"')  # the API server writes the type first, without spaces
 
 
-"""What decoding raises for bytes that are not what they should be."""
-
-
 class LineSplitter:
     """Whole lines out of chunks; the unfinished rest waits for the next chunk."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_bytes = max_bytes
         self._rest = bytearray()
+        self._draining = False
+        """The rest of a line that is too long is dropped until its newline comes."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their newline.
-
-        Raises:
-            LineTooLong: A line, finished or not, is longer than the cap.
-        """
+        """The lines that `chunk` completes, without their newline; a `LongLine` as soon as one exceeds the cap."""
         lines, start = list[bytes](), 0
+        if self._draining:
+            start = chunk.find(b"\n") + 1
+            if not start:
+                return []
+            self._draining = False
         while (end := chunk.find(b"\n", start)) >= 0:  # `split` looks at each byte by itself: 3 us a pod
             lines.append(chunk[start:end])
             start = end + 1
@@ -108,9 +114,12 @@ class LineSplitter:
             lines[0] = bytes(self._rest)
             self._rest.clear()
         self._rest += chunk[start:]
-        longest = max(len(self._rest), max(map(len, lines), default=0))
-        if longest > self._max_bytes:
-            raise LineTooLong(f"a watch line of more than {self._max_bytes} bytes")
+        if max(map(len, lines), default=0) > self._max_bytes:
+            lines = [line if len(line) <= self._max_bytes else LongLine(line) for line in lines]
+        if len(self._rest) > self._max_bytes:
+            lines.append(LongLine(self._rest))
+            self._rest = bytearray()
+            self._draining = True
         return [line for line in lines if line]
 
 
@@ -139,14 +148,10 @@ class WatchDecoder(Generic[T]):
         return self._version
 
     def feed(self, chunk: bytes) -> list[tuple[EventType, T] | Bookmark | Undecodable | ApiError]:
-        """What the lines completed by `chunk` say, in order. After an `ApiError` the stream is over.
-
-        Raises:
-            LineTooLong: See `LineSplitter.feed`.
-        """
+        """What the lines completed by `chunk` say, in order. After an `ApiError` the stream is over."""
         out: list[tuple[EventType, T] | Bookmark | Undecodable | ApiError] = []
         for line in self._lines.feed(chunk):
-            if not line.startswith(_SPECIAL):
+            if not line.startswith(_SPECIAL) and line.__class__ is bytes:
                 try:
                     event = self._events.decode(line)
                 except BAD_JSON:
@@ -162,6 +167,8 @@ class WatchDecoder(Generic[T]):
         return out
 
     def _carefully(self, line: bytes) -> tuple[EventType, T] | Bookmark | Undecodable | ApiError:
+        if isinstance(line, LongLine):
+            return self._unreadable(line, f"its watch line is longer than {self._max_line_bytes} bytes")
         try:
             envelope = _ENVELOPE.decode(line)
             if envelope.type == "BOOKMARK":
@@ -174,15 +181,19 @@ class WatchDecoder(Generic[T]):
             event_type = EventType(envelope.type)
             item = self._items.decode(envelope.object)
         except (*BAD_JSON, ValueError) as error:
-            return Undecodable(object_name(line), str(error))
+            return self._unreadable(line, reason_of(error))
         self._last_event = line
         return event_type, item
 
+    def _unreadable(self, line: bytes, why: str) -> tuple[EventType, T] | Undecodable:
+        who = name_in_line(line)
+        if who.event == EventType.DELETED and who.known:
+            with contextlib.suppress(*BAD_JSON):  # a type that needs more than metadata: then it is not told
+                document = {"metadata": who.metadata, "spec": {}, "status": {}}
+                return EventType.DELETED, self._items.decode(msgspec.json.encode(document))
+        return Undecodable(who, why)
 
-def object_name(line: bytes) -> str:
-    """Whose a line is that cannot be read, `?` when even that cannot."""
-    try:
-        meta = _EVENT.decode(line).object.metadata
-    except BAD_JSON:
-        return "?"
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name or "?"
+
+def reason_of(error: Exception) -> str:
+    """Return why an object cannot be decoded, in words for people."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)

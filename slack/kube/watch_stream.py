@@ -19,7 +19,7 @@ from typing import Self
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from slack.kube.errors import BadAnswer, Unreachable
+from slack.kube.errors import AnswerTooLong, BadAnswer, Unreachable
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
 GATHER_SECONDS = 0.005
@@ -116,7 +116,7 @@ class WatchStream:
         for piece in self.chunks():
             size += len(piece)
             if size > most_bytes:
-                raise BadAnswer(f"{self._request}: the answer is longer than {most_bytes >> 20} MiB")
+                raise AnswerTooLong(f"{self._request}: the answer is longer than {most_bytes >> 20} MiB")
             pieces.append(piece)
         return b"".join(pieces)
 

@@ -22,7 +22,7 @@ class Server:
         self.bodies = list(bodies)
         self.asked: list[dict[str, Any]] = []
 
-    def request(self, method: str, path: str, *, query: dict[str, Any], verb: str) -> bytes:
+    def request(self, method: str, path: str, *, query: dict[str, Any], verb: str, most_bytes: int) -> bytes:
         self.asked.append(query)
         return self.bodies.pop(0)
 
@@ -40,14 +40,14 @@ def test_every_object_of_every_page_comes_in_order_and_the_selectors_go_with_eac
 
 def test_an_object_that_cannot_be_read_is_an_error_and_never_left_out() -> None:
     server = Server(b'{"metadata": {}, "items": [{"name": "a"}, {"name": 1}]}')
-    with pytest.raises(BadAnswer, match=r"\$\.items\[1\]"):
+    with pytest.raises(BadAnswer, match="cannot be read"):
         names(server)
 
 
 def test_who_fetches_no_more_gets_no_more() -> None:
     bodies = iter([body("ab", "more"), None])
 
-    def fetch(query: Query) -> bytes | None:
+    def fetch(query: Query, most_bytes: int) -> bytes | None:
         return next(bodies)
 
     found = list(pages(fetch, msgspec.json.Decoder(ListPage[dict[str, str]]).decode))

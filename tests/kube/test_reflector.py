@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.reflector import Reflector
 from slack.kube.retry import Backoff
 from slack.kube.watch import EventType
@@ -22,6 +23,7 @@ THINGS = "/apis/test/v1/things"
 
 class Meta(msgspec.Struct):
     name: str
+    namespace: str = ""
 
 
 class Thing(msgspec.Struct):
@@ -35,6 +37,7 @@ class Store:
     def __init__(self) -> None:
         self.things: dict[str, int] = {}
         self.calls: list[str] = []
+        self.kept: list[str] = []
         self.fail_next = False
         self._seen: set[str] = set()
 
@@ -53,6 +56,10 @@ class Store:
             else:
                 self.things[thing.metadata.name] = thing.value
                 self._seen.add(thing.metadata.name)
+
+    def keep(self, who: ObjectName) -> None:
+        self.kept.append(str(who))
+        self._seen.add(who.name)
 
     def end(self) -> None:
         self.calls.append("end")
@@ -237,7 +244,7 @@ def test_a_reset_in_the_middle_of_a_line_loses_and_doubles_nothing(api: FakeApi,
     eventually(lambda: api.count("watch") == 1)
     fill(api, "b")
     eventually(lambda: store.things == {"a": 1, "b": 1})
-    assert (reflector.counters.errors, reflector.counters.decode_errors, reflector.counters.watchlists) == (1, 0, 1)
+    assert (reflector.counters.errors, reflector.unreadable.count, reflector.counters.watchlists) == (1, 0, 1)
 
 
 def test_a_connection_cut_in_the_initial_events_syncs_again_without_an_end(api: FakeApi, start: Start) -> None:
@@ -267,19 +274,81 @@ def test_garbage_is_counted_and_named_and_the_watch_goes_on(
         api.put("/apis/test/v1/namespaces/ns/things/odd", value="t0ken")
         fill(api, "b")
         eventually(lambda: "b" in store.things)
-    assert reflector.counters.decode_errors == 2
+    assert reflector.unreadable.count == 2
+    assert set(reflector.unreadable.names) == {"?", "ns/odd"}
     assert "ns/odd" in caplog.text
     assert "t0ken" not in caplog.text
     assert api.count("watch") == 0, "still the first stream"
 
 
-def test_a_huge_line_makes_it_sync_again(api: FakeApi, start: Start) -> None:
-    fill(api, "a")
+def long(api: FakeApi, name: str, value: int = 1) -> None:
+    api.put(f"/apis/test/v1/namespaces/ns/things/{name}", value=value, text="x" * 20_000)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_object_that_is_too_long_is_skipped_and_stays_as_it_was_known(
+    api: FakeApi, start: Start, caplog: pytest.LogCaptureFixture, deleted: bool
+) -> None:
+    fill(api, "a", "b")
     reflector, store = start(max_line_bytes=10_000)
-    api.push(b"x" * 20_000)
+    with caplog.at_level(logging.WARNING):
+        long(api, "a", value=2)
+        fill(api, "c")
+        eventually(lambda: "c" in store.things)
+    assert store.things == {"a": 1, "b": 1, "c": 1}
+    assert (reflector.counters.watchlists, reflector.counters.errors, reflector.synced) == (1, 0, True)
+    assert reflector.unreadable.names == {"ns/a": "its watch line is longer than 10000 bytes"}
+    with api.changed:  # a new list shows it again, and `b` no more
+        del api.objects["test/v1", "things", "ns", "b"]
+        api.compact()
+        api.end_watches()
     eventually(lambda: reflector.counters.watchlists == 2 and reflector.synced)
-    fill(api, "b")
-    eventually(lambda: "b" in store.things)
+    assert store.things == {"a": 1, "c": 1}
+    assert caplog.text.count("ns/a is left out") == 1
+    drop(api, "a") if deleted else fill(api, "a", value=3)
+    eventually(lambda: store.things == ({"c": 1} if deleted else {"a": 3, "c": 1}))
+    eventually(lambda: not reflector.unreadable.names)
+
+
+def test_an_object_nobody_can_read_does_not_cost_the_others_their_page(api: FakeApi, start: Start) -> None:
+    api.watch_list = False
+    bad = b'{"metadata":{"name":"bad","namespace":"ns"},"spec":' + b"[" * 3000 + b"]" * 3000 + b"}"
+    good = b'{"metadata":{"name":"good","namespace":"ns"},"value":5}'
+    body = b'{"metadata":{"resourceVersion":"100"},"items":[' + bad + b"," + good + b"]}"
+    api.script("list", Reply(body=body))
+    reflector, store = start()
+    assert store.things == {"good": 5}
+    assert store.kept == ["ns/bad"]
+    assert reflector.unreadable.names == {"ns/bad": "it is nested too deeply"}
+
+
+def test_what_waits_for_the_sink_is_bounded_by_its_bytes(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slack.kube.reflector.BATCH_BYTES", 100_000)
+    for number in range(300):
+        long(api, f"t{number}")
+    _, store = start()
+    applied = [int(call.removeprefix("apply ")) for call in store.calls if call.startswith("apply")]
+    assert sum(applied) == 300
+    assert max(applied) <= 100
+
+
+def test_a_page_of_long_objects_is_asked_for_again_with_fewer_of_them(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slack.kube.paging.MOST_PAGE_BYTES", 100_000)
+    api.watch_list = False
+    for number in range(20):
+        long(api, f"t{number:02}")
+    fill(api, *(f"u{number}" for number in range(40)))
+    reflector, store = start(page_size=40)
+    assert store.things == server(api)
+    limits = [int(seen.query["limit"]) for seen in api.seen if seen.verb == "list"]
+    assert limits[:2] == [40, 10]
+    assert min(limits) < 5
+    assert limits[-1] > 5, "pages of short objects are long again"
+    assert reflector.counters.lists == 1
 
 
 def test_a_server_that_goes_and_comes_back_is_watched_from_where_we_were(api: FakeApi, start: Start) -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.kube.errors import ApiError
+from slack.kube.object_names import split_list
 from slack.kube.paging import PageDecoder
-from slack.kube.watch import Bookmark, EventType, LineSplitter, LineTooLong, Undecodable, WatchDecoder
+from slack.kube.watch import Bookmark, EventType, LineSplitter, Undecodable, WatchDecoder
 
 
 class Meta(msgspec.Struct, rename="camel"):
@@ -116,12 +117,81 @@ def test_an_error_event_carries_code_reason_and_retry_after() -> None:
     assert (error.status, error.reason, error.retry_after_seconds) == (429, "TooManyRequests", 7.0)
 
 
-def test_a_line_beyond_the_cap_is_refused_before_it_is_complete() -> None:
+@pytest.mark.parametrize("size", [1, 64, 1500, 10**6])
+def test_a_line_beyond_the_cap_is_named_and_dropped_and_the_lines_around_it_are_read(size: int) -> None:
+    data = b"".join(
+        event("ADDED", name, version, value) + b"\n"
+        for name, version, value in (("a", 1, 1), ("b", 2, "x" * 3000), ("c", 3, 3))
+    )
     decoder = WatchDecoder(Thing, max_line_bytes=1000)
-    for _ in range(15):
-        assert decoder.feed(b"x" * 64) == []
-    with pytest.raises(LineTooLong):
-        decoder.feed(b"x" * 64)
+    before, bad, after = (item for i in range(0, len(data), size) for item in decoder.feed(data[i : i + size]))
+    assert isinstance(before, tuple)
+    assert isinstance(bad, Undecodable)
+    assert isinstance(after, tuple)
+    assert (bad.name, after[1].metadata.name, decoder.resource_version) == ("ns/b", "c", "3")
+    assert "1000 bytes" in bad.why
+
+
+def test_a_line_without_an_end_takes_no_more_memory_than_the_cap() -> None:
+    splitter = LineSplitter(1000)
+    lines = [line for _ in range(10_000) for line in splitter.feed(b"x" * 64)]
+    assert len(lines) == 1
+    assert not splitter._rest
+
+
+def deep(levels: int) -> bytes:
+    return b'{"x":' * levels + b"1" + b"}" * levels
+
+
+@pytest.mark.parametrize("levels", [1_500, 10_000])
+def test_an_object_that_is_nested_deeply_is_named_and_its_deletion_is_told(levels: int) -> None:
+    line = (
+        b'{"type":"%s","object":{"metadata":{"annotations":{"name":"other"},"generation":4,"name":"b","namespace":"ns"'
+        b',"resourceVersion":"7","uid":"u"},"spec":' + deep(levels) + b"}}\n"
+    )
+    decoder = WatchDecoder(Thing)
+    bad, gone = decoder.feed(line.replace(b"%s", b"MODIFIED") + line.replace(b"%s", b"DELETED"))
+    assert isinstance(bad, Undecodable)
+    assert (bad.name, bad.why, bad.who.uid, bad.who.generation) == ("ns/b", "it is nested too deeply", "u", 4)
+    assert isinstance(gone, tuple)
+    assert (gone[0], gone[1].metadata.name) == (EventType.DELETED, "b")
+
+
+def test_a_text_that_is_cut_off_does_not_name_another_object() -> None:
+    line = b'{"type":"DELETED","object":{"metadata":{"annotations":{"a":"\\"},\\"name\\":\\"other\\"' + b"x" * 2000
+    (bad,) = WatchDecoder(Thing, max_line_bytes=500).feed(line)
+    assert isinstance(bad, Undecodable)
+    assert bad.name == "?"
+
+
+def test_a_page_with_an_object_that_is_nested_deeply_keeps_the_others() -> None:
+    first, last = (json.loads(event("ADDED", name, 1, 5))["object"] for name in "ac")
+    bad = b'{"metadata":{"name":"b","namespace":"ns","uid":"u"},"spec":' + deep(2_000) + b"}"
+    items = b",".join((json.dumps(first).encode(), bad, json.dumps(last, indent=1).encode()))
+    body = b'{"kind":"List","metadata":{"resourceVersion":"9","continue":"more"},"items":[' + items + b"]}"
+    good, skipped, version, token = PageDecoder(Thing).decode(body)
+    assert [thing.metadata.name for thing in good] == ["a", "c"]
+    assert [(line.name, line.who.uid) for line in skipped] == [("ns/b", "u")]
+    assert (version, token) == ("9", "more")
+    with pytest.raises(msgspec.DecodeError):
+        PageDecoder(Thing).decode(body[:-200])
+
+
+@given(
+    st.lists(
+        st.recursive(
+            st.none() | st.text(max_size=5) | st.integers(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        ),
+        max_size=5,
+    )
+)
+def test_a_list_is_split_into_its_items_as_they_came(values: list[Any]) -> None:
+    items = [{"metadata": {"name": "n"}, "value": value} for value in values]
+    body = json.dumps({"items": items, "kind": "List", "metadata": {"resourceVersion": "1"}}).encode()
+    metadata, found = split_list(body)
+    assert json.loads(metadata) == {"resourceVersion": "1"}
+    assert [json.loads(item) for item in found] == items
 
 
 def test_one_bad_item_does_not_cost_the_page() -> None:

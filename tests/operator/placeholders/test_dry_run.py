@@ -282,7 +282,7 @@ class Lists:
     def server_version(self) -> str:
         return "v1.36.3"
 
-    def request(self, method: str, path: str, *, query: object, verb: str) -> bytes:
+    def request(self, method: str, path: str, *, query: object, verb: str, most_bytes: int) -> bytes:
         assert (method, verb) == ("GET", "list")
         collection = path.rpartition("/")[2]
         found = [item for item in self._objects if COLLECTIONS[item["kind"]] == collection]
