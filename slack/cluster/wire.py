@@ -59,6 +59,17 @@ class _Wire(msgspec.Struct, rename="camel", gc=False, kw_only=True):
                     member.detach()
         return self
 
+    def raw_bytes(self) -> int:
+        """Return how many bytes of raw JSON the object holds: what `detach` would copy."""
+        raws, members = _parts_of(type(self))
+        size = sum(memoryview(getattr(self, name)).nbytes for name in raws)
+        for name in members:
+            value = getattr(self, name)
+            for member in value if isinstance(value, list) else (value,):
+                if member is not None:
+                    size += member.raw_bytes()
+        return size
+
 
 @cache
 def _parts_of(kind: type[_Wire]) -> tuple[tuple[str, ...], tuple[str, ...]]:

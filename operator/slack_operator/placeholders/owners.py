@@ -1,10 +1,13 @@
 """Owners of pods as their watches show them, and what they are about to make: promises, before the first pod is there.
 
 Of owners that are as they should be only what ReplicaSets of Deployments have of numbers is kept, for the two must be
-looked at together; a template is read from the event that makes a promise. What is found in a list promises nothing:
+looked at together; a template is kept for as long as a promise is. What is found in a list promises nothing:
 its pods are long on their way. A promise is less with each pod of the owner that appears, and none is made twice: what
 has appeared counts as there until the owner's status has caught up. Owned by the view, under its lock; the time comes
 in.
+
+Memory and the work for an event are bounded, whatever tenants write: `MOST` promises of `MOST_TEMPLATE_BYTES`, and of a
+Deployment with more than `MOST_SETS` ReplicaSets only the one that asks for pods is looked at.
 """
 
 from collections import Counter, deque
@@ -12,12 +15,24 @@ from dataclasses import dataclass, replace
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
-from slack.planner.way.promises import Promise, of_deployment, of_job, of_replica_set, of_stateful_set
+from slack.planner.way.promises import (
+    Promise,
+    of_deployment,
+    of_job,
+    of_replica_set,
+    of_stateful_set,
+    slim_replica_set,
+)
 
 KEPT_SECONDS = 5.0
 """A promise without a pod for so long is none."""
 MOST = 2000
 """Promises at a time; owners beyond are left to the scheduler."""
+MOST_TEMPLATE_BYTES = 64 * 1024
+"""Of one promise; a pod template has some KiB without what is not read."""
+MOST_SETS = 100
+"""ReplicaSets of a Deployment that are looked at together; ten old ones are kept by default."""
+_CONTAINER_BYTES = 200
 _LATELY_SECONDS = 2.0
 """Pods that have appeared within may not be in their owner's status yet."""
 _MOST_APPEARED = 20_000
@@ -51,9 +66,13 @@ class Owners:
         self._news = False
         """More is promised than was told."""
         self._sets: dict[_Owner, dict[str, wire.ReplicaSet]] = {}
-        """ReplicaSets by their Deployment, then by their own uid; without templates."""
+        """ReplicaSets by their Deployment, then by their own uid; only what promises follow from."""
+        self._asking: dict[_Owner, set[str]] = {}
+        """Those of them that ask for pods."""
         self._unseen: set[tuple[_Owner, str]] = set()
         """While a list of ReplicaSets is read: those that it has not shown yet."""
+        self._kept: set[tuple[str, str]] = set()
+        """While a list of ReplicaSets is read: namespace and uid of those that it has and that cannot be read."""
         self._lately: deque[tuple[float, _Owner]] = deque()
         """When pods appeared, and whose."""
         self._count_lately: Counter[_Owner] = Counter()
@@ -62,12 +81,18 @@ class Owners:
     def begin_sets(self) -> None:
         """A new list of ReplicaSets begins."""
         self._unseen = {(owner, uid) for owner, sets in self._sets.items() for uid in sets}
+        self._kept = set()
+
+    def keep_set(self, namespace: str, uid: str) -> None:
+        """The list has a ReplicaSet that cannot be read."""
+        self._kept.add((namespace, uid))
 
     def end_sets(self) -> None:
         """The list is whole: what it does not have went unseen."""
         for owner, uid in self._unseen:
-            self._drop_set(owner, uid)
-        self._unseen = set()
+            if (owner[0], uid) not in self._kept:
+                self._drop_set(owner, uid)
+        self._unseen, self._kept = set(), set()
 
     def applied(self, event: EventType, owner: wire.Workload, now: float, *, listing: bool) -> None:
         """An owner as an event has it, or a list."""
@@ -128,15 +153,28 @@ class Owners:
         """Say what its ReplicaSets will be told to make; they have its template, or an earlier one like it."""
         template = owner.spec.template if owner.spec is not None else None
         sets = self._sets.get((owner.metadata.namespace or "", uid), {})
-        there = {own: self._there(found.metadata, _replicas(found), now) for own, found in sets.items()}
-        found = of_deployment(owner, [_with_template(own, template) for own in sets.values()], there)
-        told = {promise.owner_uid: promise for promise in found}
-        for own in (*sets, uid):
+        looked_at = self._looked_at(owner, uid)
+        told: dict[str, Promise] = {}
+        there: dict[str, int] = {}
+        if looked_at is not None:
+            there = {own.metadata.uid or "": self._there(own.metadata, _replicas(own), now) for own in looked_at}
+            found = of_deployment(owner, [_with_template(own, template) for own in looked_at], there)
+            told = {promise.owner_uid: promise for promise in found}
+        for own in (*(sets.keys() & self.promised.keys()), uid):
             known = self.promised.get(own)
             if known is not None and known.early and own not in told:
                 del self.promised[own]
         for own, promise in told.items():
             self._promise(promise, there.get(own, 0), now, early=True)
+
+    def _looked_at(self, owner: wire.Deployment, uid: str) -> list[wire.ReplicaSet] | None:
+        """Return the ReplicaSets that a Deployment's promise follows from; None where they are too many to tell."""
+        place = owner.metadata.namespace or "", uid
+        sets = self._sets.get(place, {})
+        if len(sets) <= MOST_SETS:
+            return list(sets.values())
+        asking = self._asking.get(place, set())
+        return [sets[own] for own in asking] if len(asking) == 1 else None
 
     def _apply_set(self, owner: wire.ReplicaSet, uid: str, now: float, *, listing: bool) -> None:
         there = self._there(owner.metadata, _replicas(owner), now)
@@ -144,7 +182,11 @@ class Owners:
         controller = owner.metadata.controller()
         if controller is not None and controller.kind == "Deployment":
             key = (owner.metadata.namespace or "", controller.uid)
-            self._sets.setdefault(key, {})[uid] = _with_template(owner, None)
+            self._sets.setdefault(key, {})[uid] = slim_replica_set(owner)
+            if _asked(owner):
+                self._asking.setdefault(key, set()).add(uid)
+            else:
+                self._ask_no_more(key, uid)
             self._unseen.discard((key, uid))
             early = self.promised.get(controller.uid)
             if early is not None and early.promise.namespace == key[0]:
@@ -158,10 +200,10 @@ class Owners:
 
     def _drop_of_old_template(self, owner: _Owner) -> None:
         """Expect no pods of ReplicaSets that ask for none, as another one has got them: of a new template."""
-        for uid, found in self._sets[owner].items():
-            known = self.promised.get(uid)
-            if known is not None and not _asked(found):
-                known.left = 0  # kept for what has appeared
+        sets = self._sets[owner]
+        for uid in sets.keys() & self.promised.keys():
+            if not _asked(sets[uid]):
+                self.promised[uid].left = 0  # kept for what has appeared
 
     def _promises(self, uid: str, promise: Promise | None, there: int, now: float) -> None:
         """Take what an owner itself is about to make, or that it makes nothing."""
@@ -172,6 +214,11 @@ class Owners:
             known.left = 0  # kept for what has appeared
 
     def _promise(self, promise: Promise, there: int, now: float, *, early: bool) -> None:
+        template = _kept_template(promise.template)
+        if template is None:
+            self.promised.pop(promise.owner_uid, None)
+            return
+        promise = replace(promise, template=template)
         known = self.promised.get(promise.owner_uid)
         if known is None or now >= known.deadline:
             self.promised.pop(promise.owner_uid, None)
@@ -198,6 +245,7 @@ class Owners:
         self.promised.pop(uid, None)
         namespace, controller = owner.metadata.namespace or "", owner.metadata.controller()
         self._sets.pop((namespace, uid), None)
+        self._asking.pop((namespace, uid), None)
         if controller is not None:
             self._drop_set((namespace, controller.uid), uid)
 
@@ -206,6 +254,13 @@ class Owners:
         sets.pop(uid, None)
         if not sets:
             self._sets.pop(owner, None)
+        self._ask_no_more(owner, uid)
+
+    def _ask_no_more(self, owner: _Owner, uid: str) -> None:
+        asking = self._asking.get(owner, set())
+        asking.discard(uid)
+        if not asking:
+            self._asking.pop(owner, None)
 
 
 def _replicas(owner: wire.ReplicaSet | wire.StatefulSet) -> int:
@@ -218,14 +273,18 @@ def _asked(owner: wire.ReplicaSet) -> int:
 
 
 def _with_template(own: wire.ReplicaSet, template: wire.PodTemplate | None) -> wire.ReplicaSet:
-    """Return a ReplicaSet with another template; the metadata without what nobody reads here."""
-    spec = own.spec
-    return wire.ReplicaSet(
-        metadata=own.metadata,
-        spec=wire.ReplicatedSpec(replicas=spec.replicas if spec is not None else None, template=template),
-        status=_slim(own.status),
-    )
+    """Return a ReplicaSet with another template."""
+    replicas = own.spec.replicas if own.spec is not None else None
+    spec = wire.ReplicatedSpec(replicas=replicas, template=template)
+    return wire.ReplicaSet(metadata=own.metadata, spec=spec, status=own.status)
 
 
-def _slim(status: wire.ReplicatedStatus | None) -> wire.ReplicatedStatus | None:
-    return None if status is None else wire.ReplicatedStatus(replicas=status.replicas, conditions=status.conditions)
+def _kept_template(template: wire.PodTemplate) -> wire.PodTemplate | None:
+    """Return what of a template a promise is judged by, apart from its message; None where it is too long."""
+    spec = template.spec or wire.PodSpec()
+    labels = (template.metadata.labels if template.metadata is not None else None) or {}
+    containers = len(spec.containers or ()) + len(spec.init_containers or ())
+    size = spec.raw_bytes() + sum(len(key) + len(text) for key, text in labels.items()) + containers * _CONTAINER_BYTES
+    if size > MOST_TEMPLATE_BYTES:
+        return None
+    return wire.PodTemplate(metadata=wire.Metadata(labels=labels), spec=spec.detach())

@@ -26,6 +26,7 @@ DESIRED = "deployment.kubernetes.io/desired-replicas"
 MOST = "deployment.kubernetes.io/max-replicas"
 """The same with the surge of that time."""
 _NO_CLAIMS = (wire.ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"[]"))
+_REFUSED = "ReplicaFailure"
 _LONGEST = 10
 """Digits of an int32."""
 
@@ -41,6 +42,28 @@ class Promise:
     """Of the object that will control the pods; of a Deployment's that has no ReplicaSet yet, the Deployment's."""
     count: int
     template: wire.PodTemplate
+
+
+def slim_replica_set(own: wire.ReplicaSet) -> wire.ReplicaSet:
+    """Return what is read here of a ReplicaSet of a Deployment, without a template; tenants may fill the rest."""
+    metadata, spec, status = own.metadata, own.spec, own.status
+    annotations = {
+        name: text for name in (REVISION, DESIRED, MOST) if 0 < len(text := metadata.annotation(name)) <= _LONGEST
+    }
+    refused = [c for c in (status.conditions if status is not None else None) or () if c.type == _REFUSED]
+    return wire.ReplicaSet(
+        metadata=wire.Metadata(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            deletion_timestamp=metadata.deletion_timestamp,
+            annotations=annotations or None,
+        ),
+        spec=wire.ReplicatedSpec(replicas=spec.replicas if spec is not None else None),
+        status=None
+        if status is None
+        else wire.ReplicatedStatus(replicas=status.replicas, conditions=refused[:1] or None),
+    )
 
 
 def of_replica_set(owner: wire.ReplicaSet, there: int) -> Promise | None:
@@ -205,7 +228,7 @@ def _promise(
 
 def _idle(metadata: wire.Metadata, status: wire.ReplicatedStatus | None) -> bool:
     """Say whether the owner is going, or its pods were refused: its controller tries again later and later."""
-    refused = status is not None and _holds(status.conditions, "ReplicaFailure")
+    refused = status is not None and _holds(status.conditions, _REFUSED)
     return metadata.deletion_timestamp is not None or refused
 
 
