@@ -116,6 +116,7 @@ class ClusterColumns:
         try:
             row, role = self._put_pod(row, key, uid, pod, new=not same)
         except ValueError as error:
+            self.keep_pod(metadata.namespace or "", metadata.name, metadata.uid or "")
             leave_out(BadObject("Pod", metadata, error))
             return role_of(metadata, self.placeholder_namespace)
         cells = pods.cells
@@ -146,6 +147,7 @@ class ClusterColumns:
             try:
                 facts = NodeFacts(node)
             except ValueError as error:
+                self.keep_node(name, metadata.uid or "")
                 leave_out(BadObject("Node", metadata, error))
                 continue
             row = nodes.row_of(name)
@@ -209,6 +211,12 @@ class ClusterColumns:
         """Start a re-list: pods that are not applied until `end_pods` will be dropped."""
         self._pod_freshness.begin()
 
+    def keep_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Keep a pod as it is known, although a re-list cannot show what it is now."""
+        row = self.pods.rows.get(f"{namespace}/{name}")
+        if row is not None and self.pods.cells.uid[row] == hash(uid or f"{namespace}/{name}"):
+            self.pods.cells.generation[row] = self._pod_freshness.generation
+
     def end_pods(self, most: int | None = None) -> bool:
         """End a re-list; harmless without a beginning.
 
@@ -239,6 +247,12 @@ class ClusterColumns:
         """Start a re-list: nodes that are not applied until `end_nodes` will be dropped."""
         self._node_freshness.begin()
 
+    def keep_node(self, name: str, uid: str) -> None:
+        """Keep a node as it is known, see `keep_pod`."""
+        row = self.nodes.rows.get(name)
+        if row is not None and self.nodes.known[row] and self.nodes.uid[row] == hash(uid or name):
+            self.nodes.generation[row] = self._node_freshness.generation
+
     def end_nodes(self) -> None:
         """End a re-list; harmless without a beginning."""
         if self._node_freshness.end():
@@ -250,6 +264,10 @@ class ClusterColumns:
         """Start a re-list of one kind of workloads."""
         self.reserved.begin(kind)
 
+    def keep_workload(self, kind: str, namespace: str, name: str) -> None:
+        """Keep a workload as it is known, see `keep_pod`."""
+        self.reserved.keep(kind, namespace, name)
+
     def end_workloads(self, kind: str) -> None:
         """End a re-list of one kind of workloads; harmless without a beginning."""
         self.changed += self.reserved.end(kind)
@@ -257,6 +275,11 @@ class ClusterColumns:
     def begin_priority_classes(self) -> None:
         """Start a re-list of priority classes."""
         self._classes_listed = set()
+
+    def keep_priority_class(self, name: str) -> None:
+        """Keep a priority class as it is known, see `keep_pod`."""
+        if self._classes_listed is not None:
+            self._classes_listed.add(name)
 
     def end_priority_classes(self) -> None:
         """End a re-list of priority classes; harmless without a beginning."""
@@ -269,6 +292,11 @@ class ClusterColumns:
     def begin_namespaces(self) -> None:
         """Start a re-list of namespaces."""
         self._namespaces_listed = set()
+
+    def keep_namespace(self, name: str) -> None:
+        """Keep a namespace as it is known, see `keep_pod`."""
+        if self._namespaces_listed is not None:
+            self._namespaces_listed.add(name)
 
     def end_namespaces(self) -> None:
         """End a re-list of namespaces; harmless without a beginning."""

@@ -25,6 +25,7 @@ from slack.cluster.requests import RequestError, effective_requests
 from slack.demand.model import Container, ContainerState, Place, QueueKey
 from slack.demand.policy import POOL_KIND
 from slack.demand.template import PROXY
+from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -197,6 +198,12 @@ class PodRows:
                     self._bound(former.container, row)
                 rows[place] = found
         self._on_news()
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        place = who.namespace, who.name
+        if self._fresh is not None and place in self._rows:
+            self._fresh[place] = self._rows[place]
 
     def end(self) -> None:
         """The list is whole."""

@@ -9,6 +9,7 @@ import msgspec
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.quantity import QuantityError, base_units, cpu_millis
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -83,6 +84,11 @@ class NodeView:
                     self._nodes[name], self._names = node, None
                 if self._seen is not None:
                     self._seen.add(name)
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a node that cannot be read."""
+        if self._seen is not None:
+            self._seen.add(who.name)
 
     def end(self) -> None:
         """The generation is complete."""

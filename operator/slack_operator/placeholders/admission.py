@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Generic, TypeVar
 
 from slack.cluster import wire
+from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 
 A = TypeVar("A", wire.ResourceQuota, wire.LimitRange)
@@ -41,6 +42,10 @@ class Admission(Generic[A]):
                 else:
                     self._known.setdefault(namespace, {})[name] = item
                     self._listed.add((namespace, name))
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has an object that cannot be read."""
+        self._listed.add((who.namespace, who.name))
 
     def end(self) -> None:
         """The list is whole."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from threading import RLock
 
 from slack.cluster import wire
+from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.model.pool import Pool, read_pool
 
@@ -56,6 +57,10 @@ class Pools:
                 news |= before is None or _lasting(before) != _lasting(pool)
         if news:
             self._on_change()
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pool that cannot be read."""
+        self._listed.add((who.namespace, who.name))
 
     def end(self) -> None:
         """The list is whole."""

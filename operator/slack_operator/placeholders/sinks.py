@@ -15,6 +15,7 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.columns import BadObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
+from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.adoption import is_ours
 from slack_operator.placeholders.cluster_view import BREATH_SECONDS, ClusterView
@@ -73,6 +74,13 @@ class PodSink:
                 except ValueError as error:  # conditions are read only here, and only by those who need them
                     _left_out(BadObject("Pod", metadata, error))
             return columns.changed != before
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        with self._view.lock:
+            self._view.columns.keep_pod(who.namespace, who.name, who.uid)
+            if self._unseen is not None:
+                self._unseen.discard(who.uid)
 
     def end(self) -> None:
         """The list is whole: pods that it does not have went unseen."""
@@ -148,9 +156,10 @@ class _ColumnSink(Generic[T]):
         view: ClusterView,
         begin: Callable[[], None],
         apply: Callable[[Events[T], Callable[[BadObject], None]], None],
+        keep: Callable[[ObjectName], None],
         end: Callable[[], None],
     ) -> None:
-        self._view, self._begin, self._apply, self._end = view, begin, apply, end
+        self._view, self._begin, self._apply, self._keep, self._end = view, begin, apply, keep, end
 
     def begin(self) -> None:
         """A new list begins."""
@@ -170,6 +179,11 @@ class _ColumnSink(Generic[T]):
             self._apply(events, _left_out)
             return columns.changed != before
 
+    def keep(self, who: ObjectName) -> None:
+        """The list has an object that cannot be read."""
+        with self._view.lock:
+            self._keep(who)
+
     def end(self) -> None:
         """The list is whole."""
         with self._view.lock:
@@ -182,7 +196,10 @@ class NodeSink(_ColumnSink[wire.Node]):
 
     def __init__(self, view: ClusterView) -> None:
         columns = view.columns
-        super().__init__(view, columns.begin_nodes, columns.apply_nodes, columns.end_nodes)
+        super().__init__(view, columns.begin_nodes, columns.apply_nodes, self._keep_node, columns.end_nodes)
+
+    def _keep_node(self, who: ObjectName) -> None:
+        self._view.columns.keep_node(who.name, who.uid)
 
 
 class NamespaceSink(_ColumnSink[wire.Namespace]):
@@ -190,7 +207,11 @@ class NamespaceSink(_ColumnSink[wire.Namespace]):
 
     def __init__(self, view: ClusterView) -> None:
         columns = view.columns
-        super().__init__(view, columns.begin_namespaces, columns.apply_namespaces, columns.end_namespaces)
+        keep = self._keep_namespace
+        super().__init__(view, columns.begin_namespaces, columns.apply_namespaces, keep, columns.end_namespaces)
+
+    def _keep_namespace(self, who: ObjectName) -> None:
+        self._view.columns.keep_namespace(who.name)
 
 
 class WorkloadSink(_ColumnSink[W]):
@@ -199,9 +220,15 @@ class WorkloadSink(_ColumnSink[W]):
     def __init__(self, view: ClusterView, kind: str) -> None:
         columns = view.columns
         begin, end = partial(columns.begin_workloads, kind), partial(columns.end_workloads, kind)
-        super().__init__(view, begin, partial(columns.apply_workloads, kind), end)
+        super().__init__(view, begin, partial(columns.apply_workloads, kind), self._keep_workload, end)
         self._listing = False
+        self._kind = kind
         self._has_sets = kind == "ReplicaSet"
+
+    def _keep_workload(self, who: ObjectName) -> None:
+        self._view.columns.keep_workload(self._kind, who.namespace, who.name)
+        if self._has_sets and self._view.owners is not None:
+            self._view.owners.keep_set(who.namespace, who.uid)
 
     def begin(self) -> None:
         """A new list begins."""
@@ -261,6 +288,12 @@ class PriorityClassSink:
                     self._listed.add(item.metadata.name)
         view.on_change()
 
+    def keep(self, who: ObjectName) -> None:
+        """The list has a priority class that cannot be read."""
+        with self._view.lock:
+            self._view.columns.keep_priority_class(who.name)
+            self._listed.add(who.name)
+
     def end(self) -> None:
         """The list is whole."""
         view = self._view
@@ -298,6 +331,10 @@ class OwnSetSink:
         if news:
             view.on_change()
 
+    def keep(self, who: ObjectName) -> None:
+        """The list has a ReplicaSet that cannot be read."""
+        self._listed.add(who.name)
+
     def end(self) -> None:
         """The list is whole."""
         view = self._view
@@ -332,6 +369,10 @@ class FinishedSink:
                 elif (cause := view.failures.seen(pod, now)) is not None:
                     view.displaced.failed(pod, cause, view.clock())
         view.on_change()
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        self._unseen.discard(who.uid)
 
     def end(self) -> None:
         """The list is whole."""

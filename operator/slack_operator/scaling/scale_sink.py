@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from slack.cluster import wire
 from slack.cluster.labels import API_VERSION
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -36,6 +37,10 @@ class ScaleSink:
                 else:
                     self._scales[name] = scale
         self._on_change()
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a SlackScale that cannot be read."""
+        self._unseen.discard(who.name)
 
     def end(self) -> None:
         """The list is whole."""

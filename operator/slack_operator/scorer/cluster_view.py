@@ -8,6 +8,7 @@ from typing import Any
 
 from slack.cluster.wire import Pod
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -69,6 +70,11 @@ class PodSink:
         if changed:
             self._touch()
 
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        with self._view.lock:
+            self._view.state.keep_pod(who.namespace, who.name)
+
     def end(self) -> None:
         """The list is whole."""
         with self._view.lock:
@@ -98,6 +104,11 @@ class NodeSink:
             changed = state.changed != before
         if changed:  # heartbeats change nothing
             self._touch()
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a node that cannot be read."""
+        with self._view.lock:
+            self._view.state.keep_node(who.name)
 
     def end(self) -> None:
         """The list is whole."""

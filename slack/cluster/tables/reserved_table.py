@@ -71,6 +71,12 @@ class ReservedTable:
         """Start a re-list of one kind."""
         self._seen[SHORT_KINDS[kind]] = set()
 
+    def keep(self, kind: str, namespace: str, name: str) -> None:
+        """Keep a workload as it is known, although the re-list cannot show what it is now."""
+        short = SHORT_KINDS[kind]
+        if (seen := self._seen.get(short)) is not None:
+            seen.add((namespace, short, name))
+
     def end(self, kind: str) -> bool:
         """Drop what the re-list did not show; return whether anything was dropped."""
         short = SHORT_KINDS[kind]

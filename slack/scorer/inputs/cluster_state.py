@@ -143,6 +143,11 @@ class ClusterState:
             self._recent.resize(key, self._demands[demand].predicted)
         return False
 
+    def keep_pod(self, namespace: str, name: str) -> None:
+        """Keep a pod as it is known, although the list cannot show what it is now."""
+        if self._pods_listed is not None:
+            self._pods_listed.add(f"{namespace}/{name}")
+
     def end_pods(self) -> None:
         """The list is whole: who was not in it is gone."""
         listed, self._pods_listed, self._pods_known = self._pods_listed, None, True
@@ -178,6 +183,11 @@ class ClusterState:
             self._facts[row] = facts
             self._nodes_version += 1
             self.changed += 1
+
+    def keep_node(self, name: str) -> None:
+        """Keep a node as it is known, see `keep_pod`."""
+        if self._nodes_listed is not None:
+            self._nodes_listed.add(name)
 
     def end_nodes(self) -> None:
         """The list is whole: who was not in it is gone."""

@@ -8,6 +8,7 @@ from slack.audit.api.crd import GROUP, REPORT_PLURAL, VERSION
 from slack.audit.sources.node_objects import Node
 from slack.audit.sources.pod_objects import Pod
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -26,8 +27,20 @@ class _Sink(Generic[T]):
         drop: Callable[[T], None],
         keep: Callable[[set[str]], None],
         key: Callable[[T], str],
+        *,
+        by_uid: bool = True,
     ) -> None:
+        """A sink of nothing yet.
+
+        Args:
+            put: takes an object as it is now.
+            drop: forgets an object.
+            keep: forgets all objects but these.
+            key: what objects are kept by.
+            by_uid: whether that is their uid, or their name.
+        """
         self._put, self._drop, self._keep, self._key = put, drop, keep, key
+        self._by_uid = by_uid
         self._seen: set[str] | None = None
 
     def begin(self) -> None:
@@ -44,6 +57,11 @@ class _Sink(Generic[T]):
             if self._seen is not None:
                 self._seen.add(self._key(item))
 
+    def keep(self, who: ObjectName) -> None:
+        """The list has an object that cannot be read."""
+        if self._seen is not None:
+            self._seen.add(who.uid if self._by_uid else who.name)
+
     def end(self) -> None:
         """The generation is complete."""
         if self._seen is not None:
@@ -57,12 +75,18 @@ class Watches(watches.Watches):
     def __init__(
         self, connection: Connection, view: ClusterView, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        pods = _Sink(view.put_pod, view.drop_pod, view.keep_pods, lambda pod: pod.metadata.uid or "")
-        nodes = _Sink(view.put_node, view.drop_node, view.keep_nodes, lambda node: node.metadata.name)
+        pods = _Sink(view.put_pod, view.drop_pod, view.keep_pods, lambda pod: pod.metadata.uid or "", by_uid=True)
+        nodes = _Sink(view.put_node, view.drop_node, view.keep_nodes, lambda node: node.metadata.name, by_uid=False)
         namespaces = _Sink(
-            view.put_namespace, view.drop_namespace, view.keep_namespaces, lambda namespace: namespace.metadata.name
+            view.put_namespace,
+            view.drop_namespace,
+            view.keep_namespaces,
+            lambda namespace: namespace.metadata.name,
+            by_uid=False,
         )
-        reports = _Sink(view.put_report, view.drop_report, view.keep_reports, lambda report: report.metadata.uid)
+        reports = _Sink(
+            view.put_report, view.drop_report, view.keep_reports, lambda report: report.metadata.uid, by_uid=True
+        )
         reports_path = resource_path(f"{GROUP}/{VERSION}", REPORT_PLURAL)
         required: tuple[Reflector[Any], ...] = (
             Reflector(connection, resource_path("v1", "pods"), Pod, pods, field_selector=UNFINISHED_PODS, clock=clock),

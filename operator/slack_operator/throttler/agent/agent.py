@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
 from slack.process.outages import Outages
@@ -368,6 +369,11 @@ class _Sink:
         if self._seen is not None:
             self._seen.update(pod.metadata.uid for _, pod in events)
         self._agent.take(events)
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        if self._seen is not None:
+            self._seen.add(who.uid)
 
     def end(self) -> None:
         """The list is whole: what it has not is gone."""

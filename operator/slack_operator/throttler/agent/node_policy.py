@@ -14,6 +14,7 @@ import msgspec
 
 from slack.cluster.labels import API_VERSION
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -154,6 +155,10 @@ class _Rows:
                 rows[name] = row
         if self._fresh is None:
             self._hand_on(dict(rows))
+
+    def keep(self, who: ObjectName) -> None:
+        if self._fresh is not None and who.name in self._rows:
+            self._fresh[who.name] = self._rows[who.name]
 
     def end(self) -> None:
         if self._fresh is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -118,6 +119,12 @@ class HeldPods:
                     self._fresh[uid] = known
         for node in news:
             self._on_news(node)
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a pod that cannot be read."""
+        with self._lock:
+            if self._fresh is not None and who.uid in self._pods:
+                self._fresh[who.uid] = self._pods[who.uid]
 
     def end(self) -> None:
         """The list is whole."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import msgspec
 
 from slack.kube.connection import Connection
+from slack.kube.object_names import ObjectName
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
@@ -65,6 +66,12 @@ class NodeLabels:
                 else:
                     rows[name] = MappingProxyType(labels)
                 self._version += 1
+
+    def keep(self, who: ObjectName) -> None:
+        """The list has a node that cannot be read."""
+        with self._lock:
+            if self._fresh is not None and who.name in self._labels:
+                self._fresh[who.name] = self._labels[who.name]
 
     def end(self) -> None:
         """The list is whole."""
