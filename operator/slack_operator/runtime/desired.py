@@ -1,15 +1,22 @@
 """The policies that are wanted now, as far as the API server has told: one entry an object, good or bad.
 
 Fed from kopf's thread (events) and from the policy source's thread (lists), read by the planning loop. Every answer is
-an immutable tuple. A list that events overtook is refused, so nothing deleted comes back.
+an immutable tuple. A list that events overtook is refused, so nothing deleted comes back. A list that is taken is
+right, whatever was known before: a restored etcd has earlier generations of the same objects. An object that cannot be
+decoded is kept as it was last known, beside the reason.
 """
 
+import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
+from slack.kube.object_names import ObjectName
+from slack.kube.watch import Undecodable
 from slack.schema.documents import BadDocument
 
 Document = Mapping[str, Any]
@@ -59,6 +66,8 @@ class Desired(Generic[P]):
         self._source = source
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Entry[P]] = {}
+        self._specs: dict[tuple[str, str], bytes] = {}
+        """Digests of the specs that the entries were made of."""
         self._events = 0
         self._synced = False
         self.changed_by_list = False
@@ -98,15 +107,18 @@ class Desired(Generic[P]):
             known = self._entries.get(_place(metadata))
             gone = known is not None and known.uid == str(metadata.get("uid") or "")
             if known is not None and gone:
-                del self._entries[known.namespace, known.name]
+                self._forget((known.namespace, known.name))
         if gone:
             self._on_change()
 
-    def replace_all(self, documents: Iterable[Document], *, events_before: int) -> bool:
+    def replace_all(
+        self, documents: Iterable[Document], *, events_before: int, unreadable: Sequence[Undecodable] = ()
+    ) -> bool:
         """Take a whole list.
 
         Args:
-            documents: every object there is.
+            documents: every object there is that can be decoded.
+            unreadable: those that cannot.
             events_before: `events` as it was before the list was asked for.
 
         Returns:
@@ -117,17 +129,38 @@ class Desired(Generic[P]):
                 return False
             alive = [document for document in documents if not document.get("metadata", {}).get("deletionTimestamp")]
             places = {_place(document.get("metadata", {})) for document in alive}
-            changed = not self._synced or bool(set(self._entries) - places)
-            self._entries = {place: entry for place, entry in self._entries.items() if place in places}
+            places |= {(bad.who.namespace, bad.who.name) for bad in unreadable}
+            gone = set(self._entries) - places
+            changed = not self._synced or bool(gone)
+            for place in gone:
+                self._forget(place)
             for document in alive:
-                changed |= self._put(document)
+                changed |= self._put(document, listed=True)
+            for bad in unreadable:
+                changed |= bad.who.known and self._put_unreadable(bad.who, bad.why)
             self._synced = True
             self.changed_by_list = changed
         if changed:
             self._on_change()
         return True
 
-    def _put(self, document: Document) -> bool:
+    def _forget(self, place: tuple[str, str]) -> None:
+        del self._entries[place]
+        self._specs.pop(place, None)
+
+    def _put_unreadable(self, who: ObjectName, why: str) -> bool:
+        """Keep an object that cannot be decoded as it was last known; True when that is new."""
+        place = who.namespace, who.name
+        known = self._entries.get(place)
+        if known is None or known.uid != who.uid:
+            known = Entry(who.name, who.uid, who.generation, None, (), MappingProxyType({}), 0, who.namespace)
+        entry = replace(known, generation=who.generation, problems=(f"the object cannot be read: {why}",))
+        changed = entry != self._entries.get(place)
+        self._entries[place] = entry
+        self._specs.pop(place, None)
+        return changed
+
+    def _put(self, document: Document, *, listed: bool = False) -> bool:
         """Store one object; True when something that the plan depends on is new."""
         metadata = document.get("metadata", {})
         place, uid = _place(metadata), str(metadata.get("uid") or "")
@@ -137,9 +170,10 @@ class Desired(Generic[P]):
             known = None  # another object of the same name: nothing of the old one counts
         status = MappingProxyType(dict(document.get("status") or {}))
         generation = int(metadata.get("generation") or 0)
-        if known is not None and generation < known.generation:
+        if known is not None and generation < known.generation and not listed:
             return False  # an old event behind a newer list
-        if known is not None and known.generation == generation:
+        digest = _digest(document.get("spec"))
+        if known is not None and known.generation == generation and self._specs.get(place) == digest:
             self._entries[place] = replace(known, status=status)  # our own status write came back
             return False
         policy = known.policy if known is not None else None
@@ -152,8 +186,19 @@ class Desired(Generic[P]):
             )
         except BadDocument as error:
             problems = error.problems
+        except RecursionError:
+            problems = ("spec: it is nested too deeply",)
+        self._specs[place] = digest
         self._entries[place] = Entry(name, uid, generation, policy, problems, status, good, namespace)
         return True
+
+
+def _digest(spec: object) -> bytes:
+    """Return what tells one spec from another; the same for all that are nested too deeply."""
+    try:
+        return hashlib.blake2b(msgspec.json.encode(spec), digest_size=16).digest()
+    except RecursionError:
+        return b""
 
 
 def _place(metadata: Document) -> tuple[str, str]:

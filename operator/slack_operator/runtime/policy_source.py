@@ -3,19 +3,26 @@
 The list is there because a kopf watcher can die while the process lives (nolar/kopf#1145), because kopf has no "the
 list is whole" signal, and because a list is what tells that the CRD is absent; kopf starts when the CRD appears. What
 cannot be listed is told once an outage, and so is its end.
+
+An object that cannot be decoded is left out and named; kopf ends for such an object, so that only lists are made while
+it is there. A collection that is not found is trouble, and no empty list, unless the API server has its kind in no
+version: at once where nothing was known, after ten minutes where there were objects that no event has deleted.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from slack.kube.connection import Connection
+from slack.kube.discovery import GONE_SECONDS, is_served
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paging import listed
+from slack.kube.unreadable import UnreadableObjects
+from slack.kube.watch import Undecodable
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
@@ -31,8 +38,10 @@ ABSENT_SECONDS = 10.0
 ERROR_SECONDS = 2.0
 LIST_LIMIT_SECONDS = 120.0
 """A list that takes longer counts as stuck."""
-CONFIRM_SECONDS = 5.0
-"""How long the CRD must have been absent before that is believed."""
+CONFIRM_SECONDS = 30.0
+"""How long the CRD must have been absent before that is believed: an API server may be just starting."""
+UNWATCHED_SECONDS = 5.0
+"""Between two lists while there is an object that ends kopf's watch, so that no event comes."""
 
 
 class PolicySource:
@@ -56,6 +65,8 @@ class PolicySource:
         self._lister = SupervisedThread(self._run, name="policies", heart=heart)
         self._watch = KopfWatch(connection, desired, kind)
         self._outages = Outages(clock)
+        self.unreadable = UnreadableObjects(kind.paths[0])
+        """Objects that cannot be decoded."""
 
     def start(self) -> None:
         """Begin to list; kopf follows when there is a CRD to watch."""
@@ -82,29 +93,22 @@ class PolicySource:
 
     def reconcile(self) -> float:
         """List once and look after kopf; returns the seconds until the next time."""
-        before = self._desired.events
+        before, bad = self._desired.events, list[Undecodable]()
         try:
-            documents = self._list()
+            documents = self._list(bad.append)
         except ApiError as error:
-            if not error.not_found:
-                return self._troubled(error)
-            # an API server that is just starting may not serve the CRD yet; believing it would cost all slack
-            if self._absent_since is None:
-                self._absent_since = self._clock()
-            if self._clock() - self._absent_since < CONFIRM_SECONDS:
-                return ERROR_SECONDS
-            if not self._absence_said:
-                self._absence_said = True
-                log.info("%s", self._kind.without)
-            self._watch.stop()
-            return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
+            return self._absent(error) if error.not_found else self._troubled(error)
         except (KubeError, msgspec.DecodeError) as error:
             return self._troubled(error)
+        self._name(bad)
         self._absence_said, self._absent_since = False, None
         if self._outages.end():
             log.info("%s are listed again", self._kind.plural)
         self._watch.log.well()
-        taken = self._desired.replace_all(documents, events_before=before)
+        taken = self._desired.replace_all(documents, events_before=before, unreadable=bad)
+        if bad:
+            self._watch.stop()
+            return UNWATCHED_SECONDS if taken else 0.1
         if taken and self._desired.changed_by_list and self._watch.alive:
             # seen with 1.45.2: after a 404 its watcher is dead and the operator goes on
             log.warning("kopf has missed a change of %s; starting it again", self._kind.plural)
@@ -112,15 +116,39 @@ class PolicySource:
         self._watch_with_kopf()
         return LIST_SECONDS if taken else 0.1
 
+    def _absent(self, error: ApiError) -> float:
+        """The collection is not found."""
+        now = self._clock()
+        if self._absent_since is None:
+            self._absent_since = now
+        known, served = bool(self._desired.entries()), is_served(self._connection, self._kind.paths[0])
+        if served or (served is None and known):
+            self._absent_since = None
+            return self._troubled(error)
+        if now - self._absent_since < (GONE_SECONDS if known else CONFIRM_SECONDS):
+            return self._troubled(error) if known else ERROR_SECONDS
+        if not self._absence_said:
+            self._absence_said = True
+            log.info("%s", self._kind.without)
+        self._watch.stop()
+        return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
+
+    def _name(self, bad: Sequence[Undecodable]) -> None:
+        self.unreadable.begin()
+        for each in bad:
+            self.unreadable.add(each)
+        self.unreadable.end()
+
     def _troubled(self, error: Exception) -> float:
         if self._outages.is_new("list"):
             log.warning("%s cannot be listed: %s", self._kind.plural, error)
         return ERROR_SECONDS
 
-    def _list(self) -> list[dict[str, Any]]:
+    def _list(self, leave_out: Callable[[Undecodable], None]) -> list[dict[str, Any]]:
         # items of a list carry neither apiVersion nor kind
         ours = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
-        return [ours | item for path in self._kind.paths for item in listed(self._connection, path, dict[str, Any])]
+        found = (listed(self._connection, path, dict[str, Any], leave_out=leave_out) for path in self._kind.paths)
+        return [ours | item for items in found for item in items]
 
     def _watch_with_kopf(self) -> None:
         if self._stopping.is_set() or self._watch.alive:

@@ -5,9 +5,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
+import msgspec
 import pytest
 
+from slack.kube.discovery import GONE_SECONDS
 from slack.kube.errors import ApiError, Unreachable
+from slack.kube.object_names import ObjectName
+from slack.kube.watch import Undecodable
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
 from slack_operator.runtime import kopf_watch
 from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
@@ -126,18 +130,105 @@ class Lists:
         return answer
 
 
-def test_without_a_crd_the_map_is_known_to_be_empty_when_that_has_lasted() -> None:
+ABSENT = ApiError(404, "NotFound", "no such thing")
+
+
+@pytest.mark.parametrize(("known", "seconds"), [(False, CONFIRM_SECONDS), (True, GONE_SECONDS)])
+def test_without_a_crd_the_map_is_known_to_be_empty_when_that_has_lasted(known: bool, seconds: float) -> None:
     policies, _ = desired()
-    listed(policies, policy("web"))
+    if known:
+        listed(policies, policy("web"))
     clock = Clock(0.0)
-    absent = ApiError(404, "NotFound", "no such thing")
-    source = PolicySource(Lists(absent, absent), policies, SLACK_POLICY, clock)  # type: ignore[arg-type]
+    source = PolicySource(Lists(*[ABSENT] * 6), policies, SLACK_POLICY, clock)  # type: ignore[arg-type]
     assert source.reconcile() == ERROR_SECONDS
-    assert names(policies) == ["web"]
-    clock.now += CONFIRM_SECONDS
+    clock.now += seconds - 1.0
+    assert source.reconcile() == ERROR_SECONDS
+    assert names(policies) == (["web"] if known else [])
+    assert policies.synced is known
+    clock.now += 1.0
     assert source.reconcile() == ABSENT_SECONDS
     assert names(policies) == []
     assert policies.synced
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_version_that_is_served_no_more_is_trouble_and_no_empty_list(
+    known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    policies, _ = desired()
+    if known:
+        listed(policies, policy("web"))
+    clock = Clock(0.0)
+    group = b'{"versions": [{"groupVersion": "resource-slack.io/v1"}]}'
+    kinds = b'{"resources": [{"name": "slackpolicies"}]}'
+    source = PolicySource(Lists(*[ABSENT, group, kinds] * 3), policies, SLACK_POLICY, clock)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert source.reconcile() == ERROR_SECONDS
+        clock.now += 10 * GONE_SECONDS
+    assert names(policies) == (["web"] if known else [])
+    assert policies.synced is known
+    assert "slackpolicies cannot be listed" in caplog.text
+
+
+def page(*items: bytes) -> bytes:
+    return b'{"metadata": {"resourceVersion": "7"}, "items": [' + b",".join(items) + b"]}"
+
+
+def encoded(document: dict[str, Any], deep: int = 0) -> bytes:
+    status = b'{"note": ' + b"[" * deep + b"1" + b"]" * deep + b"}"
+    return msgspec.json.encode({**document, "status": msgspec.Raw(status)})
+
+
+@pytest.mark.parametrize("deep", [3000, 960])
+def test_an_object_that_cannot_be_decoded_stays_as_it_was_known_and_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, deep: int
+) -> None:
+    policies, _ = desired()
+    listed(policies, policy("bad", granularity=7), policy("gone"))
+    new = policy("bad", generation=2, granularity=9)
+    lists = Lists(page(encoded(policy("good")), encoded(new, deep)), page(encoded(new)))
+    source = PolicySource(lists, policies, SLACK_POLICY)  # type: ignore[arg-type]
+    monkeypatch.setattr(source, "_watch_with_kopf", lambda: None)
+    source.reconcile()
+    bad, good = policies.entries()
+    assert (good.name, good.problems) == ("good", ())
+    assert bad.policy is not None
+    if deep == 3000:
+        assert (bad.policy.spec.granularity, bad.generation, bad.policy_generation) == (7, 2, 1)
+        assert bad.problems == ("the object cannot be read: it is nested too deeply",)
+        assert list(source.unreadable.names) == ["bad"]
+    source.reconcile()
+    (bad,) = policies.entries()
+    assert bad.policy is not None
+    assert (bad.policy.spec.granularity, bad.problems, dict(source.unreadable.names)) == (9, (), {})
+
+
+def test_an_object_that_could_never_be_decoded_has_no_policy_and_is_there() -> None:
+    policies, _ = desired()
+    bad = Undecodable(ObjectName("web", uid="uid-1", generation=3), "it is nested too deeply")
+    assert policies.replace_all([], events_before=policies.events, unreadable=[bad])
+    (entry,) = policies.entries()
+    assert (entry.name, entry.policy, entry.generation, len(entry.problems)) == ("web", None, 3, 1)
+    policies.drop(policy("web", uid="uid-1"))
+    assert names(policies) == []
+
+
+def test_after_a_restored_backup_a_list_is_believed_and_so_are_the_next_edits() -> None:
+    policies, _ = desired()
+
+    def size(generation: int, granularity: int) -> tuple[int, int]:
+        listed(policies, policy("web", generation=generation, granularity=granularity))
+        (entry,) = policies.entries()
+        assert entry.policy is not None
+        return entry.generation, entry.policy.spec.granularity
+
+    assert size(7, 50) == (7, 50)
+    assert size(5, 5) == (5, 5)
+    assert size(5, 6) == (5, 6), "edits have brought the generation to where it was between two lists"
+    policies.apply(policy("web", generation=5, granularity=8))
+    (entry,) = policies.entries()
+    assert entry.policy is not None
+    assert entry.policy.spec.granularity == 8
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), Unreachable("refused")])
