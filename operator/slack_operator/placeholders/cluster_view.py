@@ -6,7 +6,7 @@ measured on pods as they pass. Reflector threads write, each through its own sin
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -186,6 +186,12 @@ class ClusterView:
                 found = {name: (fact.created, fact.start_seconds) for name, fact in facts if fact and fact.ready}
                 self._node_starts = (nodes.version, found)
             return self._node_starts[1]
+
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget what was counted of policies that are no more."""
+        with self.lock:
+            self.displaced.keep_only(policies)
+            self.failures.keep_only(policies)
 
     def expect(self, replica_set: str, count: int, now: float) -> None:
         """See `Displaced.expect`; for the actuator."""

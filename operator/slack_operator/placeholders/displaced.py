@@ -3,10 +3,13 @@
 A placeholder is displaced when it was bound and goes: the cause is in its `DisruptionTarget` condition, and without one
 it was deleted from outside. Deletions that follow from our own lowering of `replicas` are expected beforehand and
 do not count. Each pod counts once. Owned by the view, under its lock.
+
+Causes that are open are decided by the next plan; while none is made `MOST_OPEN` of them wait, and the oldest is
+counted by what is known of it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -31,8 +34,21 @@ UNDECIDED_SECONDS = 2.0
 SETTLED_SECONDS = 5.0
 """After a placeholder was deleted on a node because the node had too little room: by then whoever else decides there
 has seen it go."""
+MOST_OPEN = 10_000
+"""Placeholders whose cause is open; and those that have failed and have not gone yet."""
 REMEMBERED = 100
 """How many displaced placeholders are known by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A placeholder that left its node, and when."""
+
+    at: float
+    policy: str
+    pod: str
+    uid: str
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +82,16 @@ class Displaced:
         """Placeholders on a node, by uid."""
         self._expected: dict[str, tuple[int, float]] = {}
         """By ReplicaSet: how many deletions we caused that have not been seen yet, and until when they count."""
-        self._ours: dict[str, str] = {}
-        """The cause of those that we delete one by one, by uid."""
+        self._ours: dict[str, tuple[str, float]] = {}
+        """The cause of those that we delete one by one, and when that began, by uid."""
         self._relieved: dict[str, tuple[str, float]] = {}
         """Nodes that had too little room: for which cause a placeholder of theirs was deleted, and when at last."""
         self._counts: dict[tuple[str, str], int] = {}
         self._recent: deque[Displacement] = deque(maxlen=REMEMBERED)
         self._number = 0
-        self._undecided: deque[tuple[float, str, Pod]] = deque()
-        """Preempted from a node where a pod was waiting to grow: when, of which policy, and which placeholder."""
-        self._unexplained: deque[tuple[float, Pod]] = deque()
+        self._undecided: deque[_Left] = deque()
+        """Preempted from a node where a pod was waiting to grow."""
+        self._unexplained: deque[_Left] = deque()
         """Gone without a cause. One that fails leaves the watch of all pods like one that is deleted, and what it came
         to is shown by another watch, a moment sooner or later."""
         self._failed: dict[str, tuple[str, float]] = {}
@@ -112,7 +128,7 @@ class Displaced:
         """
         if growth:
             return self._claim(uid, MADE_WAY, now)
-        self._ours[uid] = MADE_WAY
+        self._ours[uid] = (MADE_WAY, now)
         return True
 
     def _claim(self, uid: str, cause: str, now: float) -> bool:
@@ -126,12 +142,13 @@ class Displaced:
         if node:
             self._relieved.pop(node, None)  # in the order of time
             self._relieved[node] = (cause, now)
-        self._ours[uid] = cause
+        self._ours[uid] = (cause, now)
         return True
 
     def makes_way(self, uid: str) -> bool:
         """Whether it goes, or is about to, because we have deleted it for a burst."""
-        return self._ours.get(uid) == MADE_WAY
+        cause, _ = self._ours.get(uid, (None, 0.0))
+        return cause == MADE_WAY
 
     def stays(self, uid: str) -> None:
         """This pod was not deleted by us after all."""
@@ -168,25 +185,39 @@ class Displaced:
             now: monotonic seconds.
             promised_since: whether a pod was promised a node at or after a time.
         """
-        while self._undecided and self._undecided[0][0] <= now - UNDECIDED_SECONDS:
-            at, policy, pod = self._undecided.popleft()
-            node = (pod.spec.node_name if pod.spec else None) or ""
-            promised = promised_since(node, at - UNDECIDED_SECONDS)
-            self._add(policy, PREEMPTED if promised else RESIZED, pod, at)
-        while self._unexplained and self._unexplained[0][0] <= now - UNDECIDED_SECONDS:
-            at, pod = self._unexplained.popleft()
-            cause, _ = self._failed.pop(pod.metadata.uid or "", (DELETED, at))
-            self._add(pod.metadata.label(LABEL_POLICY), cause, pod, at)
+        while self._undecided and self._undecided[0].at <= now - UNDECIDED_SECONDS:
+            left = self._undecided.popleft()
+            promised = promised_since(left.node, left.at - UNDECIDED_SECONDS)
+            self._add(left, PREEMPTED if promised else RESIZED)
+        while self._unexplained and self._unexplained[0].at <= now - UNDECIDED_SECONDS:
+            self._explain(self._unexplained.popleft())
         self._failed = {uid: found for uid, found in self._failed.items() if now - found[1] < EXPECTED_SECONDS}
+        self._expected = {name: found for name, found in self._expected.items() if found[1] > now}
+        self._ours = {
+            uid: found
+            for uid, found in self._ours.items()
+            if uid in self._bound or now - found[1] < EXPECTED_SECONDS  # else the deletion was refused, or went unseen
+        }
+
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget the counts of policies that are no more."""
+        self._counts = {key: count for key, count in self._counts.items() if key[0] in policies}
+
+    def _explain(self, left: _Left) -> None:
+        cause, _ = self._failed.pop(left.uid, (DELETED, left.at))
+        self._add(left, cause)
 
     def failed(self, pod: Pod, cause: str, now: float) -> None:
         """A placeholder has failed: that is why it went, or is about to be let go by the watch of all pods."""
         if pod.spec is not None and pod.spec.node_name:
             self._failed[pod.metadata.uid or ""] = (cause, now)
+            if len(self._failed) > MOST_OPEN:
+                del self._failed[next(iter(self._failed))]
 
     def let_go(self, uid: str) -> None:
         """A placeholder whose ReplicaSet is gone, or that is none of the plan: it goes, and is not displaced."""
         self._bound.pop(uid, None)
+        self._ours.pop(uid, None)
 
     @property
     def bound(self) -> Iterable[str]:
@@ -202,25 +233,29 @@ class Displaced:
     def _count(self, pod: Pod, cause: str, now: float, *, resizing: bool = False) -> str | None:
         uid = pod.metadata.uid or ""
         owner = pod.metadata.controller()
-        ours = self._ours.pop(uid, None)
+        ours, _ = self._ours.pop(uid, (None, 0.0))
         if ours is not None and cause in (DELETED, UNSEEN):
             cause = ours
         elif cause in (DELETED, UNSEEN) and owner is not None:
-            left, until = self._expected.get(owner.name, (0, 0.0))
-            if left > 0 and until > now:
-                self._expected[owner.name] = (left - 1, until)
+            count, until = self._expected.get(owner.name, (0, 0.0))
+            if count > 0 and until > now:
+                self._expected[owner.name] = (count - 1, until)
                 return None
-        policy = pod.metadata.label(LABEL_POLICY)
-        if cause == DELETED and pod.metadata.deletion_timestamp is None:
-            self._unexplained.append((now, pod.detach()))
-        elif cause == PREEMPTED and resizing:
-            self._undecided.append((now, policy, pod.detach()))
-        else:
-            self._add(policy, cause, pod, now)
-        return (pod.spec.node_name if pod.spec else None) or ""
-
-    def _add(self, policy: str, cause: str, pod: Pod, at: float) -> None:
-        self._counts[policy, cause] = self._counts.get((policy, cause), 0) + 1
-        self._number += 1
         node = (pod.spec.node_name if pod.spec else None) or ""
-        self._recent.append(Displacement(self._number, at, policy, cause, pod.metadata.name, node))
+        left = _Left(now, pod.metadata.label(LABEL_POLICY), pod.metadata.name, uid, node)
+        if cause == DELETED and pod.metadata.deletion_timestamp is None:
+            self._unexplained.append(left)
+            if len(self._unexplained) > MOST_OPEN:
+                self._explain(self._unexplained.popleft())
+        elif cause == PREEMPTED and resizing:
+            self._undecided.append(left)
+            if len(self._undecided) > MOST_OPEN:
+                self._add(self._undecided.popleft(), PREEMPTED)
+        else:
+            self._add(left, cause)
+        return node
+
+    def _add(self, left: _Left, cause: str) -> None:
+        self._counts[left.policy, cause] = self._counts.get((left.policy, cause), 0) + 1
+        self._number += 1
+        self._recent.append(Displacement(self._number, left.at, left.policy, cause, left.pod, left.node))

@@ -122,6 +122,10 @@ class Failures:
         """How many so far, by (policy, cause)."""
         return MappingProxyType(dict(self._counts))
 
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget the counts of policies that are no more."""
+        self._counts = {key: count for key, count in self._counts.items() if key[0] in policies}
+
     def seen(self, pod: Pod, now: float) -> str | None:
         """A finished placeholder; returns its cause when it is news.
 

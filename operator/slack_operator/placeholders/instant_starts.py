@@ -8,12 +8,12 @@ lock; `InstantRatio` by the loop.
 
 import math
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 
 from slack.cluster.identity import is_excluded, workload_of
 from slack.cluster.snapshot import Amounts, Workload
-from slack.cluster.wire import Metadata, Pod, PodSpec
+from slack.cluster.wire import Pod, PodSpec
 
 DEFAULT_SCHEDULER = "default-scheduler"
 INSTANT_SECONDS = 2.0
@@ -22,11 +22,14 @@ MADE_WAY_SECONDS = 10.0
 """How long before a pod is seen way may have been made for it: its owner asked for it, and it had not come yet."""
 MAX_STARTS = 20_000
 """A policy; the ratio of more is not better known."""
+KEPT_SECONDS = 60.0
+"""A start is taken by the next plan, which it wakes. Those that no plan takes for so long are forgotten."""
+_NOBODY = Workload("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One real pod that got its node. What the loop alone asks for it works out itself, off the event's way."""
+    """One real pod that got its node. It holds nothing of the message that the pod came in."""
 
     node: str
     waited_seconds: float
@@ -39,26 +42,16 @@ class Start:
     priority: int = 0
     preempts: bool = True
     scheduler: str = ""
-    metadata: Metadata = field(default_factory=Metadata)
-    """Of the pod."""
-    hung: bool = False
-    """After a preemption."""
+    workload: Workload = _NOBODY
+    """What it belongs to."""
+    held_up: bool = False
+    """Whether room was not what it lacked: it hung after a preemption, or asks to be left out."""
 
     @property
     def requests(self) -> tuple[int, int]:
         """Return its millicores and bytes."""
         amounts = dict(self.amounts)
         return amounts.get("cpu", 0), amounts.get("memory", 0)
-
-    @property
-    def workload(self) -> Workload:
-        """Return what it belongs to."""
-        return Workload(*workload_of(self.metadata))
-
-    @property
-    def held_up(self) -> bool:
-        """Whether room was not what it lacked: it hung after a preemption, or asks to be left out."""
-        return self.hung or is_excluded(self.metadata)
 
 
 @dataclass(slots=True)
@@ -81,8 +74,8 @@ def _start(pod: Pod, node: str, waiting: _Waiting, now: float, *, in_slack: bool
         priority=spec.priority or 0,
         preempts=spec.preemption_policy != "Never",
         scheduler=spec.scheduler_name or DEFAULT_SCHEDULER,
-        metadata=pod.metadata,
-        hung=waiting.held_up,
+        workload=Workload(*workload_of(pod.metadata)),
+        held_up=waiting.held_up or is_excluded(pod.metadata),
     )
 
 
@@ -92,7 +85,7 @@ class InstantStarts:
     def __init__(self) -> None:
         self.waiting: dict[str, _Waiting] = {}
         """By uid."""
-        self._starts: list[Start] = []
+        self._starts: deque[Start] = deque(maxlen=MAX_STARTS)
         self._vacated: dict[str, float] = {}
         """Nodes that a placeholder was pushed out of, and when."""
         self._made_way: dict[str, float] = {}
@@ -132,6 +125,8 @@ class InstantStarts:
                 in_slack = waiting.nominated == node and self._vacated.get(node, -1.0) >= waiting.since
                 in_slack = in_slack or self._made_way.get(node, -math.inf) >= waiting.since - MADE_WAY_SECONDS
                 self._starts.append(_start(pod, node, waiting, now, in_slack=in_slack, amounts=amounts))
+                while self._starts[0].at < now - KEPT_SECONDS:
+                    self._starts.popleft()
             return
         if pod.metadata.deletion_timestamp is not None:
             self.waiting.pop(uid, None)
@@ -148,7 +143,8 @@ class InstantStarts:
 
     def take(self) -> list[Start]:
         """Hand over the starts since the last call."""
-        starts, self._starts = self._starts, []
+        starts = list(self._starts)
+        self._starts.clear()
         return starts
 
 
@@ -171,6 +167,10 @@ class InstantRatio:
                 window.popleft()
             counted.append((policy, start))
         return counted
+
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget policies that are no more."""
+        self._starts = {name: window for name, window in self._starts.items() if name in policies}
 
     def of(self, policy: str) -> float | None:
         """The share of instant starts, None before the first."""

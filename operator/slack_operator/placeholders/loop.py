@@ -182,7 +182,7 @@ class Loop:
                 self._reporter.only(entry, [invalid(entry)])
                 self._metrics.show_conditions(entry.name, [invalid(entry)])
         self._reporter.keep_only([*(s.entry for s in subjects), *entries])
-        self._metrics.keep_only([*(s.policy.name for s in subjects), *(e.name for e in entries)])
+        self._keep_only({*(s.policy.name for s in subjects), *(e.name for e in entries)})
         self._metrics.show(items)
         self._metrics.show_displaced(observation.displaced)
         self._metrics.show_failed(observation.failed)
@@ -190,6 +190,14 @@ class Loop:
         self._show_planned(
             Reconciliation(now, self._clock(), leading, None, observation, subjects, items, extra), entries
         )
+
+    def _keep_only(self, policies: set[str]) -> None:
+        """Forget policies that are no more."""
+        self._metrics.keep_only(policies)
+        self._ratio.keep_only(policies)
+        self._spared.keep_only(policies)
+        self._rescuer.keep_only(policies)
+        self._view.keep_only(policies)
 
     def _tell_idle(self, *, idle: bool) -> None:
         """Say once that nothing asks for slack: for somebody who has installed the operator and wonders."""

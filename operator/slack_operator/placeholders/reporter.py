@@ -216,6 +216,7 @@ class Reporter:
         self._held = {uid: held for uid, held in self._held.items() if uid in uids}
         names = {entry.name for entry in entries}
         self._displaced = {name: said for name, said in self._displaced.items() if name in names}
+        self._cut = {name: said for name, said in self._cut.items() if name in names}
 
     def _offer(self, entry: PolicyEntry, status: dict[str, Any], previous: Status) -> None:
         now = self._clock()

@@ -7,7 +7,7 @@ state that was judged: whoever has changed the pod meanwhile makes it a conflict
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from slack.kube.apply import Writer
@@ -108,6 +108,10 @@ class Rescuer:
             if self._clock() >= until:
                 break
         return news
+
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget policies that are no more."""
+        self._told = {name: told for name, told in self._told.items() if name in policies}
 
     def condition(self, policy: str) -> Condition | None:
         """Return PreemptionStuck for a policy while it has been so lately."""

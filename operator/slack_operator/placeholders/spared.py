@@ -4,7 +4,7 @@ The day ends with the latest of them, so that a quiet cluster's figure does not 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from slack.planner.rollout.backoff import SCAN_SECONDS
@@ -69,6 +69,10 @@ class SparedWaits:
         for policy, start in starts:
             if start.in_slack and start.waited_seconds < SCAN_SECONDS + node_start_seconds:
                 self._days.setdefault(policy, _Day()).add(start.at)
+
+    def keep_only(self, policies: Container[str]) -> None:
+        """Forget policies that are no more."""
+        self._days = {name: day for name, day in self._days.items() if name in policies}
 
     def of(self, policy: str, node_start_seconds: float) -> Spared | None:
         """Return what was spared on the day that ends with the latest start; None before the first."""

@@ -5,6 +5,7 @@ from the columns, where it has been read already. Memory is bounded whatever ten
 node the next ones are left to the scheduler. Owned by the view, under its lock.
 """
 
+from collections import deque
 from dataclasses import dataclass
 
 from slack.cluster.classes import Constraints
@@ -20,6 +21,8 @@ MOST = 20_000
 _MOST_GATED = MOST // 2
 """Gated pods are added below this number only, so that a queue of them keeps no pod out that a scheduler considers."""
 _MOST_PLACED = 10_000
+_PLACED_SECONDS = 60.0
+"""Those that nobody takes for so long are forgotten: making way is off, or this is a standby."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Placed:
     """The scheduler had made room for it by itself."""
     waited: float
     """Seconds since it was first seen."""
+    at: float
+    """When it got it, or went, monotonic."""
 
 
 class UnplacedPods:
@@ -78,7 +83,7 @@ class UnplacedPods:
         """Workloads that way was made for, by key: that one of their pods is placed is news."""
         self.growing: dict[str, Growing] = {}
         """Pods on a node that has no room for their resize, by uid."""
-        self._placed: list[Placed] = []
+        self._placed: deque[Placed] = deque(maxlen=_MOST_PLACED)
 
     def seen(self, pod: Pod, columns: ClusterColumns, now: float) -> str | None:
         """A real pod as an event has it; returns the uid of its owner when it is new.
@@ -117,7 +122,8 @@ class UnplacedPods:
 
     def take_placed(self) -> list[Placed]:
         """Hand over those that got a node, or went, since the last call."""
-        placed, self._placed = self._placed, []
+        placed = list(self._placed)
+        self._placed.clear()
         return placed
 
     def _grows(self, uid: str, node: str, pod: Pod) -> None:
@@ -131,10 +137,12 @@ class UnplacedPods:
 
     def _leaves(self, uid: str, node: str, now: float) -> bool:
         known = self.pods.pop(uid, None)
-        if known is not None and len(self._placed) < _MOST_PLACED:
+        if known is not None:
             self.news |= known.asked.key in self.awaited
             nominated = known.asked.node is not None
-            self._placed.append(Placed(uid, known.asked.key, node, nominated, now - known.since))
+            self._placed.append(Placed(uid, known.asked.key, node, nominated, now - known.since, now))
+            while self._placed[0].at < now - _PLACED_SECONDS:
+                self._placed.popleft()
         return known is not None
 
 

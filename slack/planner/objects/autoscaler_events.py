@@ -14,6 +14,8 @@ from slack.planner.model.result import Answer, AutoscalerEvent
 KEEP_SECONDS = 3600.0
 """As long as the API server keeps Events; a word that nobody repeats for so long is no longer true."""
 MAX_MESSAGE = 300
+MOST = 5000
+"""ReplicaSets that something was said of; while nobody asks, the first of them are forgotten."""
 
 _LIMITS = (
     "max node group size reached",
@@ -77,6 +79,8 @@ class AutoscalerEvents:
         if known is not None and known.seen_seconds > found.seen_seconds:
             return False  # a list comes in no order of time
         self._latest[found.replica_set] = found
+        if len(self._latest) > MOST:
+            del self._latest[next(iter(self._latest))]
         return found != known
 
     def about(self, replica_sets: Iterable[str], now: float) -> tuple[AutoscalerEvent, ...]:

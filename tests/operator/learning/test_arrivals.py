@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from slack.cluster.labels import ANNOTATION_EXCLUDE
+from slack.cluster.identity import workload_of
+from slack.cluster.snapshot import Workload
 from slack.cluster.wire import Metadata, OwnerReference
 from slack.planner.policy.spec import Policy, PolicySpec
 from slack_operator.learning.arrivals import arrivals_of
@@ -19,12 +20,16 @@ def owned(namespace: str, kind: str, name: str, **metadata: Any) -> Metadata:
     return Metadata(name=f"{name}-1", namespace=namespace, owner_references=[owner], **metadata)
 
 
+def whose(metadata: Metadata) -> Workload:
+    return Workload(*workload_of(metadata))
+
+
 def amounts(cpu: int, memory: int) -> tuple[tuple[str, int], ...]:
     return (("cpu", cpu), ("memory", memory))
 
 
 API = owned("shop", "ReplicaSet", "api")
-START = Start("n", 0.1, False, 5.0, amounts(*POD), scheduler="default-scheduler", metadata=API)
+START = Start("n", 0.1, False, 5.0, amounts(*POD), scheduler="default-scheduler", workload=whose(API))
 
 
 def policy(**spec: Any) -> Policy:
@@ -46,11 +51,10 @@ def test_arrivals_are_counted_by_requests_and_lateness_is_more_than_two_seconds(
         {"preempts": False},
         {"priority": -10},
         {"scheduler": "another"},
-        {"hung": True},
+        {"held_up": True},
         {"amounts": ()},
-        {"metadata": owned("shop", "ReplicaSet", "api", annotations={ANNOTATION_EXCLUDE: "true"})},
-        {"metadata": owned("db", "StatefulSet", "postgres")},
-        {"metadata": owned("shop", "ReplicaSet", "left-out")},
+        {"workload": whose(owned("db", "StatefulSet", "postgres"))},
+        {"workload": whose(owned("shop", "ReplicaSet", "left-out"))},
     ],
 )
 def test_a_pod_that_no_placeholder_can_help_does_not_count_however_late_it_is(change: dict[str, Any]) -> None:
