@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ONE_WISH_SECONDS = 1.0
 """Signals that come within this time of the first say the same: `timeout` and terminals tell child and group."""
 
@@ -66,13 +67,19 @@ class Stopping:
             self._interrupts = False
 
     def on_signals(self) -> None:
-        """Let SIGTERM and SIGINT ask for an orderly end, one more a second later end at once. Main thread only."""
+        """Let SIGTERM, SIGINT and SIGHUP ask for an orderly end. Main thread only.
+
+        One more SIGTERM or SIGINT a second later ends at once. One more SIGHUP does not: a terminal that closes may
+        send several, and nobody is there who could not wait. A SIGHUP that is ignored (`nohup`) stays ignored.
+        """
         first_at: float | None = None
 
         def handle(number: int, _: FrameType | None) -> None:
             nonlocal first_at
             if first_at is not None:
-                if time.monotonic() - first_at >= _ONE_WISH_SECONDS:  # whoever signals again does not want to wait
+                if (
+                    number != signal.SIGHUP and time.monotonic() - first_at >= _ONE_WISH_SECONDS
+                ):  # whoever signals again does not want to wait
                     signal.signal(number, signal.SIG_DFL)
                     os.kill(os.getpid(), number)
                 return
@@ -82,5 +89,6 @@ class Stopping:
             if self._interrupts:
                 raise Interrupted
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, handle)
+        for number in STOP_SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handle)

@@ -113,3 +113,18 @@ def test_an_api_server_that_is_away_is_told_once_and_then_twice_a_minute() -> No
     now[0] += 31
     assert shown("/nodes", refused)
     assert left_out == [3]
+
+
+@pytest.mark.parametrize(("ignored", "said"), [(False, "SIGHUP"), (True, "")])
+def test_a_closed_terminal_asks_for_the_end_however_often_and_nohup_keeps_it_out(ignored: bool, said: str) -> None:
+    code = (
+        "import signal, time\n"
+        "from slack.process.stopping import Stopping\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "stopping = Stopping(); stopping.on_signals()\n"
+        f"signal.raise_signal(signal.SIGHUP); stopping.wait({0.1 if ignored else 5.0})\n"
+        f"time.sleep({0.0 if ignored else 1.2}); signal.raise_signal(signal.SIGHUP)\n"
+        "print(stopping.reason)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == f"{said}\n"

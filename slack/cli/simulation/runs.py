@@ -63,7 +63,8 @@ class Runs:
         if self._pool is not None:
             if error is not None:
                 end_workers()
-            self._pool.shutdown(cancel_futures=True)
+            # a worker that is ended may hold a lock of the pool, which would be waited for for ever
+            self._pool.shutdown(wait=error is None, cancel_futures=True)
 
     def __call__(self, name: str, wanted: "Sequence[Wanted]") -> "list[Result]":
         """Return the results of these runs, the first one's first."""
@@ -104,6 +105,8 @@ class Runs:
 
 def _prepare(scenario: "Scenario") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle, once
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # the parent ends its workers
     _remember(scenario)
 
 

@@ -1,6 +1,7 @@
-"""Ctrl-C: whenever it comes, the program ends with 130 and without a traceback.
+"""Ctrl-C, SIGTERM and SIGHUP: whenever one comes, the program ends with 128 + its number and without a traceback.
 
-The first one becomes KeyboardInterrupt, so that files and worker processes are left in order. Where that would be lost
+The first one becomes KeyboardInterrupt, so that files, worker processes and everything else that a command removes at
+its end are left in order, also if the terminal was closed. Where that would be lost
 or told as another error (while a module loads, in a destructor), and for a second one, the process leaves at once.
 Nothing heavy is imported here: this is what guards the imports.
 """
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,37 +21,45 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 _SHOW_CURSOR = b"\x1b[?25h"
 
-_came = False
+_came = 0
+"""The signal that has come; 0 for none."""
+_ended = False
+_process_id = os.getpid()
 _holding = False
-_waiting = False
-"""One has come that is held."""
+_waiting = 0
+"""A signal that has come and is held; 0 for none."""
 
 
 def interrupted() -> bool:
-    """Tell whether Ctrl-C has come: an error that follows is its consequence."""
-    return _came
+    """Tell whether a signal has come: an error that follows is its consequence."""
+    return bool(_came)
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Around the whole program. Who started it with SIGINT ignored (`nohup`, a shell's `&`) keeps that."""
-    global _came
+    """Guard the whole program. A signal that was ignored at its start (`nohup`, a shell's `&`) stays ignored."""
+    global _ended
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _handle)
         sys.unraisablehook = _unraisable
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _handle)
     try:
         yield
     except BaseException as error:
-        if _came or isinstance(error, KeyboardInterrupt):
+        if _came:
+            _leave()  # everything is cleaned up; Python's own end would wait for threads whose work has ended
+        if isinstance(error, KeyboardInterrupt):
             raise SystemExit(INTERRUPTED) from None
         raise
     finally:
-        _came = True  # what is left is Python's own end, which tells an interrupt as a traceback
+        _ended = True  # what is left is Python's own end, which reports an interrupt as a traceback
 
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let Ctrl-C wait. Processes that are started here never see it: they inherit that it is blocked."""
+    """Let signals wait. Processes that are started here never see Ctrl-C: they inherit that it is blocked."""
     global _holding
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     _holding = True  # the system may still choose a thread of some library, which blocks nothing
@@ -60,7 +69,7 @@ def held() -> Iterator[None]:
         _holding = False
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if _waiting:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(_waiting)
 
 
 def end_workers() -> None:
@@ -70,14 +79,17 @@ def end_workers() -> None:
         process.terminate()
 
 
-def _handle(_: int, frame: FrameType | None) -> None:
+def _handle(number: int, frame: FrameType | None) -> None:
     global _came, _waiting
-    _waiting = _holding
-    if _holding:
-        return
-    if _came or _loads_a_module(frame):
+    if os.getpid() != _process_id:
+        os._exit(128 + number)  # a worker that was forked and has not set its own handlers yet
+    _waiting = number if _holding else 0
+    if _holding or (_came and not _ended and number == signal.SIGHUP):
+        return  # a terminal that closes may send several: one is enough, and cleaning up goes on
+    if _came or _ended or _loads_a_module(frame):
+        _came = _came or number
         _leave()
-    _came = True
+    _came = number
     raise KeyboardInterrupt
 
 
@@ -99,4 +111,7 @@ def _leave() -> NoReturn:
     end_workers()
     if "rich.live" in sys.modules and os.isatty(2):
         os.write(2, _SHOW_CURSOR)  # a progress bar hides it
-    os._exit(INTERRUPTED)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, RuntimeError):  # the terminal may be closed
+            stream.flush()
+    os._exit(128 + (_came or signal.SIGINT))

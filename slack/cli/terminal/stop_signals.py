@@ -1,16 +1,16 @@
-"""Ctrl-C and SIGTERM as a wish that is kept in order: what was made is taken away, what is known is printed."""
+"""Ctrl-C, SIGTERM and SIGHUP ask for an orderly end: what was made is removed, and what is known is printed."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slack.process.stopping import Stopping
+from slack.process.stopping import STOP_SIGNALS, Stopping
 
 
 @contextmanager
 def stopping_on_signals() -> Iterator[Stopping]:
     """Let the first signal ask for the end, and one more a second later end at once; outside all is as it was."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     stopping = Stopping()
     stopping.on_signals()
     try:

@@ -1,8 +1,9 @@
-"""Ctrl-C at any moment: exit code 130, no traceback, nobody left behind."""
+"""Ctrl-C, SIGTERM and SIGHUP at any moment: exit code 128 + number, no traceback, nobody left behind."""
 
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -60,6 +61,47 @@ def test_an_interrupted_simulation_ends_with_130_and_says_nothing(
     while (left := _running(process.pid)) and time.monotonic() < ends:
         time.sleep(0.05)
     assert left == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_closed_terminal_and_a_kill_end_a_simulation_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "long.yaml").write_text(LONG)
+    command = [str(COMMAND), "simulate", "long.yaml", "--seeds", "4"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, start_new_session=True) as process:
+        time.sleep(2.5)
+        process.send_signal(number)
+        said = process.communicate(timeout=30)[1]
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in said
+    ends = time.monotonic() + 5
+    while (left := _running(process.pid)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert left == []
+
+
+CLEANS_UP = """
+import signal, sys, time
+from slack.cli.terminal.interrupts import guarded
+with guarded():
+    try:
+        print("made", flush=True)
+        time.sleep(60)
+    finally:
+        if int(sys.argv[1]) == signal.SIGHUP:
+            signal.raise_signal(signal.SIGHUP)
+        print("removed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_command_made_is_removed_whatever_ends_it(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", CLEANS_UP, str(int(number))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
+        process.send_signal(number)
+        rest, said = process.communicate(timeout=30)
+    assert (rest, said, process.returncode) == ("removed\n", "", 128 + number)
 
 
 def test_who_ignores_interrupts_goes_on_ignoring_them(tmp_path: Path) -> None:
