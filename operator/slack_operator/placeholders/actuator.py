@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from slack.cluster.labels import ANNOTATION_APPLIED, ANNOTATION_DELETION_COST, LABEL_POLICY
+from slack.cluster.labels import ANNOTATION_APPLIED, ANNOTATION_DELETION_COST, FIELD_MANAGER, LABEL_POLICY
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import Json, Writer, conflict_text
 from slack.kube.breaker import WritesPaused
@@ -23,7 +23,7 @@ from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, S
 from slack.planner.objects.decide import LOST, MADE_OTHERWISE, NOBODYS, SHOW_SECONDS, UNDISPLACEABLE, Held
 from slack.planner.objects.drift import Part, changed_parts, same_room
 from slack.process.logs import fields
-from slack_operator.placeholders.contests import Contests, Verdict
+from slack_operator.runtime.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,10 @@ _CHANGED = "does an admission webhook change it?"
 _IN_VAIN = f"its template does not request what its placeholders should, and is the same after each write; {_CHANGED}"
 _AT_ANY_RATE = {UNDISPLACEABLE: Part.PRIORITY, LOST: Part.LOST, NOBODYS: Part.LOST}
 """Placeholders that are deleted whoever wants them so: they stand in the way of real pods, or are beyond the plan."""
+_MOST = {Part.PODS: 2, Part.PRIORITY: 2}
+"""Placeholders are replaced no more often than that: each time they lose their nodes."""
+_ANOTHER_OPERATOR = f"another operator (a second release, or one outside the cluster) as {FIELD_MANAGER}"
+_COSTS_BACK = "whatever gives pods a deletion cost"
 _DELETED = "somebody who deletes it"
 _REPLACED = "whatever makes its pods other than its template"
 
@@ -117,7 +121,7 @@ class Actuator:
         """
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
-        self.contests = Contests()
+        self.contests = Contests[Part]()
         self.unserved: str | None = None
         """The first policy for which the budget of this turn did not suffice."""
         self._until = float("inf")
@@ -127,6 +131,10 @@ class Actuator:
         """By ReplicaSet: the apply that was refused, why, and when."""
         self._applied: dict[str, _Applied] = {}
         self._as_admitted: dict[str, _AsAdmitted] = {}
+        self._own: dict[str, tuple[str, _Applied]] = {}
+        """By ReplicaSet: the digest that this process wrote last."""
+        self._cleared: dict[str, float] = {}
+        """By pod: when its deletion cost was taken away; for as long as a contest remembers."""
         self._there: set[str] = set()
         """ReplicaSets that the watch has shown, but for those that we deleted."""
         self._taken_back: list[TakenBack] = []
@@ -140,6 +148,8 @@ class Actuator:
     def held(self, sets: Mapping[str, OwnReplicaSet]) -> Held:
         """Say what of our ReplicaSets is not to be written: what a writer never gives back, or admission makes so."""
         now = self._clock()
+        self._own = {name: own for name, own in self._own.items() if name in sets}
+        self._cleared = {pod: at for pod, at in self._cleared.items() if now - at < WINDOW_SECONDS}
         held = dict(self.contests.held(now))
         for name, admitted in list(self._as_admitted.items()):
             found = sets.get(name)
@@ -231,6 +241,7 @@ class Actuator:
         """Leave out what our own last write has overtaken, and what a writer has just won; note what is taken back."""
         replaced: dict[str, bool] = {}
         noted: set[tuple[str, Part]] = set()
+        cleared: dict[str, bool] = {}
         for action in actions:
             if isinstance(action, DeletePod) and (part := _AT_ANY_RATE.get(action.why or "")) is not None:
                 maker = sets.get(action.replica_set)
@@ -247,18 +258,41 @@ class Actuator:
                     yield action
             elif isinstance(action, Stop):
                 continue  # the brake's
+            elif isinstance(action, SetCost) and action.cost is None and self._is_back(action.pod):
+                name = action.replica_set
+                if name not in cleared:
+                    cleared[name] = self._may_take(policy, name, [Taken(Part.COST, _COSTS_BACK)])
+                if cleared[name]:
+                    yield action
             elif not isinstance(action, Apply):
                 yield action
             elif not self._overtaken(action.name, sets.get(action.name)):
-                taken = list(action.taken)
+                taken = list(action.taken) or self._taken_by_another(action, sets.get(action.name))
                 if action.before is None and action.name in self._there:
                     taken.append(Taken(Part.OBJECT, _DELETED))
                 if self._may_take(policy, action.name, taken):
                     yield action
 
+    def _is_back(self, pod: str) -> bool:
+        """Whether a deletion cost is there again that was taken away, and not only still shown by the watch."""
+        return self._clock() - self._cleared.get(pod, float("inf")) >= SHOW_SECONDS
+
+    def _taken_by_another(self, action: Apply, found: OwnReplicaSet | None) -> list[Taken]:
+        """Say whether somebody has written, as our field manager, another manifest over one that this process wrote."""
+        digest, applied = self._own.get(action.name, ("", None))
+        if found is None or applied is None or not _is_since(found, applied):
+            return []
+        if found.metadata.annotation(ANNOTATION_APPLIED) in ("", digest):
+            return []
+        return [Taken(part, _ANOTHER_OPERATOR) for part in (Part.TEMPLATE, Part.METADATA)]
+
     def _may_take(self, policy: str, name: str, taken: Iterable[Taken]) -> bool:
         """Whether all of it is to be taken back, and remember that it is."""
-        verdicts = [(one, self.contests.written(name, one.part, one.holder, self._clock())) for one in taken]
+        now = self._clock()
+        verdicts = [
+            (one, self.contests.written(name, one.part, one.holder, now, most=_MOST.get(one.part, WRITES_BACK)))
+            for one in taken
+        ]
         if any(verdict is Verdict.LEAVE for _, verdict in verdicts):
             return False
         for one, verdict in verdicts:
@@ -323,9 +357,9 @@ class Actuator:
         # Nobody else has a say in what is ours; whose write it was is told, and who never gives in is left alone.
         answer = self._writer.apply(path, action.manifest, force=True)
         metadata = answer.get("metadata", {})
-        self._applied[action.name] = _Applied(
-            int(metadata.get("generation") or 0), metadata.get("resourceVersion"), self._clock()
-        )
+        applied = _Applied(int(metadata.get("generation") or 0), metadata.get("resourceVersion"), self._clock())
+        self._applied[action.name] = applied
+        self._own[action.name] = (action.manifest["metadata"]["annotations"][ANNOTATION_APPLIED], applied)
         self._note_admission(action, answer)
         if (there := (answer.get("spec") or {}).get("replicas", action.after)) != action.after:
             why = f"ReplicaSet {action.name}: spec.replicas is {there} after each write of {action.after}; {_CHANGED}"
@@ -357,6 +391,8 @@ class Actuator:
             self.marked_since.setdefault(action.replica_set, self._clock())
         cost = None if action.cost is None else str(action.cost)
         self._writer.annotate(self._path("v1", "pods", action.pod), {ANNOTATION_DELETION_COST: cost})
+        if action.cost is None:
+            self._cleared[action.pod] = self._clock()
 
     def _path(self, api_version: str, plural: str, name: str) -> str:
         return resource_path(api_version, plural, namespace=self._namespace, name=name)

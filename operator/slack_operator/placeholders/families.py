@@ -258,8 +258,8 @@ TAKEN_BACK = Family(
     ("policy", "part"),
     "",
     "Writes of others to the operator's own objects that it took back: part is replicas, template, metadata, owner, "
-    "object (it was deleted), pods (made from a changed template), priority (of placeholders), lost (their labels "
-    "or owner) or globalDefault. Empty policy: the PriorityClass.",
+    "object (it was deleted), pods (made from a changed template), cost (deletion costs), priority (of placeholders), "
+    "lost (their labels or owner) or globalDefault. Empty policy: the PriorityClass.",
 )
 
 FAMILIES = (

@@ -16,7 +16,7 @@ from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PRIORITY, priority_class
 from slack.process.logs import fields
 from slack_operator.placeholders.actuator import TakenBack
-from slack_operator.placeholders.contests import Contests, Verdict
+from slack_operator.runtime.contests import Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class OwnPriorityClass:
     """Keeps it; `ensure` is one turn."""
 
     def __init__(
-        self, writer: Writer, contests: Contests, *, may_write: Callable[[], bool], clock: Callable[[], float]
+        self, writer: Writer, contests: Contests[Part], *, may_write: Callable[[], bool], clock: Callable[[], float]
     ) -> None:
         self._writer = writer
         self._contests = contests

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from slack.planner.objects.drift import Part
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.actuator import TakenBack
-from slack_operator.placeholders.contests import Contest
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED
+from slack_operator.runtime.contests import Contest
 
 _NAMED = 3
 _WHAT = {
@@ -16,6 +16,7 @@ _WHAT = {
     Part.OWNER: "the controlling ownerReference",
     Part.OBJECT: "the object itself",
     Part.PODS: "its placeholders",
+    Part.COST: "the deletion costs of the placeholders",
     Part.PRIORITY: "the priority of its placeholders",
     Part.LOST: "the labels and owners of its placeholders",
     Part.GLOBAL_DEFAULT: "globalDefault",
@@ -32,11 +33,13 @@ def told(taken: TakenBack) -> str:
         return f"placeholders of {taken.kind} {taken.name} had lost their labels or their owner; they are deleted"
     if taken.part is Part.PRIORITY:
         return f"placeholders of {taken.kind} {taken.name} had a priority that no real pod displaces; they are deleted"
+    if taken.part is Part.COST:
+        return f"placeholders of {taken.kind} {taken.name} were given a deletion cost; the operator has taken it away"
     what = f"{_WHAT[taken.part]} of {taken.kind} {taken.name}"
     return f"{what} was written by {taken.writer}; the operator has taken it back"
 
 
-def contested(contests: Iterable[Contest], held_up: Iterable[tuple[str, tuple[str, ...]]]) -> Condition | None:
+def contested(contests: Iterable[Contest[Part]], held_up: Iterable[tuple[str, tuple[str, ...]]]) -> Condition | None:
     """Give the condition of a policy whose objects are left to others; None when none is.
 
     No figure of it runs with the clock: what stands as it is makes no write of the status.
@@ -54,7 +57,7 @@ def contested(contests: Iterable[Contest], held_up: Iterable[tuple[str, tuple[st
     return Condition(OWNERSHIP_CONTESTED, True, reason, "; ".join(texts[:_NAMED]) + more)
 
 
-def _standing(contest: Contest, minutes: int) -> str:
+def _standing(contest: Contest[Part], minutes: int) -> str:
     if contest.part is Part.PRIORITY:
         return (
             f"placeholders of {contest.subject} get a priority that no real pod displaces, whatever their template "

@@ -1,8 +1,10 @@
 """Carries `spec.replicas` of SlackScales into the policies of their names, by these' /scale, and figures back.
 
-Level-triggered and by one direction for each field: replicas go to the policy, whoever has written there meanwhile;
-status comes from the policy. A SlackScale without its policy, or one that the API server refuses (an objective takes no
-replicas, say), says so in its condition Ready. Only the leader writes; what did not work is tried again after a pause.
+Level-triggered and by one direction for each field: replicas go to the policy, and status comes from the policy.
+Whoever else writes a policy's replicas is overwritten a few times. If that does not end, the replicas are left alone
+for a while (`slack_operator.runtime.contests`), and the condition Ready says so. A SlackScale without its policy, or
+one that the API server refuses (an objective takes no replicas, say), says so in its condition Ready too. Only the
+leader writes; what did not work is tried again after a pause.
 """
 
 import logging
@@ -22,10 +24,14 @@ from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
 from slack.schema.conditions import Condition
 from slack_operator.runtime.conditions import manifest, rfc3339, with_times
+from slack_operator.runtime.contests import Contest, Contests, Verdict
 from slack_operator.runtime.desired import Entry
 
 log = logging.getLogger(__name__)
 
+SOMEBODY = "somebody else (a GitOps tool, another autoscaler, another release)"
+REPLICAS = "spec.extraCapacity.replicas"
+"""The contested field."""
 AGAIN_SECONDS = 15.0
 """The longest first pause after a write that did not work, or whose effect no watch has shown; each next is longer."""
 MAX_BACKOFF_SECONDS = 300.0
@@ -41,6 +47,8 @@ class _Done:
 
     asked: tuple[str, int, int] | None = None
     """The policy's uid and generation, and the replicas, of the last write to it."""
+    ours: tuple[str, int, int] | None = None
+    """The policy's uid, the generation by which it had our replicas or was to have them, and the replicas."""
     backoff: Backoff = field(default_factory=_backoff)
     not_before: float = 0.0
     """The same is not asked again before."""
@@ -81,6 +89,7 @@ class PolicyScaler:
         self._may_write = may_write
         self._clock = clock
         self._wall = wall
+        self._contests = Contests[str]()
         self._done: dict[str, _Done] = {}
         """By uid."""
 
@@ -109,15 +118,23 @@ class PolicyScaler:
         there = None if entry.policy is None else entry.policy.spec.extra_capacity.replicas
         if there == replicas and not entry.problems:
             done.asked = done.refusal = None
+            done.ours = (entry.uid, entry.generation, replicas)
             done.backoff.reset()
             return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
         asked, now = (entry.uid, entry.generation, replicas), self._clock()
+        if _is_overwritten(done.ours, entry, there):
+            done.ours = None  # counted, once for each write of his
+            if self._contests.written(name, REPLICAS, SOMEBODY, now) is not Verdict.LEAVE:
+                done.asked = None
+                log.warning("replicas were overwritten by somebody else", extra=fields(policy=name))
+        if contest := next((one for one in self._contests.standing(now) if one.subject == name), None):
+            return _not("WrittenBack", _contest_text(name, replicas, there, contest))
         if asked != done.asked or now >= done.not_before:
             done.asked, done.not_before = asked, now + done.backoff.next_seconds()
             path = resource_path(API_VERSION, PLURAL, name=name) + "/scale"
             try:
                 self._writer.merge_patch(path, {"spec": {"replicas": replicas}})
-                done.refusal = None
+                done.refusal, done.ours = None, asked
                 said = fields(policy=name, **{"from": there, "to": replicas})
                 log.info("replicas written, as the SlackScale has them", extra=said)
             except ApiError as error:
@@ -150,6 +167,23 @@ class PolicyScaler:
             if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
                 text = refusal_text(error)
                 log.warning("status of a SlackScale not written: %s", text, extra=fields(policy=metadata.name))
+
+
+def _is_overwritten(ours: tuple[str, int, int] | None, entry: Entry[Policy], there: int | None) -> bool:
+    """Whether somebody has written other replicas since the policy had ours, or was to have them."""
+    if ours is None:
+        return False
+    uid, generation, replicas = ours
+    return entry.uid == uid and entry.generation > generation and there != replicas
+
+
+def _contest_text(policy: str, replicas: int, there: int | None, contest: Contest[str]) -> str:
+    minutes = round(contest.pause_seconds / 60)
+    found = "no replicas" if there is None else f"{there}"
+    return (
+        f"{contest.writer} writes spec.extraCapacity.replicas of policy {policy} back each time: it has {found}, not "
+        f"{replicas}, and is left alone for {minutes} min at a time"
+    )
 
 
 def _not(reason: str, message: str) -> Condition:

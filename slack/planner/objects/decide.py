@@ -17,7 +17,6 @@ from types import MappingProxyType
 from slack.cluster.identity import deletion_cost, owner_name
 from slack.cluster.labels import (
     ANNOTATION_APPLIED,
-    ANNOTATION_DELETION_COST,
     ANNOTATION_SPEC,
     FIELD_MANAGER,
     LABEL_POLICY,
@@ -237,10 +236,13 @@ def _keep(
     elif step is Step.LOWER:
         staying = [pod for pod in pods if pod.metadata.name not in gone]  # the others need no marks to go first
         raised = holder_of(found, Part.REPLICAS, FIELD_MANAGER) is not None
-        target, leaving, marks = _shrink(shape, name, before, staying, marked_since, now, raised=raised)
+        patient = Part.COST not in held
+        target, leaving, marks = _shrink(
+            shape, name, before, staying, marked_since, now, raised=raised, patient=patient
+        )
     elif step is Step.RAISE:
         target = shape.replicas
-    elif Part.REPLICAS not in held:
+    elif not held & {Part.REPLICAS, Part.COST}:
         marks = _settle(name, before, pods)
     parts = changed_parts(manifest, found) - held
     writes: list[Action] = []
@@ -314,11 +316,13 @@ def _shrink(
     now: float,
     *,
     raised: bool,
+    patient: bool,
 ) -> tuple[int, int, list[Action]]:
     """Say how low the count may go now, how many bound placeholders leave by that, and which victims to mark first.
 
     What is not bound goes at once, for the controller takes it first, whatever its cost; bound ones go when all victims
-    are marked, or have had their time to show. Where somebody has raised the count, those that came last leave.
+    are marked, or have had their time to show. Where somebody has raised the count, those that came last leave. Without
+    patience, as where somebody else writes the costs, nothing is marked and the choice is the controller's.
     """
     bound = {pod.metadata.name: pod for pod in pods if _is_bound(pod)}
     leaving = max(0, len(bound) - shape.replicas)
@@ -331,7 +335,7 @@ def _shrink(
         for victim, cost in victim_costs(victims).items()
         if deletion_cost(bound[victim].metadata) >= 0
     ]
-    if unmarked and now - marked_since.get(name, now) < SHOW_SECONDS:
+    if unmarked and patient and now - marked_since.get(name, now) < SHOW_SECONDS:
         return min(before, max(shape.replicas, len(bound))), 0, list(unmarked)
     return shape.replicas, leaving, []
 
@@ -351,14 +355,13 @@ def _why_fewer(shape: ShapePlan) -> str:
 
 
 def _settle(name: str, replicas: int, pods: Sequence[Pod]) -> list[Action]:
-    """Take left-over costs away once the controller has done what they were for."""
+    """Take our left-over costs away once the controller has done what they were for.
+
+    A cost that is not one of ours is somebody else's, who may give one to every pod: it stands.
+    """
     if len(pods) > replicas:
         return []
-    return [
-        SetCost(pod.metadata.name, name, None)
-        for pod in pods
-        if pod.metadata.annotations and ANNOTATION_DELETION_COST in pod.metadata.annotations
-    ]
+    return [SetCost(pod.metadata.name, name, None) for pod in pods if LOWEST_COST <= deletion_cost(pod.metadata) < 0]
 
 
 def orphans(present: Present, policies: Mapping[str, str]) -> tuple[Action, ...]:

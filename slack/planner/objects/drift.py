@@ -48,6 +48,8 @@ class Part(StrEnum):
     """Its placeholders were made from a changed template."""
     LOST = "lost"
     """Its placeholders lose their labels, or their owner, and it makes others."""
+    COST = "cost"
+    """The deletion costs of its placeholders."""
     PRIORITY = "priority"
     """Its placeholders were given a priority at which they are a burden to real pods."""
 

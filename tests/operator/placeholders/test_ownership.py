@@ -473,3 +473,79 @@ def test_placeholders_whose_replica_set_was_deleted_count_once_towards_the_ceili
     w.settle(2)
     assert list(w.replicas().values()) == [4]
     assert set(w.placeholders()) == before
+
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def costs_of_others(w: World, cost: str) -> int:
+    """Let somebody give every placeholder a deletion cost, for sixty turns; returns how many pods were written."""
+    before = len(w.api.log)
+    for _ in range(60):
+        for placeholder in w.placeholders().values():
+            placeholder["metadata"].setdefault("annotations", {})[COST] = cost
+            w.api._bump(placeholder)
+        w.reconcile()
+    return len([path for verb, path in w.api.log[before:] if verb == "patch" and "/pods/" in path])
+
+
+@pytest.mark.parametrize("cost", ["100", "0", "-5000"])
+def test_a_deletion_cost_that_is_none_of_ours_stands(cost: str) -> None:
+    w = world()
+    assert costs_of_others(w, cost) == 0
+    assert w.condition("web", "OwnershipContested") == {}
+
+
+def test_a_war_over_deletion_costs_like_ours_ends_and_is_named() -> None:
+    w = world()
+    count = costs_of_others(w, "-3")
+    assert 0 < count <= 7 * len(w.placeholders())
+    contested = w.condition("web", "OwnershipContested")
+    assert (contested["status"], contested["reason"]) == ("True", "WrittenBack")
+    assert "the deletion costs of the placeholders of slack-web-" in contested["message"]
+    assert w.condition("web", "Ready")["reason"] == "WrittenBack"
+
+
+def test_slack_still_shrinks_while_somebody_else_writes_deletion_costs() -> None:
+    w = world(stabilization={"shrinkDelay": "20s"})
+    costs_of_others(w, "-3")
+    before = sum(w.replicas().values())
+    w.apply_policy(policy("web", generation=2, extraCapacity={"minRate": 0.1}, stabilization={"shrinkDelay": "20s"}))
+    w.settle(12)
+    assert 0 < sum(w.replicas().values()) < before
+
+
+def two_operators() -> tuple[World, World]:
+    """Two processes in front of one API server that want other placeholders, as the same field manager."""
+    one, other = world(), World()
+    other.api = one.api
+    other.restart()
+    other.loop._image = "pause:another"
+    return one, other
+
+
+def test_two_operators_that_write_as_the_same_manager_end_their_war_and_both_say_so() -> None:
+    one, other = two_operators()
+    before = len(one.api.log)
+    for _ in range(300):
+        for each in (one, other):
+            each.reconcile(seconds=1.0)
+    writes = [path for verb, path in one.api.log[before:] if verb == "apply" and "/replicasets/" in path]
+    assert 0 < len(writes) <= 12
+    contested = one.condition("web", "OwnershipContested")
+    assert contested["status"] == "True"
+    assert "another operator (a second release, or one outside the cluster)" in contested["message"]
+    assert one.condition("web", "Ready")["status"] == "False"
+    assert told(one)
+    assert told(other)
+
+
+def test_an_upgrade_that_changes_the_manifest_is_no_contest() -> None:
+    w = world()
+    w.restart()
+    w.loop._image = "pause:newer"
+    w.settle()
+    (found,) = w.api.items("replicasets").values()
+    assert container(found)["image"] == "pause:newer"
+    assert w.condition("web", "OwnershipContested") == {}
+    assert told(w) == []

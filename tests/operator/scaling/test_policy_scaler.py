@@ -210,3 +210,50 @@ def test_replicas_out_of_range_are_no_success_and_the_next_ones_in_range_are_tak
     world.turn()
     world.turn()
     assert (world.replicas(), world.condition()) == (4, ("True", "Followed"))
+
+
+def put_back(w: World, replicas: int) -> None:
+    found = w.server.policies["web"]
+    found["spec"] = {**found["spec"], "extraCapacity": {"replicas": replicas}}
+    found["metadata"]["generation"] += 1
+
+
+@pytest.mark.parametrize("seconds", [1, 30])
+def test_a_war_over_replicas_slows_down_and_is_named(seconds: int) -> None:
+    w = World(Server())
+    w.server.policies["web"] = policy("web", extraCapacity={"replicas": 2})
+    w.server.scales["web"] = scale("web", 200)
+    for _ in range(6 * 3600 // seconds):
+        w.turn(seconds)
+        if w.server.policies["web"]["spec"]["extraCapacity"]["replicas"] != 2:
+            put_back(w, 2)
+    writes = [path for path, _ in w.server.writes if path.endswith("/scale")]
+    assert 6 <= len(writes) <= 20  # in six hours
+    assert w.condition() == ("False", "WrittenBack")
+    statuses = [path for path, _ in w.server.writes if path.endswith("/status")]
+    assert len(statuses) <= 3 * len(writes)
+
+
+def test_one_edit_by_hand_is_overwritten_at_once_and_no_war() -> None:
+    w = World(Server())
+    w.server.policies["web"] = policy("web", extraCapacity={"replicas": 2})
+    w.server.scales["web"] = scale("web", 5)
+    for _ in range(3):
+        w.turn()
+        w.turn()
+        put_back(w, 2)
+    w.turn()
+    w.turn()
+    assert w.server.policies["web"]["spec"]["extraCapacity"]["replicas"] == 5
+    assert w.condition() == ("True", "Followed")
+
+
+def test_an_autoscaler_that_changes_its_mind_often_is_no_war() -> None:
+    w = World(Server())
+    w.server.policies["web"] = policy("web", extraCapacity={"replicas": 2})
+    for number in range(100):
+        w.server.scales["web"] = scale("web", 3 + number % 7)
+        w.turn(2.0)
+        assert w.server.policies["web"]["spec"]["extraCapacity"]["replicas"] == 3 + number % 7
+    w.turn(AGAIN_SECONDS)
+    assert w.condition() == ("True", "Followed")

@@ -3,19 +3,19 @@
 What is ours is taken back at once, each time, and the first time it is told whose write it was. Only when the same
 writer has written it back five times within ten minutes it is left to him: for ten minutes, and twice as long each time
 that he answers the next try as well, up to two hours. A writer who is quiet for ten minutes is forgotten. The memory is
-bounded: the writers that were seen longest ago go first. Owned by the planning loop; the time comes in.
+bounded: the writers that were seen longest ago go first. Owned by the loop's thread; the time comes in. A part is a
+word of the caller's for what can be taken from its objects.
 """
 
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
 
-from slack.planner.objects.drift import Part
+P = TypeVar("P", bound=str)
 
 WRITES_BACK = 5
-PODS_MADE_OTHERWISE = 2
-"""Placeholders are replaced no more often than that: each time they lose their nodes."""
 WINDOW_SECONDS = 600.0
 LONGEST_SECONDS = 7200.0
 MOST = 256
@@ -31,11 +31,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
+class Contest(Generic[P]):
     """What somebody keeps on writing, and is left alone now."""
 
     subject: str
-    part: Part
+    part: P
     writer: str
     pause_seconds: float
     """From one try to the next."""
@@ -54,18 +54,18 @@ class _Fight:
     last: float = 0.0
 
 
-class Contests:
+class Contests(Generic[P]):
     """See the module's docstring.
 
-    >>> contests = Contests()
-    >>> contests.written("slack-web-1a2b3c4d", Part.REPLICAS, "kubectl (scale)", now=0.0)
+    >>> contests = Contests[str]()
+    >>> contests.written("slack-web-1a2b3c4d", "replicas", "kubectl (scale)", now=0.0)
     <Verdict.TAKE_AND_TELL: 'take and tell'>
     """
 
     def __init__(self) -> None:
-        self._fights: OrderedDict[tuple[str, Part, str], _Fight] = OrderedDict()
+        self._fights: OrderedDict[tuple[str, P, str], _Fight] = OrderedDict()
 
-    def written(self, subject: str, part: Part, writer: str, now: float) -> Verdict:
+    def written(self, subject: str, part: P, writer: str, now: float, *, most: int = WRITES_BACK) -> Verdict:
         """Somebody has written what is ours, and it is about to be taken back; say whether to.
 
         Args:
@@ -73,6 +73,7 @@ class Contests:
             part: of it.
             writer: as managedFields name him.
             now: monotonic seconds.
+            most: how often it is taken back within the window before it is left alone.
         """
         key = (subject, part, writer)
         known = self._fights.get(key)
@@ -85,7 +86,6 @@ class Contests:
             return Verdict.LEAVE
         fight.last = now
         fight.taken = [at for at in fight.taken if now - at < WINDOW_SECONDS]
-        most = PODS_MADE_OTHERWISE if part in (Part.PODS, Part.PRIORITY) else WRITES_BACK
         if len(fight.taken) >= (1 if fight.held else most):
             fight.held += 1
             fight.pause_seconds = min(WINDOW_SECONDS * 2 ** (fight.held - 1), LONGEST_SECONDS)
@@ -95,7 +95,7 @@ class Contests:
         fight.taken.append(now)
         return Verdict.TAKE if known is fight else Verdict.TAKE_AND_TELL
 
-    def standing(self, now: float) -> tuple[Contest, ...]:
+    def standing(self, now: float) -> tuple[Contest[P], ...]:
         """Return what is left alone now, by object and part."""
         found = [
             Contest(subject, part, writer, fight.pause_seconds)
@@ -104,9 +104,9 @@ class Contests:
         ]
         return tuple(sorted(found, key=lambda contest: (contest.subject, contest.part, contest.writer)))
 
-    def held(self, now: float) -> Mapping[str, frozenset[Part]]:
+    def held(self, now: float) -> Mapping[str, frozenset[P]]:
         """Return by object which parts are left alone now."""
-        parts: dict[str, frozenset[Part]] = {}
+        parts: dict[str, frozenset[P]] = {}
         for contest in self.standing(now):
             parts[contest.subject] = parts.get(contest.subject, frozenset()) | {contest.part}
         return parts
