@@ -457,7 +457,7 @@ def notes(helm: Helm, *flags: str, release: str = "mine") -> str:
 
 def test_the_notes_name_this_release(helm: Helm) -> None:
     said = notes(helm)
-    assert "kubectl slack status --namespace spare --lease-name mine-resource-slack" in said
+    assert "kubectl slack status --namespace spare\n" in said
     assert "none yet" not in said
     assert "policies: {}" not in said
     assert f"helm show crds {CHART.name}" not in said
@@ -467,7 +467,7 @@ def test_the_notes_name_this_release(helm: Helm) -> None:
 
 def test_the_notes_name_the_leaders_pod_and_warn_of_an_image_that_nobody_can_pull(helm: Helm) -> None:
     said = notes(helm, "--set=operator.web.enabled=true")
-    assert "get lease mine-resource-slack -o jsonpath='{.spec.holderIdentity}')" in said
+    assert "get lease resource-slack -o jsonpath='{.spec.holderIdentity}')" in said
     assert 'port-forward "${leader%_*}" 8081' in said
     assert "NOBODY CAN PULL resource-slack:" in said
     assert "NOBODY CAN PULL registry.example.com/" in notes(helm, "--set=image.repository=registry.example.com/slack")
@@ -491,7 +491,7 @@ def test_the_notes_say_which_policy_keeps_room(helm: Helm) -> None:
 
 
 def test_the_notes_say_what_stays_where_the_operator_is_off(helm: Helm) -> None:
-    command = "resource-slack uninstall --yes --namespace spare --lease-name mine-resource-slack"
+    command = "resource-slack uninstall --yes --namespace spare --lease-name resource-slack"
     off = notes(helm, "--set=operator.enabled=false")
     assert "no placeholder is kept" not in off
     assert "placeholders that are there stay" in off

@@ -1,6 +1,6 @@
 """`uninstall`: takes away what the operator has made, and says so line by line. Needs --yes.
 
-Touches only objects labelled as ours: ReplicaSets with their placeholder pods, the ResourceQuota of an operator that
+Touches only objects of the operator's: ReplicaSets with their placeholder pods, the ResourceQuota of an operator that
 was stopped while it held a controller back, the PriorityClass, the lease. What the chart made is the chart's (`helm
 uninstall` runs this command first); the SlackPolicies and the CRD are the user's, and the last line tells how to
 delete them.
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from slack.kube.apply import Writer
     from slack.kube.connection import Connection
 
+_NAME_PREFIX = "slack-"
+"""Of ReplicaSets and their pods."""
 _SCHEDULING = "scheduling.k8s.io/v1"
 _RETRY_SECONDS = 10.0
 """So long a write is tried again that a server has not taken."""
@@ -137,8 +139,14 @@ def uninstall(
         try:
             if stop_deployment:
                 _stop(writer, _Target("Deployment", namespace, stop_deployment), told)
+            other = None
             if yes or not stop_deployment:
-                _wait_for_free_lease(connection, namespace, lease_name, wait_seconds if stop_deployment else 0)
+                wait = wait_seconds if stop_deployment else 0
+                other = _wait_for_free_lease(connection, namespace, lease_name, wait, stop_deployment)
+            if other is not None:
+                typer.echo(f"another installation leads in namespace {namespace} ({other}): its objects stay", err=True)
+                told.end()
+                return
             found = [*_targets(connection, namespace, told), *_lease(connection, namespace, lease_name)]
             _delete(writer if yes else None, found, told)
             if yes and found:
@@ -188,22 +196,36 @@ def _stop(writer: "Writer", target: _Target, told: _Told) -> None:
         told.say(target, "ScaledToZero")
 
 
-def _wait_for_free_lease(connection: "Connection", namespace: str, name: str, wait_seconds: int) -> None:
-    from slack.health.observation import lease_holder
+def _wait_for_free_lease(
+    connection: "Connection", namespace: str, name: str, wait_seconds: int, stopped: str | None
+) -> str | None:
+    """Wait until nobody renews the lease, by our own clock; the holder's may be another.
+
+    Returns:
+        The holder, if it is another installation's than the one that was stopped: what is there is its.
+
+    Raises:
+        UserError: the holder goes on after the time to wait.
+    """
+    from slack.kube.lease import HolderSeen, deployment_of
 
     deadline = time.monotonic() + wait_seconds
+    seen = HolderSeen()
     free_since: float | None = None
     while True:
         lease, now = item(connection, _lease_path(namespace, name)), time.monotonic()
-        holder = lease_holder(lease, time.time()) if lease is not None else None
+        holder = seen.holder(lease, now)
         free_since = None if holder is not None else now if free_since is None else free_since
         if free_since is not None and (not wait_seconds or now - free_since >= _STANDBY_SECONDS):
-            return
-        if holder is not None and now >= deadline:
-            raise UserError(
-                f"the operator still runs: {holder} holds the lease {namespace}/{name} and would make "
-                f"everything again; stop it first"
-            )
+            return None
+        if holder is not None and seen.renewed:
+            if stopped and deployment_of(holder) not in ("", stopped):
+                return holder
+            if now >= deadline:
+                raise UserError(
+                    f"the operator still runs: {holder} holds the lease {namespace}/{name} and would make "
+                    f"everything again; stop it first"
+                )
         time.sleep(0.5)
 
 
@@ -226,10 +248,10 @@ def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[
     from slack.kube.paths import resource_path
 
     for api_version, plural, kind in (("apps/v1", "replicasets", "ReplicaSet"), ("v1", "pods", "Pod")):
-        for ours in items(connection, resource_path(api_version, plural, namespace=namespace), PLACEHOLDERS):
-            meta = ours["metadata"]
-            if kind == "Pod" and meta.get("ownerReferences"):
-                continue  # leaves with its ReplicaSet
+        for found in items(connection, resource_path(api_version, plural, namespace=namespace)):
+            meta = found["metadata"]
+            if not _is_ours(found) or (kind == "Pod" and meta.get("ownerReferences")):
+                continue  # a pod leaves with its ReplicaSet
             path = resource_path(api_version, plural, namespace=namespace, name=meta["name"])
             yield _Target(kind, namespace, meta["name"], path, meta["uid"])
     brake = resource_path("v1", "resourcequotas", namespace=namespace, name=BRAKE)
@@ -240,16 +262,45 @@ def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[
         ),
     )
     for target in beside:
-        found = item(connection, target.path)
-        if found is None:
+        there = item(connection, target.path)
+        if there is None:
             continue
-        maker = (found["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
+        maker = (there["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
         if maker == MANAGED_BY:
-            yield replace(target, uid=found["metadata"]["uid"])
+            yield replace(target, uid=there["metadata"]["uid"])
         else:
             why = f"its label {LABEL_MANAGED_BY} is {maker}" if maker else f"it has no label {LABEL_MANAGED_BY}"
             told.say(target, "Kept", why)
             typer.echo(f"{target.text} is kept: {why}, so the operator did not make it", err=True)
+
+
+def _is_ours(found: dict[str, Any]) -> bool:
+    """Whether the operator made a ReplicaSet or a pod, also if somebody took its labels away.
+
+    Without the labels the name has to be one of ours, and with it one more trace: an annotation of the operator's, a
+    SlackPolicy as its owner, or the placeholders' PriorityClass.
+    """
+    from slack.cluster.labels import (
+        ANNOTATION_APPLIED,
+        ANNOTATION_SPEC,
+        API_VERSION,
+        LABEL_MANAGED_BY,
+        LABEL_PLACEHOLDER,
+        MANAGED_BY,
+        PRIORITY_CLASS,
+    )
+
+    meta, spec = found["metadata"], found.get("spec") or {}
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    group = API_VERSION.partition("/")[0]
+    if labels.get(LABEL_MANAGED_BY) == MANAGED_BY and labels.get(LABEL_PLACEHOLDER) == "true":
+        return True
+    pod_spec = ((spec.get("template") or {}).get("spec") or {}) if "template" in spec else spec
+    return meta["name"].startswith(_NAME_PREFIX) and (
+        bool(annotations.keys() & {ANNOTATION_APPLIED, ANNOTATION_SPEC})
+        or any(str(owner.get("apiVersion")).partition("/")[0] == group for owner in meta.get("ownerReferences") or ())
+        or pod_spec.get("priorityClassName") == PRIORITY_CLASS
+    )
 
 
 def _lease_path(namespace: str, name: str) -> str:

@@ -39,6 +39,45 @@ def steady_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+def deployment_of(identity: str) -> str:
+    """Name the Deployment of a holder or of a pod: pod names end with a hash and a random part. '' for none.
+
+    >>> deployment_of("resource-slack-5d8f7c9b4-x2x7k_1a2b3c4d")
+    'resource-slack'
+    """
+    return identity.partition("_")[0].rpartition("-")[0].rpartition("-")[0]
+
+
+class HolderSeen:
+    """Tells by our own clock whether the holder of a lease is alive, for whoever does not stand for election."""
+
+    def __init__(self) -> None:
+        self.renewed = False
+        """Whether a renewal was seen."""
+        self._version: tuple[object, ...] | None = None
+        self._since = -math.inf
+
+    def holder(self, lease: Mapping[str, Any] | None, now: float) -> str | None:
+        """Return who holds the lease; None for nobody, or if it did not change for its whole duration.
+
+        Args:
+            lease: As read just now; None if there is none.
+            now: Seconds of a clock that only grows.
+        """
+        spec = (lease or {}).get("spec") or {}
+        holder = spec.get("holderIdentity")
+        if lease is None or not holder:
+            self._version = None
+            return None
+        version = (lease["metadata"].get("uid"), lease["metadata"].get("resourceVersion"), spec.get("renewTime"))
+        if version != self._version:
+            self.renewed = self._version is not None
+            self._version, self._since = version, now
+        duration = spec.get("leaseDurationSeconds")
+        seconds = float(duration) if isinstance(duration, int) and duration > 0 else LeaseTimes().duration_seconds
+        return str(holder) if now - self._since < seconds else None
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
     """Seconds; must fall from first to last. Defaults are those of Kubernetes' own controllers."""
@@ -69,6 +108,8 @@ class Elector:
         annotations: Mapping[str, str] | None = None,
         on_started: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
+        on_held: Callable[[str], None] | None = None,
+        settles: bool = False,
         clock: Callable[[], float] = steady_seconds,
         sleep: Callable[[float], object] | None = None,
         rng: random.Random | None = None,
@@ -84,6 +125,9 @@ class Elector:
             annotations: What the holder says of itself; written with each renewal.
             on_started: Called from the elector's thread when leadership begins.
             on_lost: Called from the elector's thread when it ended against our will; `is_leader` is false already.
+            on_held: Called from the elector's thread with each other holder that is seen, once.
+            settles: Whether a lease that this candidate creates is held for its whole duration before leadership
+                begins. A process that led by another lease, which its successor does not know, has ended by then.
             clock: Seconds that only grow.
             sleep: Waits so many seconds; the default wakes up at `stop`.
             rng: Spreads candidates.
@@ -100,6 +144,9 @@ class Elector:
         self._annotations = dict(annotations or {})
         self._on_started = on_started
         self._on_lost = on_lost
+        self._on_held = on_held
+        self._settles = settles
+        self._leads_from = -math.inf
         self._clock = clock
         self._stopping = threading.Event()
         self._sleep = sleep or self._stopping.wait
@@ -110,6 +157,7 @@ class Elector:
         self._seen_at = -math.inf
         self._seen_duration = self._times.duration_seconds
         self._holder = ""
+        self._told_holder = ""
         self._thread = SupervisedThread(self.run, name=f"lease {name}", heart=Heartbeat(f"lease {name}", TURN_SECONDS))
 
     @property
@@ -177,11 +225,18 @@ class Elector:
         if self._leading and self._seconds_left() <= 0:
             self._lose("its renewal came too late")  # say so once before leading again, the gap was real
         self._renewed_at = before  # others count from after this moment, never from before it
-        if not self._leading and not self._stopping.is_set():
-            self._leading = True
-            log.info("lease %s: %s leads (transition %d)", self._path, self.identity, self.transitions)
+        if not self._leading and not self._stopping.is_set() and before >= self._leads_from:
+            self._lead()
+
+    def _lead(self) -> None:
+        self._leading = True
+        log.info("lease %s: %s leads (transition %d)", self._path, self.identity, self.transitions)
+        try:
             if self._on_started is not None:
                 self._on_started()
+        except Exception:
+            log.exception("lease %s: the work of a leader did not begin", self._path)
+            self._lose("its work did not begin")  # a leader that does nothing keeps others from leading
 
     def release(self) -> None:
         """Stop leading and clear the holder, so that the next candidate need not wait for the lease to run out."""
@@ -211,6 +266,7 @@ class Elector:
         self._observe(lease)
         if self._holder != self.identity:
             if self._holder and self._clock() < self._seen_at + self._duration_of(spec):
+                self._tell_holder()
                 return False
             self.transitions = int(spec.get("leaseTransitions") or 0) + 1
             spec |= {"acquireTime": _micro_time(), "leaseTransitions": self.transitions}
@@ -222,6 +278,13 @@ class Elector:
             "leaseDurationSeconds": math.ceil(self._times.duration_seconds),
         }
         return self._write(lambda: self._put(lease))
+
+    def _tell_holder(self) -> None:
+        if self._holder != self._told_holder:
+            self._told_holder = self._holder
+            log.info("lease %s: %s leads, %s waits", self._path, self._holder, self.identity)
+            if self._on_held is not None:
+                self._on_held(self._holder)
 
     def _create(self) -> bool:
         now = _micro_time()
@@ -236,7 +299,10 @@ class Elector:
         if self._annotations:
             metadata["annotations"] = self._annotations
         lease = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec}
-        return self._write(lambda: self._request("POST", self._collection, lease))
+        created = self._write(lambda: self._request("POST", self._collection, lease))
+        if created and self._settles:
+            self._leads_from = self._clock() + self._times.duration_seconds
+        return created
 
     def _write(self, write: Callable[[], object]) -> bool:
         try:

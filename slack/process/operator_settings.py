@@ -99,7 +99,10 @@ class OperatorSettings(Settings):
         chart=NoValue("always on: replicas may be raised"),
     )
     lease_name: str = setting(
-        "resource-slack", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+        "resource-slack",
+        dns_label,
+        "Name of the lease.",
+        chart=NoValue("resource-slack: one lease for all releases of a namespace"),
     )
     web: bool = setting(
         False, switch, "Serve the web page: read-only, what the operator sees and plans.", chart="operator.web.enabled"

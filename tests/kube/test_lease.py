@@ -216,18 +216,63 @@ def test_threads_elect_one_and_stop_hands_over(api: FakeApi, connection: Connect
 
 
 def test_a_callback_that_raises_does_not_end_the_elector(api: FakeApi, connection: Connection) -> None:
-    called = threading.Event()
+    calls = threading.Semaphore(0)
 
     def broken() -> None:
-        called.set()
+        calls.release()
         raise RuntimeError("a bug")
 
     a = elector(connection, "a", time.monotonic, times=LeaseTimes(1.0, 0.6, 0.02), on_started=broken)
     a.start()
-    assert called.wait(2)
-    time.sleep(0.8)
-    assert a.is_leader, "still renewing"
+    assert calls.acquire(timeout=5)
+    assert calls.acquire(timeout=5), "the elector goes on, and nobody leads without work"
     a.stop()
+
+
+def test_a_leader_whose_work_does_not_begin_leads_no_more(api: FakeApi, connection: Connection) -> None:
+    lost: list[str] = []
+
+    def fails() -> None:
+        raise RuntimeError("no thread for policies")
+
+    a = elector(connection, "a", Clock(), on_started=fails, on_lost=lambda: lost.append("a"))
+    a.acquire_or_renew()
+    assert (a.is_leader, lost) == (False, ["a"])
+    a.release()
+    b = elector(connection, "b", Clock())
+    b.acquire_or_renew()
+    assert b.is_leader
+
+
+def test_a_lease_of_a_new_name_is_held_for_its_duration_before_its_creator_leads(
+    api: FakeApi, connection: Connection
+) -> None:
+    clock = Clock()
+    a, b = (elector(connection, name, clock, settles=True) for name in "ab")
+    a.acquire_or_renew()
+    led_at: float | None = None
+    while led_at is None and clock.now < 1060.0:
+        clock.now += 2.0
+        a.acquire_or_renew()
+        b.acquire_or_renew()
+        assert not b.is_leader
+        led_at = clock.now if a.is_leader else None
+    assert led_at is not None
+    assert 1015.0 <= led_at <= 1018.0, "its predecessor stops at most ten seconds after it has lost its right"
+    a.release()
+    b.acquire_or_renew()
+    assert b.is_leader, "a lease that was there is taken at once"
+
+
+def test_another_holder_is_told_once(api: FakeApi, connection: Connection) -> None:
+    held: list[str] = []
+    clock = Clock()
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock, on_held=held.append)
+    for _ in range(5):
+        a.acquire_or_renew()
+        b.acquire_or_renew()
+        clock.now += 2.0
+    assert held == ["a"]
 
 
 def test_times_that_cannot_work_are_refused() -> None:

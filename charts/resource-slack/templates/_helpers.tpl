@@ -17,6 +17,11 @@ and label is: YAML takes 123 for a number and `true` for a truth value.
 {{- $full | replace "." "-" | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* The operator's lease: one per namespace, whatever the release is called, so that two releases cannot act together. */}}
+{{- define "resource-slack.leaseName" -}}
+resource-slack
+{{- end -}}
+
 {{/* Labels that never change: a Deployment's selector is immutable. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "resource-slack.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
@@ -63,7 +68,7 @@ selects such objects by ours. Of those for all objects none may be ours: pods ar
 
 {{/* The command that takes away what the operator has made, as it is for this release. */}}
 {{- define "resource-slack.uninstallCommand" -}}
-resource-slack uninstall --yes --namespace {{ .Release.Namespace }} --lease-name {{ include "resource-slack.fullname" . }}
+resource-slack uninstall --yes --namespace {{ .Release.Namespace }} --lease-name {{ include "resource-slack.leaseName" . }}
 {{- end -}}
 
 {{/* "true" where others than the pod itself reach the web page. */}}

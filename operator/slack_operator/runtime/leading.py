@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from slack.kube.connection import Connection
-from slack.kube.lease import Elector
+from slack.kube.lease import Elector, deployment_of
 from slack.process.logs import fields
 from slack.process.stopping import Stopping
 
@@ -45,7 +45,9 @@ class Leadership:
             elect: False for a process that is alone, and leads from the start.
             annotations: what the leader says of itself on the lease.
         """
-        self.identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        pod = os.environ.get("POD_NAME") or ""
+        self.identity = f"{pod or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        self._deployment = deployment_of(pod)
         self.gate = threading.Event()
         """Set: nothing may be written any more, and nothing is tried again."""
         self._stopping = stopping
@@ -59,6 +61,9 @@ class Leadership:
                 annotations=annotations,
                 on_started=self._lead,
                 on_lost=self._lose,
+                on_held=self._tell_other,
+                # an earlier version led by a lease of its Deployment's name
+                settles=bool(pod) and self._deployment != lease_name,
             )
             if elect
             else None
@@ -105,6 +110,14 @@ class Leadership:
     def _lead(self) -> None:
         log.info("leading", extra=fields(identity=self.identity))
         self._on_leading()
+
+    def _tell_other(self, holder: str) -> None:
+        other = deployment_of(holder)
+        if self._deployment and other != self._deployment:
+            log.warning(
+                "another installation leads in this namespace; this one waits, and acts when that one has ended",
+                extra=fields(leader=holder, identity=self.identity),
+            )
 
     def _lose(self) -> None:
         self.gate.set()
