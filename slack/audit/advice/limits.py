@@ -35,8 +35,11 @@ def _raising(case: Case, advice: AdviceId, reason: str, cpu_millis: int | None, 
     pod, container = case.facts.pod, case.facts.container
     no_patch = case.unnamed or (None if container else "the container is not known")
     made: tuple[Patch, ...] = ()
+    in_spec = container.cpu_limit_millis if container else None
     if cpu_millis is None:
         no_patch = why
+    elif in_spec is not None and cpu_millis <= in_spec:
+        no_patch = _not_in_force(f"the container's spec has {format_cpu(in_spec)}")
     elif pod and container and not no_patch:
         made = (patches.raise_limit(pod, container, cpu_millis),)
     to = f" to {format_cpu(cpu_millis)}" if cpu_millis is not None else ""
@@ -159,51 +162,79 @@ def _no_limit_to_change(case: Case, whose: str, no_patch: str) -> Advice:
 
 
 def _raise_pod(case: Case, pod: PodFacts, limit_millis: int) -> Advice:
-    finding = case.finding
-    limit_cores = limit_millis / 1000
+    """Raise the pod's own limit, computed with the quota that was measured, not with the one in the spec."""
+    finding, overhead = case.finding, pod.overhead_millis
+    in_force_cores = _in_force_cores(finding) or (limit_millis + overhead) / 1000
     if case.level is Level.POD:
-        target = target_limit(limit_cores, need_of(finding), p99_cores=case.facts.p99_cores, node=case.facts.node)
+        need = need_of(finding)
+        target = target_limit(in_force_cores, need, p99_cores=case.facts.p99_cores, node=case.facts.node)
     else:  # what the pod's other containers need is not in this finding
-        words = "the pod's limit and what this container lost in one window"
-        target = target_limit(limit_cores, Need(limit_cores + (finding.lost_cores or 0.0), words), node=case.facts.node)
-    to = f" to {format_cpu(target.cpu_millis)}" if target.cpu_millis is not None else ""
-    no_patch = target.why if target.cpu_millis is None else case.unnamed
-    made = (patches.raise_pod_limit(pod, target.cpu_millis),) if target.cpu_millis is not None and not no_patch else ()
+        words = "the pod's quota in force and what this container lost in one window"
+        need = Need(in_force_cores + (finding.lost_cores or 0.0), words)
+        target = target_limit(in_force_cores, need, node=case.facts.node)
+    to_millis = None if target.cpu_millis is None else target.cpu_millis - overhead
+    less = f"; less {format_cpu(overhead)} of its RuntimeClass, which the quota has in addition" if overhead else ""
+    why = target.why + less
+    no_patch = target.why if to_millis is None else case.unnamed
+    if to_millis is not None and to_millis <= limit_millis:
+        no_patch = _not_in_force(f"the pod's spec has {format_cpu(limit_millis)}")
+    made = (patches.raise_pod_limit(pod, to_millis),) if to_millis is not None and not no_patch else ()
+    to = f" to {format_cpu(to_millis)}" if made and to_millis is not None else ""
     return Advice(
         AdviceId.POD_LIMIT,
         f"raise the pod's own CPU limit (spec.resources.limits.cpu, now {format_cpu(limit_millis)}){to}",
         evidence(finding),
-        f"the pod's limit stops all its containers together, whatever theirs are: {target.why}",
-        "the node must have that much to spare; resizing a pod's own limits needs Kubernetes 1.36, else new pods",
+        f"the pod's limit stops all its containers together, whatever theirs are: {why}",
+        "the node must have that much to spare; a resize of a pod's own limits needs Kubernetes 1.36 (feature gate "
+        "InPlacePodLevelResourcesVerticalScaling), else new pods",
         made,
         no_patch,
     )
 
 
+def _in_force_cores(finding: Finding) -> float | None:
+    """Return the quota that stops it as it was measured: the spec may be newer, and knows no overhead."""
+    return finding.blamed_cores or finding.limit_cores
+
+
+def _not_in_force(spec: str) -> str:
+    return (
+        f"{spec}, which is enough, and a lower quota is in force: see why the kubelet has not applied it (a resize "
+        "that is pending, or an older pod)"
+    )
+
+
 def _raise_sum(case: Case, pod: PodFacts) -> Advice:
-    """Raise the container's part of a quota that is the sum of its pod's limits."""
+    """Raise the container's part of a quota that is the sum of its pod's limits and its RuntimeClass' overhead."""
     limited = [
         container
         for container in pod.containers
         if container.cpu_limit_millis is not None and (not container.init or container.sidecar)
     ]
     container = case.facts.container or (limited[0] if len(limited) == 1 else None)
-    total = sum(container.cpu_limit_millis or 0 for container in limited)
+    total_millis = sum(container.cpu_limit_millis or 0 for container in limited)
     made: tuple[Patch, ...] = ()
     no_patch: str | None = "which of its containers should have more is not seen from the pod's counters"
     why = ""
     if container is not None and container.cpu_limit_millis:
         limit_cores = container.cpu_limit_millis / 1000
-        need = Need(limit_cores + (case.finding.lost_cores or 0.0), "its limit and what was lost in one window")
+        in_force_cores = _in_force_cores(case.finding) or (total_millis + pod.overhead_millis) / 1000
+        others_cores = (total_millis + pod.overhead_millis) / 1000 - limit_cores
+        words = "the pod's quota in force and what was lost in one window, less what is not this container's"
+        need = Need(in_force_cores + (case.finding.lost_cores or 0.0) - others_cores, words)
         target = _target(case, limit_cores, need, None)
         why = f"; of {container.name}: {target.why}"
         no_patch = target.why if target.cpu_millis is None else case.unnamed
+        if need.cores <= limit_cores:
+            no_patch = _not_in_force(f"the containers' limits come to {format_cpu(total_millis)}")
         if target.cpu_millis is not None and not no_patch:
             made = (patches.raise_limit(pod, container, target.cpu_millis),)
+    total = f", {format_cpu(total_millis)}" if total_millis else ""
+    overhead = f" and {format_cpu(pod.overhead_millis)} of its RuntimeClass" if pod.overhead_millis else ""
     return Advice(
         AdviceId.POD_LIMIT,
         f"raise the limits of the containers of pod {pod.namespace}/{pod.name}: the pod's quota is their sum"
-        + (f", {format_cpu(total)}" if total else ""),
+        f"{total}{overhead}",
         evidence(case.finding),
         "the pod as a whole is stopped, by the quota that the kubelet sets for it when all its containers have limits"
         + why,

@@ -65,7 +65,8 @@ def shorter_period(case: Case) -> Advice | None:
         f"as the last resort, a period of {SHORT_PERIOD_MS} ms instead of {case.finding.window.period_us / 1000:g} ms",
         evidence(case.finding),
         "the same share of time is lost in more and shorter stops, which health checks and connections survive "
-        "(cpuCFSQuotaPeriod, 5 to 20 ms; on by default from Kubernetes 1.36)",
+        f"(cpuCFSQuotaPeriod, 5 to 20 ms). It needs the kubelet's feature gate {patches.PERIOD_GATE}, which is on by "
+        "default from Kubernetes 1.36; without the gate an older kubelet does not start, so the drop-in names it",
         "it is set for all pods of a node; more throttle events, and timers cost more; throughput does not rise",
         (patches.shorter_period(SHORT_PERIOD_MS),),
     )

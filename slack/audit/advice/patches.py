@@ -2,7 +2,8 @@
 
 Everything is text for people or their tools; nothing here is sent. A resize cannot remove a limit (the API server
 refuses that), so a removal exists for templates only. Requests are written out beside a limit wherever they are known,
-because a request that was left out follows the limit.
+because a request that was left out follows the limit. A value that was not read is never overwritten: a variable is
+added only if the container is known not to have it.
 """
 
 import json
@@ -27,6 +28,7 @@ _API_VERSIONS = {
 }
 _LIKE_A_DEPLOYMENTS = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{6,10}$")
 """A name and the template's hash in the letters that it is written with (apimachinery's SafeEncodeString)."""
+PERIOD_GATE = "CustomCPUCFSQuotaPeriod"
 _KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 
 
@@ -134,9 +136,23 @@ def remove_limit(pod: PodFacts, container: ContainerFacts) -> Patch | None:
     )
 
 
+def no_variable(container: ContainerFacts | None, name: str) -> str | None:
+    """Return why a variable cannot be added without the loss of a value; None if it can."""
+    if container is None:
+        return "the container is not known, and so neither whether it sets the variable already"
+    if container.variables is None:
+        return f"envFrom may set {name} already, and what it sets cannot be read here"
+    for known, value in container.variables:
+        if known == name:
+            now = f"{value!r}" if value else "from another object" if value is None else "empty"
+            return f"{name} is set already ({now}): change it by hand, and keep what else is in it"
+    return None
+
+
 def environment(pod: PodFacts, container: ContainerFacts, name: str, value: str) -> Patch | None:
-    """Return a variable for a container, in its owner's template; None where there is no such template."""
-    if no_template(pod):
+    """Return a variable for a container, in its owner's template; None where there is no such template, or where a
+    value could be lost."""
+    if no_template(pod) or no_variable(container, name):
         return None
     entry = {"name": container.name, "env": [{"name": name, "value": value}]}
     return Patch(
@@ -175,8 +191,13 @@ def quota_off() -> Patch:
 
 
 def shorter_period(period_ms: int) -> Patch:
-    """Return the kubelet's drop-in for a shorter period (GA and on in 1.36, an alpha gate before)."""
-    return _drop_in(PatchKind.SHORTER_PERIOD, {"cpuCFSQuotaPeriod": f"{period_ms}ms"})
+    """Return the kubelet's drop-in for a shorter period, with the feature gate that it needs.
+
+    Without the gate a kubelet of a version that has it off refuses its configuration, and does not start
+    (pkg/kubelet/apis/config/validation: cpuCFSQuotaPeriod). A gate that is on already may be named.
+    """
+    fields = {"featureGates": {PERIOD_GATE: True}, "cpuCFSQuotaPeriod": f"{period_ms}ms"}
+    return _drop_in(PatchKind.SHORTER_PERIOD, fields)
 
 
 def no_template(pod: PodFacts) -> str | None:

@@ -45,6 +45,11 @@ def match_threads(case: Case) -> Advice | None:
     own = Mark.INHERITED not in case.marks
     if runtime and runtime.variable == GO_VARIABLE and own and (why := go_does_it(container, threads)):
         hint, no_patch = why, "its Go takes its number of threads from this limit by itself"
+    elif runtime and own and runtime.sees_its_limit:
+        hint, no_patch = (
+            runtime.sees_its_limit,
+            f"the {runtime.name} takes its number of threads from this limit itself",
+        )
     elif runtime is None or not runtime.variable:
         no_patch = "what sets it depends on the program"
     else:
@@ -52,15 +57,15 @@ def match_threads(case: Case) -> Advice | None:
             value = runtime.value.format(threads=threads)
             patch = patches.environment(case.facts.pod, container, runtime.variable, value)
         if patch is None:
-            no_patch = patches.no_template(case.facts.pod) if case.facts.pod else case.unnamed
+            no_template = patches.no_template(case.facts.pod) if case.facts.pod else case.unnamed
+            no_patch = no_template or patches.no_variable(container, runtime.variable)
     return Advice(
         AdviceId.MATCH_THREADS,
         f"let it run {threads} thread{'s' if threads > 1 else ''} at once" + (f" ({runtime.name})" if runtime else ""),
         f"{evidence(finding)}; about {finding.busy_cpus or 0:.1f} CPUs busy when the quota ran out",
         f"more busy threads than the limit has CPUs use the quota up early in the period and all stop for the "
         f"rest: {hint}",
-        "fewer threads finish less at once where CPU is not what they wait for; a variable of that name that is "
-        "already set is replaced",
+        "fewer threads finish less at once where CPU is not what they wait for",
         (patch,) if patch else (),
         no_patch,
     )

@@ -24,6 +24,8 @@ class Runtime:
     variable: str | None = None
     """An environment variable that does it; None where only a file or a flag does."""
     value: str = "{threads}"
+    sees_its_limit: str = ""
+    """Why there is nothing to set for the container's own limit; '' if the runtime does not see it."""
 
 
 def _word(words: str) -> re.Pattern[str]:
@@ -37,6 +39,10 @@ RUNTIMES = (
         "-XX:ActiveProcessorCount={threads} (garbage collector, compiler and common pool follow it)",
         "JAVA_TOOL_OPTIONS",
         "-XX:ActiveProcessorCount={threads}",
+        "the JVM computes its number of processors from the container's limit by itself (from 8u191 and 10 on, "
+        "-XX:+UseContainerSupport), and garbage collector, compiler and common pool follow it; an "
+        "-XX:ActiveProcessorCount would only keep it from following a limit that is raised. Look for what makes more "
+        "busy threads all the same: pools of a fixed size, an ActiveProcessorCount that is set, an older JVM",
     ),
     Runtime("gunicorn or uvicorn", _word("gunicorn|uvicorn"), "WEB_CONCURRENCY={threads} workers", "WEB_CONCURRENCY"),
     Runtime(

@@ -80,6 +80,8 @@ class Finding:
     sorted by and sums are made of."""
     blamed_ratio: float | None = None
     """Throttled periods / periods of the blamed one: the period number of a container that has no periods itself."""
+    blamed_cores: float | None = None
+    """The quota of the blamed one in force, as it was measured."""
     pressure_ratio: float | None = None
     """The share of the time in which a thread of it waited for a CPU, for whatever reason (cpu.pressure, some)."""
     neighbours_ratio: float | None = None

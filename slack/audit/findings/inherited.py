@@ -60,6 +60,7 @@ def with_what_is_above(finding: Finding, above: Ancestors[Finding], cpus: float,
         marks=_inherited_marks(told, ratio, culprit, limits),
         blamed=culprit.window.target if culprit is not None else None,
         blamed_ratio=culprit.throttled_ratio if culprit is not None else None,
+        blamed_cores=culprit.limit_cores if culprit is not None else None,
     )
 
 

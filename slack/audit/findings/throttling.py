@@ -69,6 +69,7 @@ def _of_its_own_quota(window: Window, cpus: float, limits: Thresholds) -> Findin
         counted_cores=throttled_seconds / window.seconds,
         blamed=window.target if window.throttled > 0 else None,
         blamed_ratio=share(window.throttled / window.periods) if window.throttled > 0 else None,
+        blamed_cores=limit_cores if window.throttled > 0 else None,
     )
     severity = severity_of(finding.throttled_ratio or 0.0, finding.lost_ratio or 0.0, limits)
     return replace(finding, severity=severity, marks=_marks(finding, severity, limits))

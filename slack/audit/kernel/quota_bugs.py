@@ -82,6 +82,10 @@ class KernelFeatures:
     """Threads stop on their way out of the kernel, not where they hold its locks."""
 
 
+_WINDOWS = re.compile(r"10\.0\.\d{5}(\.\d+)?")
+"""status.nodeInfo.kernelVersion of a Windows node."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Release:
     text: str
@@ -99,6 +103,8 @@ def kernel_verdict(release: str, version: str = "") -> KernelVerdict:
         release: `uname -r`, or a Node's status.nodeInfo.kernelVersion.
         version: /proc/version or `uname -v`; only Debian's patch level needs it.
     """
+    if _WINDOWS.fullmatch(release.strip()):
+        return _unknown(release, "a build number of Windows, which has no CFS quotas", "")
     known = _parsed(release)
     if known is None:
         return _unknown(release, "the name does not begin with a kernel's version", "uname -r")

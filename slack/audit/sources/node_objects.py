@@ -8,6 +8,7 @@ from slack.cluster.quantity import QuantityError, thousandths
 
 class _NodeInfo(msgspec.Struct, rename="camel", gc=False):
     kernel_version: str = ""
+    operating_system: str = ""
 
 
 class _Status(msgspec.Struct, rename="camel", gc=False):
@@ -20,6 +21,12 @@ class Node(msgspec.Struct, gc=False):
 
     metadata: Metadata
     status: _Status | None = None
+
+    @property
+    def is_linux(self) -> bool:
+        """Whether its containers have CFS quotas at all; a node whose kubelet has not told yet counts as Linux."""
+        info = self.status.node_info if self.status is not None else None
+        return info is None or info.operating_system in ("", "linux")
 
     @property
     def kernel_release(self) -> str:

@@ -89,9 +89,15 @@ class PodNames:
         if target.container_id and (found := self.by_container_id(target.container_id)):
             return found
         pod = self.by_uid(target.pod_uid.replace("_", "-")) if target.pod_uid else None
-        if pod is None and target.pod:
+        if pod is None and target.pod and not self._contradicts(target):
             pod = self.by_name(target.namespace, target.pod)
         return pod, pod.container(target.container) if pod and target.container else None
+
+    def _contradicts(self, target: Target) -> bool:
+        """Whether the names are those of another pod than the one whose uid is in the cgroup's path: the uid counts."""
+        pod = self.by_name(target.namespace, target.pod) if target.pod else None
+        uid = target.pod_uid.replace("_", "-")
+        return pod is not None and bool(uid) and uid not in (pod.uid, pod.cgroup_uid)
 
     def named(self, target: Target) -> Target:
         """Return the target with its names; as it is where nobody knows them."""

@@ -71,6 +71,15 @@ class ResizePolicy(_Wire):
     restart_policy: str = ""
 
 
+class Variable(_Wire):
+    """env[] of a container."""
+
+    name: str = ""
+    value: str | None = None
+    """None: it comes from elsewhere, or is empty."""
+    value_from: dict[str, object] | None = None
+
+
 class Container(_Wire):
     """A container or init container of a spec."""
 
@@ -81,6 +90,8 @@ class Container(_Wire):
     resources: Resources | None = None
     resize_policy: list[ResizePolicy] | None = None
     restart_policy: str | None = None
+    env: list[Variable] | None = None
+    env_from: list[dict[str, object]] | None = None
 
 
 class Spec(_Wire):
@@ -91,6 +102,8 @@ class Spec(_Wire):
     init_containers: list[Container] | None = None
     resources: Resources | None = None
     """Pod-level resources (1.34+)."""
+    overhead: Cpu | None = None
+    """What its RuntimeClass adds to the pod's quota."""
 
 
 class ContainerStatus(_Wire):

@@ -11,6 +11,10 @@ from slack.audit.sources.pod_objects import Container, Cpu, Metadata, Pod, Resou
 from slack.cluster.labels import ANNOTATION_CONFIG_HASH, ANNOTATION_LATENCY, LABEL_TEMPLATE_HASH
 from slack.cluster.quantity import QuantityError, cpu_millis
 
+THREAD_VARIABLES = ("GOMAXPROCS", "JAVA_TOOL_OPTIONS", "UV_THREADPOOL_SIZE", "WEB_CONCURRENCY")
+"""Environment variables that an advice may be about; their values are kept, and no others."""
+_LONGEST_VALUE = 1024
+
 
 class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a container; pods of one workload share it."""
@@ -29,6 +33,9 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """An init container with restartPolicy Always."""
     resize_restarts: bool
     """resizePolicy for cpu is RestartContainer."""
+    variables: tuple[tuple[str, str | None], ...] | None = ()
+    """Of `THREAD_VARIABLES`, those that are set; None for a value that is not in the pod. None: not to be known, as
+    envFrom may set any."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +61,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     containers: tuple[ContainerFacts, ...]
     container_ids: tuple[str, ...]
     """By position in `containers`; '' for one that does not run."""
+    overhead_millis: int = 0
+    """What its RuntimeClass adds to its quota (spec.overhead)."""
 
     def container(self, name: str) -> ContainerFacts | None:
         """Return the container of that name."""
@@ -86,7 +95,17 @@ def _container(container: Container, index: int, init: bool) -> ContainerFacts:
             policy.resource_name == "cpu" and policy.restart_policy == "RestartContainer"
             for policy in container.resize_policy or ()
         ),
+        variables=_variables(container),
     )
+
+
+def _variables(container: Container) -> tuple[tuple[str, str | None], ...] | None:
+    found = tuple(
+        (variable.name, None if variable.value_from is not None else (variable.value or "")[:_LONGEST_VALUE])
+        for variable in container.env or ()
+        if variable.name in THREAD_VARIABLES
+    )
+    return None if container.env_from and not found else found
 
 
 def _owner(meta: Metadata) -> tuple[str, str]:
@@ -144,4 +163,5 @@ def facts_of_pod(pod: Pod) -> PodFacts:
         cpu_request_millis=_millis(resources.requests),
         containers=tuple(containers),
         container_ids=tuple(ids.get(container.name, "") for container in containers),
+        overhead_millis=_millis(spec.overhead) or 0,
     )

@@ -9,17 +9,29 @@ periods, throttled periods and throttled time come from the same scrapes they ar
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
-from slack.audit.sources.series_labels import label, target_of
+from slack.audit.sources.series_labels import OWN_LABELS, label, names_the_scraped, target_of, without_names
 
 Vector = Iterable[tuple[Mapping[str, str], float]]
 
 NODE_LABELS = ("node", "kubernetes_node", "nodename", "kubernetes_io_hostname", "instance")
 """By how surely it is the node's name; installations differ in which of them their relabelling makes."""
 _NAMES = ("namespace", "pod", "container")
-_LABELS = ", ".join((*NODE_LABELS, "id", "name", *_NAMES, *(f"exported_{name}" for name in _NAMES)))
+CLUSTER_LABEL = "cluster"
+"""What most installations call the label that tells clusters apart in one Prometheus."""
+_LABELS = ", ".join(
+    (
+        CLUSTER_LABEL,
+        *NODE_LABELS,
+        "id",
+        "name",
+        *_NAMES,
+        *(f"exported_{name}" for name in _NAMES),
+        *OWN_LABELS.values(),
+    )
+)
 _RISES = {
     "periods": "container_cpu_cfs_periods_total",
     "throttled": "container_cpu_cfs_throttled_periods_total",
@@ -55,38 +67,67 @@ QUERIES: Mapping[str, str] = {
 }
 """Instant queries at the window's end. `{match}` takes the selected namespaces, `{window}` its length."""
 LIMITS = (
-    "max by (namespace, pod, container, exported_namespace, exported_pod, exported_container) "
+    "max by (cluster, namespace, pod, container, exported_namespace, exported_pod, exported_container) "
     '(last_over_time(kube_pod_container_resource_limits{match:resource="cpu"}[{window}]))'
 )
 """Where container_spec_* is not kept: kube-state-metrics' limits, in cores."""
-NAMESPACES = "count by (namespace) (last_over_time(container_cpu_usage_seconds_total[{window}]))"
+NAMESPACES = "count by (namespace) (last_over_time(container_cpu_usage_seconds_total{match}[{window}]))"
+CLUSTERS = "count by ({label}) (last_over_time(container_cpu_usage_seconds_total[{window}]))"
+"""Which clusters there are: `{label}` takes the label that tells them apart."""
 NODE_QUERIES: Mapping[str, str] = {
-    "info": "last_over_time(kube_node_info[{window}])",
-    "cores": "last_over_time(machine_cpu_cores[{window}])",
-    "capacity": 'last_over_time(kube_node_status_capacity{resource="cpu"}[{window}])',
-    "version": "last_over_time(cadvisor_version_info[{window}])",
+    "info": "last_over_time(kube_node_info{match}[{window}])",
+    "cores": "last_over_time(machine_cpu_cores{match}[{window}])",
+    "capacity": 'last_over_time(kube_node_status_capacity{match:resource="cpu"}[{window}])',
+    "version": "last_over_time(cadvisor_version_info{match}[{window}])",
 }
 LAG = "quantile(0.99, time() - timestamp(container_cpu_cfs_periods_total))"
 """How old the newest values are. A window that ended now would end without them, and increase() does not stretch over
 so wide a gap (promql/functions.go, extrapolatedRate): a tenth of five minutes would be missing."""
 OLDEST_SECONDS = 75.0
 """Scrapes a minute apart, of counters that cAdvisor has read up to 15 s before."""
+_SUMMED = frozenset({*_RISES, *_PRESSURE, "usage_seconds"})
+"""Answers that are added up over instances and pieces of the window."""
 PERIOD_US = 100_000
 _LEAST_QUOTA_US = 1000
 """pkg/kubelet/cm/helpers_linux.go, MinQuotaPeriod."""
 
 
-def filled(query: str, window_seconds: float, namespaces: Iterable[str] | None = None) -> str:
-    """Return a query with its window and, if any are chosen, its namespaces."""
+@dataclass(frozen=True, slots=True)
+class ClusterChoice:
+    """Which of the clusters in one Prometheus is asked for."""
+
+    name: str = ""
+    """'': all that there are."""
+    label: str = CLUSTER_LABEL
+
+    @property
+    def matcher(self) -> str:
+        """The matcher of a series selector; '' for all."""
+        quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{self.label}="{quoted}"' if self.name else ""
+
+
+ALL_CLUSTERS = ClusterChoice()
+
+
+def filled(
+    query: str,
+    window_seconds: float,
+    namespaces: Iterable[str] | None = None,
+    cluster: ClusterChoice = ALL_CLUSTERS,
+) -> str:
+    """Return a query with its window and, if any are chosen, its cluster and namespaces."""
     window = max(1, round(window_seconds))
-    chosen = ""
+    matchers = [cluster.matcher] if cluster.matcher else []
     if namespaces is not None:
         names = "|".join(_regex_quoted(name) for name in namespaces)
-        chosen = f'namespace=~"{names}"'
+        matchers.append(f'namespace=~"{names}"')
+    chosen = ",".join(matchers)
     short = window <= 600
     values = {
         "{match}": f"{{{chosen}}}" if chosen else "",
         "{match:": f"{{{chosen}," if chosen else "{",
+        "{label}": cluster.label,
         "{window}": f"{window}s",
         "{step}": f"{_step_seconds(window)}s",
         "{rate}": "120s" if short else "300s",
@@ -109,30 +150,46 @@ def _regex_quoted(name: str) -> str:
 class Nodes:
     """Facts of nodes, and which node a series is from."""
 
-    def __init__(self, vectors: Mapping[str, Vector]) -> None:
-        """Take the answers to `NODE_QUERIES`, by their names; any may be empty."""
+    def __init__(self, vectors: Mapping[str, Vector], *, cluster_label: str = "") -> None:
+        """Take the answers to `NODE_QUERIES`.
+
+        Args:
+            vectors: by their names; any may be empty.
+            cluster_label: if there are several clusters, the label that tells them apart: names of nodes begin with it.
+        """
+        self._cluster_label = cluster_label
         self._by_address: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
         self._cpus: dict[str, int] = {}
         for labels, _ in vectors.get("info", ()):
-            if name := label(labels, "node"):
-                self._kernels[name] = labels.get("kernel_version", "")
-                self._by_address[labels.get("internal_ip", "")] = name
+            if plain := label(labels, "node"):
+                linux = not labels.get("os_image", "").startswith("Windows")
+                self._kernels[self.qualified(labels, plain)] = labels.get("kernel_version", "") if linux else ""
+                self._by_address[self.qualified(labels, labels.get("internal_ip", ""))] = plain
         for labels, _ in vectors.get("version", ()):
             self._kernels.setdefault(self.of(labels), labels.get("kernelVersion", ""))
         for labels, value in vectors.get("cores", ()):
             self._put_cpus(self.of(labels), value)
         for labels, value in vectors.get("capacity", ()):
-            self._put_cpus(label(labels, "node"), value)
+            if plain := label(labels, "node"):
+                self._put_cpus(self.qualified(labels, plain), value)
+
+    def qualified(self, labels: Mapping[str, str], name: str) -> str:
+        """Return a name with that of its cluster before it, if there are several."""
+        return f"{labels.get(self._cluster_label, '')}/{name}" if self._cluster_label else name
+
+    def cluster_of(self, node: str) -> str:
+        """Return what the name of a node begins with; '' if there is one cluster."""
+        return f"{node.partition('/')[0]}/" if self._cluster_label else ""
 
     def of(self, labels: Mapping[str, str]) -> str:
         """Return the node of a cAdvisor series."""
         for name in NODE_LABELS:
             if value := labels.get(name):
                 if name != "instance":
-                    return value
+                    return self.qualified(labels, value)
                 host = value.rpartition(":")[0].strip("[]") or value
-                return self._by_address.get(host, host)
+                return self.qualified(labels, self._by_address.get(self.qualified(labels, host), host))
         return ""
 
     def facts(self, name: str) -> NodeFacts:
@@ -156,6 +213,8 @@ class _Row:
     first_seen: float = math.inf
     last_seen: float = -math.inf
     use_p99: float | None = None
+    instances: set[str] = field(default_factory=set)
+    """Where its series were scraped."""
 
 
 class Increases:
@@ -166,26 +225,43 @@ class Increases:
         self._start = start
         self._end = end
         self._rows: dict[tuple[str, str], _Row] = {}
-        self._limits: dict[tuple[str, str, str], float] = {}
+        self._node_of: dict[str, str] = {}
+        """By path of a cgroup that no other node can have: under which node it is kept."""
+        self._standalone: set[str] = set()
+        """Scraped instances whose series have the names of the scraped pod."""
+        self._limits: dict[tuple[str, str, str, str], float] = {}
         self._bad: Counter[str] = Counter()
         self.answered: set[str] = set()
         """Names of queries that gave something."""
 
     def add(self, name: str, vector: Vector) -> None:
-        """Take one answer; pieces of the window must come in their order."""
+        """Take one answer; pieces of the window must come in their order.
+
+        Of one cgroup's series that several jobs have scraped, the largest counts: they are the same counter. Series of
+        one cgroup with different container names are instances that followed one another, and are added up.
+        """
+        largest: dict[tuple[tuple[str, str], str], tuple[_Row, float]] = {}
         for labels, value in vector:
             self.answered.add(name)
             if not math.isfinite(value) or value < 0:
                 self._bad[f"{name} of {label(labels, 'id') or label(labels, 'pod')} is {value:g}"] += 1
                 continue
             row = self._row(labels)
-            if row is not None:
+            if row is None:
+                continue
+            if name not in _SUMMED:
                 _put(row, name, value)
+                continue
+            key = row.target.key, labels.get("name", "")
+            largest[key] = row, max(value, largest[key][1] if key in largest else 0.0)
+        for row, value in largest.values():
+            _put(row, name, value)
 
     def add_limits(self, vector: Vector) -> None:
         """Take kube-state-metrics' limits, for cgroups whose quota is not known otherwise."""
         for labels, value in vector:
-            place = (label(labels, "namespace"), label(labels, "pod"), label(labels, "container"))
+            cluster = self._nodes.qualified(labels, "")
+            place = (cluster, label(labels, "namespace"), label(labels, "pod"), label(labels, "container"))
             if math.isfinite(value) and value > 0:
                 self._limits[place] = value
 
@@ -193,6 +269,9 @@ class Increases:
         """Return the window's beginning, all zeros, and its end."""
         before: list[Sample] = []
         after: list[Sample] = []
+        for row in self._rows.values():
+            if row.instances & self._standalone:
+                row.target = without_names(row.target)
         of_pods = self._limits_of_pods()
         for row in self._rows.values():
             limited = any(name in row.rises for name in ("periods", "throttled", "throttled_seconds"))
@@ -218,31 +297,42 @@ class Increases:
         target = target_of(labels, self._nodes.of(labels))
         if target is None:
             return None
+        if target.pod_uid or target.container_id:  # such a path is one node's: another name of it is an address
+            target = replace(target, node=self._node_of.setdefault(target.path, target.node))
         row = self._rows.get(target.key)
         if row is None:
             row = self._rows[target.key] = _Row(target)
+        if not any(labels.get(f"exported_{name}") or labels.get(own) for name, own in OWN_LABELS.items()):
+            row.instances.add(labels.get("instance", ""))
+        if names_the_scraped(labels):
+            self._standalone.add(labels.get("instance", ""))
         return row
 
-    def _missing(self, row: _Row, of_pods: Mapping[tuple[str, str], float | None]) -> list[str]:
+    def _place(self, target: Target) -> tuple[str, str, str]:
+        """Return what a pod is called: its cluster, as names of nodes begin with it, namespace and name."""
+        cluster = self._nodes.cluster_of(target.node)
+        return cluster, target.namespace, target.pod
+
+    def _missing(self, row: _Row, of_pods: Mapping[tuple[str, str, str], float | None]) -> list[str]:
         """Return what a cgroup with a quota lacks, after having looked for its limit elsewhere."""
         target = row.target
         if row.quota is None:
             if target.level is Level.CONTAINER:
-                cores = self._limits.get((target.namespace, target.pod, target.container))
+                cores = self._limits.get((*self._place(target), target.container))
             else:
-                cores = of_pods.get((target.namespace, target.pod)) if target.level is Level.POD else None
+                cores = of_pods.get(self._place(target)) if target.level is Level.POD else None
             if cores is not None:
                 row.quota = max(_LEAST_QUOTA_US, round(cores * (row.period or PERIOD_US)))
         found = {name: name in row.rises for name in ("periods", "throttled", "throttled_seconds")}
         found["quota"] = row.quota is not None
         return [name for name, there in found.items() if not there]
 
-    def _limits_of_pods(self) -> dict[tuple[str, str], float | None]:
+    def _limits_of_pods(self) -> dict[tuple[str, str, str], float | None]:
         """Return the sums of pods of which every container that was seen has a limit; None for others."""
-        sums: dict[tuple[str, str], float | None] = {}
+        sums: dict[tuple[str, str, str], float | None] = {}
         for target in (row.target for row in self._rows.values() if row.target.level is Level.CONTAINER):
-            cores = self._limits.get((target.namespace, target.pod, target.container))
-            place = target.namespace, target.pod
+            place = self._place(target)
+            cores = self._limits.get((*place, target.container))
             known = sums.get(place, 0.0)
             sums[place] = None if cores is None or known is None else known + cores
         return sums

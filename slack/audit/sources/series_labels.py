@@ -7,6 +7,7 @@ renamed them to exported_*, and some installations drop id: then names stand for
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from sys import intern
 
 from slack.audit.findings.sample import Level, Target
@@ -14,11 +15,36 @@ from slack.audit.sources.cgroup_names import target_of as target_of_path
 
 _DOCKER_SANDBOX = "POD"
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+OWN_LABELS = {
+    "namespace": "container_label_io_kubernetes_pod_namespace",
+    "pod": "container_label_io_kubernetes_pod_name",
+    "container": "container_label_io_kubernetes_container_name",
+}
+"""What a standalone cAdvisor (`--store_container_labels`) calls the names: labels of the container itself."""
 
 
 def label(labels: Mapping[str, str], name: str) -> str:
-    """Return a label of the cgroup; Prometheus renames it where the scraped target has one of that name."""
-    return labels.get(f"exported_{name}") or labels.get(name, "")
+    """Return a label of the cgroup. Sources in this order: the container's own labels, as a standalone cAdvisor has
+    them; `exported_*`, which Prometheus makes if the scraped target has a label of that name; the plain label."""
+    own = labels.get(OWN_LABELS[name], "") if name in OWN_LABELS else ""
+    return own or labels.get(f"exported_{name}") or labels.get(name, "")
+
+
+def names_the_scraped(labels: Mapping[str, str]) -> bool:
+    """Say whether the names are those of the pod that was scraped, and not of the cgroup.
+
+    Prometheus adds `namespace`, `pod` and `container` of its target to each series of a standalone cAdvisor. That shows
+    at the cgroup of a pod as a whole: a kubelet gives it no container.
+    """
+    if any(labels.get(f"exported_{name}") or labels.get(own) for name, own in OWN_LABELS.items()):
+        return False
+    found = target_of_path(label(labels, "id"), "") if label(labels, "id").startswith("/") else None
+    return found is not None and found.level is not Level.CONTAINER and bool(labels.get("container"))
+
+
+def without_names(target: Target) -> Target:
+    """Return a target that is known by its path alone."""
+    return replace(target, namespace="", pod="", container="")
 
 
 def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:

@@ -114,7 +114,14 @@ class ClusterSource:
             raise UserError(f"--node: there is no node {missing[0]!r} (there are: {known or 'none'})")
         if not found:
             raise UserError("the cluster has no nodes")
-        return {name: found[name] for name in self._wanted} if self._wanted else found
+        if self._wanted:
+            if others := [name for name in self._wanted if not found[name].is_linux]:
+                raise UserError(f"--node: {others[0]} is no Linux node, and so has no CFS quotas")
+            return {name: found[name] for name in self._wanted}
+        judged = {name: node for name, node in found.items() if node.is_linux}
+        if not judged:
+            raise UserError("the cluster has no Linux nodes, and only these have CFS quotas")
+        return judged
 
     def _answers(self, nodes: Mapping[str, Node]) -> dict[str, _Answer]:
         """Return each node's answer, in the order of `nodes`."""

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 from slack.audit.findings.sample import Sampled
 from slack.audit.sources.promql import (
+    ALL_CLUSTERS,
+    CLUSTERS,
     LAG,
     LIMITS,
     NAMESPACES,
     NODE_QUERIES,
     OLDEST_SECONDS,
     QUERIES,
+    ClusterChoice,
     Increases,
     Nodes,
     filled,
@@ -29,6 +32,7 @@ from slack.cli.terminal.progress import Steps
 MOST_SERIES = 20_000
 """Of one family in one answer, some 10 MB: more is asked for in bundles of namespaces."""
 _SHORTEST_SECONDS = 60.0
+_NAMED = 5
 _RELABELLING = (
     "kube-prometheus-stack drops it by default: take its first rule out of "
     "kubelet.serviceMonitor.cAdvisorMetricRelabelings, and wait for a window's length"
@@ -61,12 +65,20 @@ class PrometheusSource:
         source.p99_cores[windows.windows[0].target.key]
     """
 
-    def __init__(self, url: str, window_seconds: float = 300.0, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str,
+        window_seconds: float = 300.0,
+        *,
+        cluster: ClusterChoice = ALL_CLUSTERS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """Take an address; nothing is asked yet.
 
         Args:
             url: As --prometheus takes it.
             window_seconds: How far back, at least a minute.
+            cluster: Which of the clusters in this Prometheus.
             clock: Unix seconds.
 
         Raises:
@@ -76,6 +88,7 @@ class PrometheusSource:
         if window_seconds < _SHORTEST_SECONDS:
             raise UserError(f"--window: {window_seconds:g} s is too short; scrapes are up to a minute apart")
         self._seconds = float(round(window_seconds))
+        self._cluster = cluster
         self._clock = clock
         self._second: Sampled | None = None
         self.p99_cores: Mapping[tuple[str, str], float] = {}
@@ -106,7 +119,10 @@ class PrometheusSource:
 
     def _read(self, start: float, end: float) -> Increases:
         whole = _Part(None, start, end)
-        nodes = Nodes({name: self._vector(query, whole) for name, query in NODE_QUERIES.items()})
+        clusters = self._clusters(whole)
+        answers_of_nodes = {name: self._vector(query, whole) for name, query in NODE_QUERIES.items()}
+        several = len(clusters) > 1 and not self._cluster.name
+        nodes = Nodes(answers_of_nodes, cluster_label=self._cluster.label if several else "")
         namespaces = self._namespaces(start, end)
         found = Increases(nodes, start, end)
         left = _parts(namespaces, start, end)
@@ -130,6 +146,33 @@ class PrometheusSource:
                 done += 1
                 tell(done / (done + len(left)))
         self._check(found)
+        if several:
+            names = ", ".join(sorted(clusters)[:_NAMED]) + (" ..." if len(clusters) > _NAMED else "")
+            note = (
+                f"the label {self._cluster.label} has {len(clusters)} values ({names}): nodes are told apart by it; "
+                "--prometheus-cluster NAME chooses one cluster"
+            )
+            self.notes = (*self.notes, note)
+        return found
+
+    def _clusters(self, whole: _Part) -> set[str]:
+        """Return the values of the label that tells clusters apart.
+
+        Raises:
+            UserError: the one that was chosen is not among them.
+        """
+        label = self._cluster.label
+        try:
+            counted = self._server.vector(filled(CLUSTERS, whole.seconds, cluster=self._cluster), whole.end)
+        except TooMuch:
+            return {self._cluster.name}
+        found = {labels.get(label, "") for labels, _ in counted}
+        if self._cluster.name and self._cluster.name not in found:
+            known = ", ".join(sorted(found - {""})[:_NAMED]) or "none"
+            raise UserError(
+                f"--prometheus-cluster: the label {label} has no value {self._cluster.name!r} in the last "
+                f"{self._seconds:g} s (there are: {known}); another label is given as LABEL=NAME"
+            )
         return found
 
     def _lag_seconds(self, now: float) -> float:
@@ -141,7 +184,7 @@ class PrometheusSource:
         return min(OLDEST_SECONDS, float(math.ceil(max(ages, default=0.0))))
 
     def _vector(self, query: str, part: _Part) -> list[tuple[dict[str, str], float]]:
-        return self._server.vector(filled(query, part.seconds, part.namespaces), part.end)
+        return self._server.vector(filled(query, part.seconds, part.namespaces, self._cluster), part.end)
 
     def _namespaces(self, start: float, end: float) -> dict[str, int]:
         """Return the namespaces of the window ('' for cgroups that are no pod's) and how many series each has."""

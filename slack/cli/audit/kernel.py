@@ -105,8 +105,11 @@ def _releases(kubeconfig: Path | None, context: str | None) -> dict[str, str]:
     from slack.kube.paths import resource_path
 
     with api_server(kubeconfig, context) as connection:
-        nodes = listed(connection, resource_path("v1", "nodes"), Node)
-        return {node.metadata.name: node.kernel_release for node in nodes}
+        nodes = list(listed(connection, resource_path("v1", "nodes"), Node))
+        judged = {node.metadata.name: node.kernel_release for node in nodes if node.is_linux}
+    if others := len(nodes) - len(judged):
+        typer.echo(f"not judged: {others} node{'s' if others > 1 else ''} without Linux", err=True)
+    return judged
 
 
 def grouped(releases: Mapping[str, str]) -> tuple[Group, ...]:

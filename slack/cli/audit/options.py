@@ -4,6 +4,7 @@ Three sources exclude each other: this node's cgroups (--root, --interval), ever
 (--cluster, --interval) and a Prometheus' history (--prometheus, --window).
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,6 +88,15 @@ HistoryWindow = Annotated[
         "--window", help="With --prometheus: how far back. Default 1h.", metavar="DURATION", show_default=False
     ),
 ]
+PrometheusCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus-cluster",
+        help="With --prometheus: only this cluster, by the label cluster, or LABEL=NAME by another one.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
 Nodes = Annotated[
     list[str] | None,
     typer.Option(
@@ -121,6 +131,8 @@ class SourceOptions:
     duration: str = ""
     """The same as somebody wrote it; empty for the usual one."""
     prometheus: str = ""
+    prometheus_cluster: str = ""
+    """One of several clusters in it: NAME or LABEL=NAME."""
     nodes: tuple[str, ...] = ()
     kubelet_pods: str | None = None
     names: bool = True
@@ -145,6 +157,8 @@ class SourceOptions:
             yield "--cluster"
         elif self.kind is SourceKind.PROMETHEUS:
             yield from ("--prometheus", _without_password(self.prometheus))
+        if self.prometheus_cluster:
+            yield from ("--prometheus-cluster", self.prometheus_cluster)
         if self.root != Path("/"):
             yield from ("--root", str(self.root))
         if self.duration:
@@ -176,6 +190,7 @@ def source_options(
     cluster: bool,
     prometheus: str | None,
     window: str | None,
+    prometheus_cluster: str | None,
     nodes: list[str] | None,
     kubelet_pods: str | None,
     names: bool,
@@ -189,6 +204,7 @@ def source_options(
     """
     kind = SourceKind.PROMETHEUS if prometheus is not None else SourceKind.CADVISOR if cluster else SourceKind.CGROUPS
     _fitting(kind, root=root, interval=interval, cluster=cluster, window=window, kubelet_pods=kubelet_pods)
+    _fitting_cluster(kind, prometheus_cluster)
     if root is not None and not is_folder(root):
         raise UserError(f"--root: {root} is no folder; give a node's root such as /host, or a recorded tree")
     _fitting_names(kind, names=names, kubelet_pods=kubelet_pods, cluster_named=bool(kubeconfig or context))
@@ -200,6 +216,7 @@ def source_options(
         seconds=default if text is None else _seconds(flag, text, least),
         duration=text or "",
         prometheus=prometheus or "",
+        prometheus_cluster=prometheus_cluster or "",
         nodes=tuple(dict.fromkeys(nodes or ())),
         kubelet_pods=kubelet_pods,
         names=names,
@@ -237,6 +254,16 @@ def _fitting(
         raise UserError("--interval: a history has no interval between samples; give --window, such as --window 1h")
     if window is not None and not history:
         raise UserError("--window: belongs to --prometheus; give --interval for how long to watch the counters")
+
+
+def _fitting_cluster(kind: SourceKind, cluster: str | None) -> None:
+    if cluster is None:
+        return
+    if kind is not SourceKind.PROMETHEUS:
+        raise UserError("--prometheus-cluster: belongs to --prometheus; --context chooses the cluster of --cluster")
+    label, equals, name = cluster.rpartition("=")
+    if not name or (equals and not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", label)):
+        raise UserError(f"--prometheus-cluster: {cluster!r} is no cluster; give NAME, or LABEL=NAME")
 
 
 def _fitting_names(kind: SourceKind, *, names: bool, kubelet_pods: str | None, cluster_named: bool) -> None:

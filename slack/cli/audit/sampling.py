@@ -174,7 +174,10 @@ def _opened(options: SourceOptions) -> Iterator[Source]:
         ):
             yield cluster
     else:
+        from slack.audit.sources.promql import CLUSTER_LABEL, ClusterChoice
         from slack.cli.audit.history import PrometheusSource
 
-        with closing(PrometheusSource(options.prometheus, options.seconds)) as history:
+        label, equals, name = options.prometheus_cluster.rpartition("=")
+        chosen = ClusterChoice(name, label if equals else CLUSTER_LABEL)
+        with closing(PrometheusSource(options.prometheus, options.seconds, cluster=chosen)) as history:
             yield history

@@ -247,7 +247,7 @@ def test_on_a_good_kernel_that_is_a_matter_of_bursts() -> None:
 
 
 def test_a_bursty_container_may_save_credit_or_get_its_peak() -> None:
-    (advice,) = advise(bursty(), facts())
+    (advice,) = advise(bursty(), facts(pod_facts(limit=200)))
     assert advice.id is AdviceId.ALLOW_BURST
     credit, limit = advice.patches
     assert (credit.kind, credit.burst_us) == (PatchKind.BURST, 20_000)
@@ -269,7 +269,7 @@ def test_a_bursty_container_may_save_credit_or_get_its_peak() -> None:
     ],
 )
 def test_where_credit_cannot_help_the_limit_is_raised_to_the_peak(finding: Finding, node: NodeFacts, why: str) -> None:
-    (advice,) = advise(finding, facts(node=node))
+    (advice,) = advise(finding, facts(pod_facts(limit=200), node=node))
     assert advice.id is AdviceId.ALLOW_BURST
     assert why in advice.reason
     assert [patch.cpu_limit_millis for patch in advice.patches] == [300]
@@ -278,7 +278,6 @@ def test_where_credit_cannot_help_the_limit_is_raised_to_the_peak(finding: Findi
 @pytest.mark.parametrize(
     ("image", "words", "variable"),
     [
-        ("eclipse-temurin:21-jre", "-XX:ActiveProcessorCount=1", "JAVA_TOOL_OPTIONS"),
         ("docker.io/library/node:22", "UV_THREADPOOL_SIZE=1", "UV_THREADPOOL_SIZE"),
         ("golang:1.24", "GOMAXPROCS=1", "GOMAXPROCS"),
         ("registry.example/tools/gunicorn-app:3", "WEB_CONCURRENCY=1", "WEB_CONCURRENCY"),
@@ -290,6 +289,81 @@ def test_threads_are_matched_by_the_runtimes_variable(image: str, words: str, va
     assert advice.patch is not None
     env = yaml.safe_load(present(advice.patch.merge_yaml))["spec"]["template"]["spec"]["containers"][0]["env"]
     assert [variable_json["name"] for variable_json in env] == [variable]
+
+
+def test_a_jvm_sees_its_own_limit_and_gets_no_patch_for_it() -> None:
+    advice = the(advise(starved(), facts(pod_facts(image="eclipse-temurin:21-jre"))), AdviceId.MATCH_THREADS)
+    assert advice.patches == ()
+    assert advice.no_patch == "the JVM takes its number of threads from this limit itself"
+    assert "computes its number of processors from the container's limit by itself" in advice.reason
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ((("WEB_CONCURRENCY", "8"),), "WEB_CONCURRENCY is set already ('8')"),
+        ((("WEB_CONCURRENCY", ""),), "WEB_CONCURRENCY is set already (empty)"),
+        ((("WEB_CONCURRENCY", None),), "WEB_CONCURRENCY is set already (from another object)"),
+        (None, "envFrom may set WEB_CONCURRENCY already"),
+    ],
+)
+def test_a_variable_that_may_be_set_already_is_not_overwritten(
+    variables: tuple[tuple[str, str | None], ...] | None, why: str
+) -> None:
+    pod = pod_facts(image="gunicorn:3")
+    container = msgspec.structs.replace(pod.containers[0], variables=variables)
+    known = facts(msgspec.structs.replace(pod, containers=(container,)))
+    advice = the(advise(starved(), known), AdviceId.MATCH_THREADS)
+    assert advice.patches == ()
+    assert why in present(advice.no_patch)
+
+
+def test_a_jvm_under_the_pods_quota_keeps_the_options_that_it_has() -> None:
+    pod = pod_facts(limit=None, pod_limit=500, image="eclipse-temurin:21-jre")
+    set_already = (("JAVA_TOOL_OPTIONS", "-XX:MaxRAMPercentage=70 -javaagent:/otel/agent.jar"),)
+    container = msgspec.structs.replace(pod.containers[0], variables=set_already)
+    known = facts(msgspec.structs.replace(pod, containers=(container,)))
+    advice = the(advise(under_the_pod(), known), AdviceId.MATCH_THREADS)
+    assert advice.patches == ()
+    assert "-javaagent:/otel/agent.jar" in present(advice.no_patch)
+
+
+def test_a_raise_that_the_spec_has_already_is_no_raise() -> None:
+    """A quota that is in force still, or again, is lower than the spec says."""
+    advice = the(advise(starved(), facts(pod_facts(limit=4000))), AdviceId.RAISE_LIMIT)
+    assert advice.patches == ()
+    assert "the container's spec has 4, which is enough, and a lower quota is in force" in present(advice.no_patch)
+
+
+def test_a_pods_limit_is_computed_with_the_quota_in_force_and_without_the_overhead() -> None:
+    finding = under_the_pod()
+    assert finding.blamed_cores == pytest.approx(0.5)
+    plain = the(advise(finding, facts(pod_facts(limit=None, pod_limit=500))), AdviceId.POD_LIMIT)
+    assert plain.patch is not None
+    assert plain.patch.cpu_limit_millis is not None
+    # 250m of the quota are the RuntimeClass': the spec says 250m, and needs as much more
+    pod = msgspec.structs.replace(pod_facts(limit=None, pod_limit=250), overhead_millis=250)
+    less = the(advise(finding, facts(pod)), AdviceId.POD_LIMIT)
+    assert less.patch is not None
+    assert less.patch.cpu_limit_millis == plain.patch.cpu_limit_millis - 250
+    # the spec says 3 cores since then, and 0.5 are in force: no more than that is needed
+    stale = the(advise(finding, facts(pod_facts(limit=None, pod_limit=3000))), AdviceId.POD_LIMIT)
+    assert stale.patches == ()
+    assert "the pod's spec has 3, which is enough" in present(stale.no_patch)
+
+
+def test_a_sum_of_limits_is_computed_with_the_quota_in_force_too() -> None:
+    finding = under_the_pod()
+    plain = the(advise(finding, facts(pod_facts(limit=500))), AdviceId.POD_LIMIT)
+    assert plain.patch is not None
+    assert plain.patch.cpu_limit_millis is not None
+    pod = msgspec.structs.replace(pod_facts(limit=400), overhead_millis=100)
+    less = the(advise(finding, facts(pod)), AdviceId.POD_LIMIT)
+    assert less.patch is not None
+    assert less.patch.cpu_limit_millis == plain.patch.cpu_limit_millis - 100
+    stale = the(advise(finding, facts(pod_facts(limit=3000))), AdviceId.POD_LIMIT)
+    assert stale.patches == ()
+    assert "the containers' limits come to 3, which is enough" in present(stale.no_patch)
 
 
 @pytest.mark.parametrize(

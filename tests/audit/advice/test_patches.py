@@ -201,7 +201,11 @@ def test_owners_with_templates_are_patched_as_what_they_are(kind: str) -> None:
 def test_the_kubelets_drop_ins_are_whole_documents() -> None:
     head = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
     assert yaml.safe_load(present(patches.quota_off().merge_yaml)) == {**head, "cpuCFSQuota": False}
-    assert yaml.safe_load(present(patches.shorter_period(10).merge_yaml)) == {**head, "cpuCFSQuotaPeriod": "10ms"}
+    assert yaml.safe_load(present(patches.shorter_period(10).merge_yaml)) == {
+        **head,
+        "featureGates": {"CustomCPUCFSQuotaPeriod": True},  # without it an older kubelet does not start
+        "cpuCFSQuotaPeriod": "10ms",
+    }
 
 
 def test_a_burst_is_written_to_the_file_of_the_hierarchy() -> None:

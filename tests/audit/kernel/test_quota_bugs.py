@@ -213,3 +213,12 @@ def test_the_version_that_brought_a_feature(
     assert [feature.present for feature in found] == [burst, statistics, local, survives]
     assert features.burst.confidence is Confidence.HIGH
     assert features.task_throttling.confidence is Confidence.LOW
+
+
+@pytest.mark.parametrize("release", ["10.0.20348.2031", "10.0.17763.5329", "10.0.26100"])
+def test_a_windows_build_is_not_judged_as_a_linux_kernel(release: str) -> None:
+    verdict = kernel_verdict(release)
+    assert verdict.state is KernelState.UNKNOWN
+    assert "Windows" in verdict.why
+    assert not verdict.ask
+    assert kernel_verdict("10.0.1").state is KernelState.FIXED

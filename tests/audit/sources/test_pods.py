@@ -189,3 +189,34 @@ def test_no_bytes_do_worse_than_that(body: bytes) -> None:
     except ValueError:
         return
     assert all(isinstance(pod, Pod) for pod in pods)
+
+
+def test_the_uid_in_the_path_counts_and_not_a_name_that_is_another_pods() -> None:
+    """As a standalone cAdvisor's series have the names of the cAdvisor."""
+    names = PodNames([pod({"uid": "u-cadvisor", "name": "cadvisor-7k2p9", "namespace": "monitoring"})])
+    foreign = Target(
+        Level.CONTAINER, "/kubepods/podu-api/c", pod_uid="u-api", namespace="monitoring", pod="cadvisor-7k2p9"
+    )
+    assert names.facts_of(foreign) == (None, None)
+    by_name = Target(Level.CONTAINER, "/monitoring/cadvisor-7k2p9", namespace="monitoring", pod="cadvisor-7k2p9")
+    assert names.facts_of(by_name)[0] is not None
+
+
+def test_variables_of_threads_are_kept_and_what_cannot_be_read_is_said() -> None:
+    def variables(**fields: object) -> object:
+        body = json.dumps({"items": [{"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", **fields}]}}]})
+        (found,) = decode_pods(body.encode())
+        return facts_of_pod(found).containers[0].variables
+
+    options = {"name": "JAVA_TOOL_OPTIONS", "value": "-javaagent:/a.jar"}
+    other, secret = {"name": "PASSWORD", "value": "x"}, {"name": "GOMAXPROCS", "valueFrom": {"fieldRef": {}}}
+    assert variables(env=[options, other]) == (("JAVA_TOOL_OPTIONS", "-javaagent:/a.jar"),)
+    assert variables(env=[secret]) == (("GOMAXPROCS", None),)
+    assert variables(env=[other]) == ()
+    assert variables(envFrom=[{"configMapRef": {"name": "m"}}]) is None
+
+
+def test_a_runtime_classs_overhead_is_kept() -> None:
+    body = json.dumps({"items": [{"metadata": {"name": "a"}, "spec": {"overhead": {"cpu": "250m", "memory": "1Mi"}}}]})
+    (found,) = decode_pods(body.encode())
+    assert facts_of_pod(found).overhead_millis == 250

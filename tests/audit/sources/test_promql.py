@@ -5,7 +5,17 @@ from collections.abc import Mapping
 import pytest
 
 from slack.audit.findings.sample import Level, Sampled, Trouble
-from slack.audit.sources.promql import LIMITS, NODE_LABELS, QUERIES, Increases, Nodes, filled
+from slack.audit.sources.promql import (
+    CLUSTERS,
+    LIMITS,
+    NODE_LABELS,
+    NODE_QUERIES,
+    QUERIES,
+    ClusterChoice,
+    Increases,
+    Nodes,
+    filled,
+)
 
 POD = "/kubepods/burstable/pod8a4d3d2e-5a0b-4a55-9d8a-000000000001"
 ID = "01" * 32
@@ -190,3 +200,91 @@ def test_pressure_of_a_container_rises_from_0_and_that_of_a_pod_is_not_taken() -
 def test_who_never_waited_is_not_asked_for_as_kubelets_on_cgroup_v1_say_0_of_everybody(name: str) -> None:
     query = filled(QUERIES[name], 300.0, ["shop"])
     assert 'last_over_time(container_pressure_cpu_waiting_seconds_total{namespace=~"shop"}[300s]) > 0' in query
+
+
+def scraped_twice(*kinds: Mapping[str, str]) -> Sampled:
+    found = increases()
+    for name, value in USUAL.items():
+        found.add(name, [(labels, value) for labels in kinds])
+    return found.sampled()[1]
+
+
+BARE = {name: value for name, value in API.items() if name != "node"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [BARE | {"kubernetes_io_hostname": "n1"}, BARE | {"instance": "10.0.0.7:10250"}, API | {"instance": "10.0.0.7:80"}],
+    ids=["another-label", "an-address", "another-instance"],
+)
+def test_two_scrape_jobs_of_one_cgroup_are_not_added_up(other: Mapping[str, str]) -> None:
+    """Whatever each job calls the node: the path of a container is one node's."""
+    once, twice = scraped_twice(API), scraped_twice(API, other)
+    assert twice.samples == once.samples
+
+
+def test_containers_that_followed_one_another_under_one_name_are_added_up() -> None:
+    """Where the path is not kept, an instance is known by its container id alone."""
+    by_name = {name: value for name, value in API.items() if name != "id"}
+    (sample,) = scraped_twice(by_name, by_name | {"name": "02" * 32}).samples
+    assert (sample.periods, sample.throttled) == (72_000, 18_001)
+
+
+def test_pieces_of_a_window_are_added_up_still() -> None:
+    found = increases()
+    put(found)
+    put(found)
+    assert found.sampled()[1].samples[0].periods == 72_000
+
+
+def test_nodes_of_two_clusters_are_told_apart() -> None:
+    info = [({"node": "n1", "cluster": name, "kernel_version": kernel}, 1.0) for name, kernel in KERNELS.items()]
+    found = Increases(Nodes({"info": info}, cluster_label="cluster"), START, END)
+    qos = {"node": "n1", "id": "/kubepods/burstable"}
+    for name in KERNELS:
+        put(found, qos | {"cluster": name}, quota=1e6)
+    found.add_limits([({"cluster": "a", "namespace": "shop", "pod": "api-x", "container": "api"}, 0.2)])
+    put(found, API | {"cluster": "b"}, quota=None)
+    _, after = found.sampled()
+    assert {node: facts.kernel_release for node, facts in after.nodes.items()} == {"a/n1": "6.1.0", "b/n1": "5.10.0"}
+    assert "no quota" in after.examples[Trouble.MALFORMED], "a limit of the other cluster is not this one's"
+
+
+KERNELS = {"a": "6.1.0", "b": "5.10.0"}
+
+
+def test_a_chosen_cluster_is_in_every_query() -> None:
+    chosen = ClusterChoice('pro"d', "k8s_cluster")
+    for query in (*QUERIES.values(), *NODE_QUERIES.values(), LIMITS):
+        assert filled(query, 300, ["shop"], chosen).count('k8s_cluster="pro\\"d"') >= 1
+    assert filled(CLUSTERS, 300, cluster=chosen).startswith("count by (k8s_cluster) (")
+
+
+def test_the_names_of_a_scraped_cadvisor_are_not_those_of_the_cgroups_that_it_reads() -> None:
+    target = {
+        "instance": "10.42.0.143:8080",
+        "namespace": "monitoring",
+        "pod": "cadvisor-7k2p9",
+        "container": "cadvisor",
+    }
+    found = increases()
+    put(found, API | target)
+    put(found, OF_POD | target)
+    for sample in found.sampled()[1].samples:
+        assert (sample.target.namespace, sample.target.pod, sample.target.container) == ("", "", "")
+        assert sample.target.pod_uid
+    own = {
+        "container_label_io_kubernetes_pod_namespace": "shop",
+        "container_label_io_kubernetes_pod_name": "api-x",
+        "container_label_io_kubernetes_container_name": "api",
+    }
+    found = increases()
+    put(found, API | target | own)
+    put(found, OF_POD | target)
+    names = {sample.target.level: sample.target.pod for sample in found.sampled()[1].samples}
+    assert names == {Level.CONTAINER: "api-x", Level.POD: ""}
+
+
+def test_a_windows_node_has_no_kernel_to_judge() -> None:
+    labels = {"node": "w1", "kernel_version": "10.0.20348.2031", "os_image": "Windows Server 2022 Datacenter"}
+    assert Nodes({"info": [(labels, 1.0)]}).facts("w1").kernel_release == ""

@@ -265,7 +265,9 @@ def test_names_from_the_cluster_are_put_to_cgroups() -> None:
 
     uid, full = pod_uid("ten"), container_id("ten")
     bare = Target(Level.CONTAINER, f"/kubepods/burstable/pod{uid}/{full}", "", uid, full)
-    found = look(rose(bare, 40_000, throttled=99, stop_ms=70, use=0.4), pods=kubelet_pods("ten"))
+    nodes = {"": NodeFacts(16, "6.18.44", "#1 SMP", "v1")}
+    risen = rose(bare, 200_000, throttled=99, stop_ms=70, use=2.0, cpus=10)
+    found = look(risen, pods=kubelet_pods("ten"), facts=nodes)
     assert target_name(found.findings[0].window.target) == "shop/ten-1a/ten"
     assert found.findings[0].severity is Severity.HIGH
     assert any(

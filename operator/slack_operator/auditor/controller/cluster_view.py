@@ -190,12 +190,15 @@ class ClusterView:
             self._resizes = {uid: resize for uid, resize in self._resizes.items() if uid in uids}
 
     def put_node(self, node: Node) -> None:
-        """Take a node as it is now."""
+        """Take a node as it is now; one without Linux has no agent, and would be silent for ever."""
         name = node.metadata.name
+        if not node.is_linux:
+            return self.drop_node(node)
         with self._lock:
             known = self._nodes.get(name)
             seen = known.seen_at if known else self._clock()
             self._nodes[name] = NodeFacts(node.kernel_release, node.cpus, seen)
+        return None
 
     def drop_node(self, node: Node) -> None:
         """Forget a node."""

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from slack.audit.api.messages import BurstState, NodeReport
@@ -195,3 +196,9 @@ def test_annotations_are_kept_until_they_are_taken_over_and_never_long_ones(worl
 def test_reports_of_other_names_are_not_ours(world: World) -> None:
     world.view.put_report(ReportObject(_Meta(name="mine", namespace="shop", uid="1")))
     assert world.view.reports() == {}
+
+
+def test_a_node_without_linux_is_not_waited_for(world: World) -> None:
+    body = b'{"metadata": {"name": "w1"}, "status": {"nodeInfo": {"operatingSystem": "windows"}}}'
+    world.view.put_node(msgspec.json.decode(body, type=Node))
+    assert "w1" not in world.view.nodes()
