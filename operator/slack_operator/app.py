@@ -96,6 +96,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
             heart=base.heart,
         ),
         registry=metrics.registry,
+        unreadable=metrics.unreadable,
         unready=watches.stale,
         whole=lambda: {"nodes": len(view.columns.nodes.rows)},
         servers=() if board is None else (_page(settings, board, web_token, load),),

@@ -16,3 +16,11 @@ class Family(NamedTuple):
 
 
 BUILD_INFO = Family("slack_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label.")
+UNREADABLE = Family(
+    "slack_unreadable_object",
+    "gauge",
+    ("path", "object"),
+    "",
+    "1 for each object that is there and cannot be read, by the path of its collection: it is too long, nested too "
+    "deeply, or of another shape. It counts as it was last known. A hundred of a collection are named at the most.",
+)

@@ -5,7 +5,7 @@ any: idle sidecars and containers without a limit would read as 0 % throttled. T
 container's.
 """
 
-from slack.process.metric_family import Family
+from slack.process.metric_family import UNREADABLE, Family
 
 WINDOW = "5m"
 """The window of all gauges; reports have others too."""
@@ -180,4 +180,5 @@ CONTROLLER_FAMILIES = (
     AUDIT_LEADER,
     AUDIT_REQUESTS,
     AUDIT_BUILD_INFO,
+    UNREADABLE,
 )

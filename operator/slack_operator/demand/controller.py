@@ -185,6 +185,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
         ),
         loop=ReconcileLoop(turn, base.wake, heart=base.heart),
         registry=metrics.registry,
+        unreadable=metrics.unreadable,
         unready=lambda: parts.watches.stale() or parts.loop.unhealthy(),
         whole=whole,
         standby_follows=True,

@@ -1,6 +1,6 @@
 """What the controller of demand tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import Family
+from slack.process.metric_family import UNREADABLE, Family
 
 _POOL = ("namespace", "pool")
 BUILD_INFO = Family(
@@ -86,6 +86,7 @@ REQUESTS = Family(
 )
 DEMAND_CONTROLLER_FAMILIES = (
     BUILD_INFO,
+    UNREADABLE,
     LEADER,
     BROKER_REACHABLE,
     TICK_SECONDS,

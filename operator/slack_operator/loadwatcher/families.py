@@ -1,6 +1,6 @@
 """What the load watcher tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import Family
+from slack.process.metric_family import UNREADABLE, Family
 
 FETCHES = Family(
     "slack_load_watcher_fetches_total",
@@ -88,4 +88,5 @@ LOAD_WATCHER_FAMILIES = (
     REQUESTS,
     API_REQUESTS,
     BUILD_INFO,
+    UNREADABLE,
 )

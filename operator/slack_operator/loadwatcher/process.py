@@ -99,6 +99,8 @@ class LoadWatcher:
         self.watcher = Watcher(
             settings, self._provider, nodes, self.board, self.metrics, store=self._store, clock=clock, wall=wall
         )
+        if self._cluster is not None:
+            self.metrics.unreadable.follow(self._cluster.watches.unreadable)
         self.health = HealthServer(
             *settings.listen_host_port, healthy=self.unhealthy, ready=self.unready, registry=self.metrics.registry
         )

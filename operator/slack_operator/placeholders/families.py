@@ -4,7 +4,7 @@
 Every label has few values: `policy` comes and goes with its SlackPolicy, the others are finite.
 """
 
-from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.metric_family import BUILD_INFO, UNREADABLE, Family
 
 _LEADER_ONLY = "Only from the operator that leads; gone with the policy."
 
@@ -301,4 +301,5 @@ FAMILIES = (
     API_REQUESTS,
     LEADER,
     BUILD_INFO,
+    UNREADABLE,
 )

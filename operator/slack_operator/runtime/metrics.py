@@ -8,16 +8,20 @@ from importlib import metadata
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, disable_created_metrics
 
 from slack.process.metric_family import Family
+from slack_operator.runtime.unreadable_metric import UnreadableMetric
 
 
 class ProcessMetrics:
     """Metrics of one process, made of their declarations; it begins with the process's own and its version."""
 
-    def __init__(self, build_info: Family) -> None:
+    def __init__(self, build_info: Family, *, watches: bool = True) -> None:
         # A second series beside every counter, which nobody here reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus-client has left its types out
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        self.unreadable = UnreadableMetric()
+        if watches:
+            self.registry.register(self.unreadable)
         self._gauge(build_info).labels(metadata.version("resource-slack")).set(1)
 
     def _gauge(self, family: Family) -> Gauge:

@@ -12,7 +12,7 @@ version: at once where nothing was known, after ten minutes where there were obj
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -65,8 +65,8 @@ class PolicySource:
         self._lister = SupervisedThread(self._run, name="policies", heart=heart)
         self._watch = KopfWatch(connection, desired, kind)
         self._outages = Outages(clock)
-        self.unreadable = UnreadableObjects(kind.paths[0])
-        """Objects that cannot be decoded."""
+        self._endings = Outages(clock)
+        self._unreadable = UnreadableObjects(kind.paths[0])
 
     def start(self) -> None:
         """Begin to list; kopf follows when there is a CRD to watch."""
@@ -90,6 +90,10 @@ class PolicySource:
                 self._lister.heart.beat()
                 if self._watch.died:
                     break  # its events are missed from here on: list at once
+
+    def unreadable(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of objects that are there and cannot be read, by path."""
+        return {self._kind.paths[0]: self._unreadable.names}
 
     def reconcile(self) -> float:
         """List once and look after kopf; returns the seconds until the next time."""
@@ -134,10 +138,10 @@ class PolicySource:
         return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
 
     def _name(self, bad: Sequence[Undecodable]) -> None:
-        self.unreadable.begin()
+        self._unreadable.begin()
         for each in bad:
-            self.unreadable.add(each)
-        self.unreadable.end()
+            self._unreadable.add(each)
+        self._unreadable.end()
 
     def _troubled(self, error: Exception) -> float:
         if self._outages.is_new("list"):
@@ -153,8 +157,8 @@ class PolicySource:
     def _watch_with_kopf(self) -> None:
         if self._stopping.is_set() or self._watch.alive:
             return
-        if self._watch.died:
-            log.warning("kopf's watcher of %s had ended; starting it again", self._kind.plural)
+        if self._watch.died and self._endings.is_new("ended"):
+            log.warning("kopf's watcher of %s had ended; it is started again each time", self._kind.plural)
         self._watch.start()
 
 
@@ -173,6 +177,10 @@ class PolicySources:
         """End all threads."""
         for source in self._sources:
             source.stop(timeout)
+
+    def unreadable(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of objects that are there and cannot be read, by path."""
+        return {path: names for source in self._sources for path, names in source.unreadable().items()}
 
     def unhealthy(self) -> str | None:
         """Return which kind is no longer followed; None if all are."""

@@ -7,7 +7,7 @@ health. A process of ours is its settings, its parts, and a call of `run`.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -29,6 +29,7 @@ from slack_operator.runtime.debounce import Debouncer
 from slack_operator.runtime.leading import Leadership
 from slack_operator.runtime.policy_source import PolicySource, PolicySources
 from slack_operator.runtime.reconcile_loop import HEALTHY_SECONDS, ReconcileLoop
+from slack_operator.runtime.unreadable_metric import UnreadableMetric
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +115,9 @@ class Watched(Part, Protocol):
     def stale(self) -> str | None:
         """Say what is not whole or not fresh; nothing when all is."""
 
+    def unreadable(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of objects that are there and cannot be read, by path."""
+
 
 class Server(NamedTuple):
     """Something that listens beside health."""
@@ -132,6 +136,8 @@ class Parts:
     policies: PolicySource | PolicySources
     loop: ReconcileLoop
     registry: CollectorRegistry
+    unreadable: UnreadableMetric | None = None
+    """Where objects that cannot be read are named."""
     unready: Callable[[], str | None]
     whole: Callable[[], Mapping[str, object]]
     """What to say of the view when it is whole."""
@@ -147,6 +153,8 @@ class Process:
 
     def __init__(self, base: Foundation, parts: Parts) -> None:
         self.parts = parts
+        if parts.unreadable is not None:
+            parts.unreadable.follow(parts.watches.unreadable, parts.policies.unreadable)
         self._base = base
         self._stopping = base.stopping
         self._supervisor = Supervisor()

@@ -6,7 +6,7 @@ enough to do nothing. Owned by the main thread; `stale` and `restarts` may be as
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from slack.kube.reflector import Reflector
@@ -83,6 +83,10 @@ class Watches:
     def forbidden(self) -> bool:
         """Whether the API server has refused a required watch for lack of rights, which no waiting mends."""
         return any(reflector.forbidden for reflector in self._required)
+
+    def unreadable(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of objects that are there and cannot be read, by path."""
+        return {reflector.path: reflector.unreadable.names for reflector in self._all}
 
     def restarts(self) -> Mapping[str, int]:
         """How often each watch was opened anew, by its path."""

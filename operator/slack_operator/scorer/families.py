@@ -1,6 +1,6 @@
 """What the scorer tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import Family
+from slack.process.metric_family import UNREADABLE, Family
 
 SCORER_BUILD_INFO = Family(
     "slack_scorer_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
@@ -106,6 +106,7 @@ REQUESTS = Family(
 
 SCORER_FAMILIES = (
     SCORER_BUILD_INFO,
+    UNREADABLE,
     CALLS,
     HANDLER_SECONDS,
     DECISIONS,

@@ -98,6 +98,7 @@ class Scorer:
             record=self._recorder,
         )
         self.watches = Watches(connection, view, self.refresher.touch, self.scores.bound)
+        metrics.unreadable.follow(self.watches.unreadable)
         extender = Extender(self.scores, filters=bool(ceiling), observe=metrics.on_call)
         self.server = ExtenderServer(*settings.extender_host_port, extender, tls=tls)
         self.health = HealthServer(

@@ -196,11 +196,11 @@ def test_an_object_that_cannot_be_decoded_stays_as_it_was_known_and_costs_no_oth
     if deep == 3000:
         assert (bad.policy.spec.granularity, bad.generation, bad.policy_generation) == (7, 2, 1)
         assert bad.problems == ("the object cannot be read: it is nested too deeply",)
-        assert list(source.unreadable.names) == ["bad"]
+        assert list(*source.unreadable().values()) == ["bad"]
     source.reconcile()
     (bad,) = policies.entries()
     assert bad.policy is not None
-    assert (bad.policy.spec.granularity, bad.problems, dict(source.unreadable.names)) == (9, (), {})
+    assert (bad.policy.spec.granularity, bad.problems, list(*source.unreadable().values())) == (9, (), [])
 
 
 def test_an_object_that_could_never_be_decoded_has_no_policy_and_is_there() -> None:

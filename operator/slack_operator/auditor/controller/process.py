@@ -92,6 +92,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
         policies=PolicySource(connection, desired, AUDIT_POLICY),
         loop=ReconcileLoop(reconcile, base.wake, heart=base.heart),
         registry=metrics.registry,
+        unreadable=metrics.unreadable,
         unready=unready,
         whole=lambda: {"pods": view.pod_count},
         servers=(

@@ -15,7 +15,7 @@ class ProxyMetrics(ProcessMetrics):
     """All of one proxy."""
 
     def __init__(self, slots: int) -> None:
-        super().__init__(BUILD_INFO)
+        super().__init__(BUILD_INFO, watches=False)
         self._wait = self._histogram(families.WAIT, _WAIT_BUCKETS)
         self._run = self._histogram(families.RUN, _RUN_BUCKETS)
         runs = self._counter(families.RUNS)

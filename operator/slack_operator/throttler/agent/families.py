@@ -1,6 +1,6 @@
 """What the throttler's agent tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.metric_family import BUILD_INFO, UNREADABLE, Family
 
 CONTAINERS = Family(
     "slack_throttler_containers",
@@ -102,4 +102,5 @@ THROTTLER_AGENT_FAMILIES = (
     REPORTS,
     API_REQUESTS,
     BUILD_INFO,
+    UNREADABLE,
 )

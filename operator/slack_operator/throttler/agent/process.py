@@ -105,6 +105,7 @@ class ThrottlerAgent:
         self._followed = followed
         policies, self._node = followed
         self._watches = Watches((self.agent.pods, policies), unless_forbidden=(self._node,))
+        self.metrics.unreadable.follow(self._watches.unreadable)
         self.health = HealthServer(
             *settings.listen_host_port,
             healthy=self.unhealthy,

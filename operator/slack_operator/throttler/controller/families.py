@@ -1,6 +1,6 @@
 """What the throttler's controller tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import Family
+from slack.process.metric_family import UNREADABLE, Family
 
 CONTROLLER_BUILD_INFO = Family(
     "slack_throttler_controller_build_info",
@@ -80,6 +80,7 @@ CONTROLLER_REQUESTS = Family(
 )
 THROTTLER_CONTROLLER_FAMILIES = (
     CONTROLLER_BUILD_INFO,
+    UNREADABLE,
     ADMISSIONS,
     ADMISSION_SECONDS,
     UNSUPPORTED,

@@ -169,6 +169,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         policies=PolicySource(connection, desired, THROTTLE_POLICY),
         loop=ReconcileLoop(turn, base.wake, heart=base.heart),
         registry=metrics.registry,
+        unreadable=metrics.unreadable,
         unready=lambda: None,
         whole=dict,
         workers=tuple(worker for worker in (permits, late_pods) if worker is not None),
