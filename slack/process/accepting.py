@@ -12,6 +12,7 @@ import logging
 import math
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
@@ -23,6 +24,10 @@ from slack.supervision.tasks import SupervisedTask
 log = logging.getLogger(__name__)
 
 BACKLOG: Final = 128
+ACCEPTS_PER_TURN: Final = 4
+"""Of the event loop: who was accepted has had some turns to send its request before newcomers can push it out."""
+TLS_BUFFER_BYTES: Final = 32 << 10
+"""What asyncio allocates for each TLS connection, from its handshake to its end; its own 256 KiB are for bulk data."""
 SWEEP_SECONDS: Final = 0.5
 """How often deadlines are looked at."""
 REFUSED_SECONDS: Final = 0.05
@@ -37,11 +42,14 @@ class Bounds:
     connections: int
     """At once, from accept on."""
     strangers: int
-    """At once, of those: connections without a whole request so far. With TLS each one costs a quarter of a MiB."""
+    """At once, of those: connections without a whole request so far. With TLS each one costs some 100 KiB."""
     request_seconds: float
     """From accept, or from the first byte of a later request, until the request is whole."""
     idle_seconds: float
     """Between two requests."""
+
+
+sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES
 
 
 class _Accepted:
@@ -155,6 +163,14 @@ class Acceptor:
             self._strangers.remove(connection)
             self._table.busy(connection)
 
+    def wait_for_client(self, transport: asyncio.BaseTransport | None, seconds: float) -> None:
+        """Note that more of a request is awaited: the connection may be closed for another, or after some seconds."""
+        connection = self._of(transport)
+        if connection is not None:
+            now = self._now()
+            connection.deadline, connection.begun = now + seconds, True
+            self._table.idle(connection, now)
+
     def idle(self, transport: asyncio.BaseTransport | None) -> None:
         """Note that a request was answered: the connection may be idle for a while."""
         connection = self._of(transport)
@@ -192,7 +208,7 @@ class Acceptor:
 
     def _accept(self, bound: socket.socket) -> None:
         """Take what waits. It is no task with a time-out: cancelling `sock_accept` may lose a connection."""
-        for _ in range(BACKLOG):
+        for _ in range(ACCEPTS_PER_TURN):
             try:
                 wire, peer = bound.accept()
             except (BlockingIOError, InterruptedError):
@@ -225,6 +241,8 @@ class Acceptor:
         wire = connection.wire
         assert wire is not None, "it is new"
         try:
+            if connection.aborted:  # closed for a newcomer before it cost anything
+                return
             wire.setblocking(False)
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(

@@ -5,14 +5,22 @@ here is a cycle, told with its members, a name that no container has, and one th
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from slack.schema.meant import meant
 
 MAX_BYTES = 64 << 10
 """Of the annotation."""
+MAX_NAMES = 2000
+"""In the annotation, the same one each time that it is there."""
 _SHOWN = 20
+"""Problems that are told."""
+_SUGGESTED, _COMPARED = 3, 100
+"""So many unknown names are compared with so many containers: each comparison takes a tenth of a millisecond."""
+_LONGEST_NAME = 63
+"""Of a container; of what is longer the beginning is told."""
 
 
 class BadGraph(ValueError):
@@ -40,24 +48,13 @@ class Graph:
         Raises:
             BadGraph: a name is unknown or there twice, or there is a cycle.
         """
-        problems = [f"{name}: two containers are called so" for name in _twice(containers)]
         known = dict.fromkeys(containers)
-        problems += [
-            f"{name}: no container is called so{meant(name, known)}" for name in depends_on if name not in known
-        ]
-        edges: dict[str, tuple[str, ...]] = {}
-        for name in known:
-            needed = tuple(depends_on.get(name, ()))
-            problems += [f"{name}: depends on {other!r} twice" for other in _twice(needed)]
-            problems += [
-                f"{name}: depends on {other!r}, and no container is called so{meant(other, known)}"
-                for other in dict.fromkeys(needed)
-                if other not in known
-            ]
-            edges[name] = tuple(other for other in dict.fromkeys(needed) if other in known)
-        problems += [f"{cycle[0]}: depends on itself: {' -> '.join(cycle)}" for cycle in _cycles(edges)]
+        edges = {
+            name: tuple(other for other in dict.fromkeys(depends_on.get(name, ())) if other in known) for name in known
+        }
+        problems = tuple(islice(_problems(containers, known, depends_on, edges), _SHOWN))
         if problems:
-            raise BadGraph(tuple(problems[:_SHOWN]))
+            raise BadGraph(problems)
         return cls(edges)
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
@@ -67,6 +64,39 @@ class Graph:
         for name in self.depends_on:
             levels[depth[name]].append(name)
         return tuple(map(tuple, levels))
+
+
+def _problems(
+    containers: Sequence[str],
+    known: Mapping[str, None],
+    depends_on: Mapping[str, Iterable[str]],
+    edges: Mapping[str, tuple[str, ...]],
+) -> Iterator[str]:
+    """Give problems one by one, so that work is done only for those that are shown."""
+    compared, suggestions = tuple(islice(known, _COMPARED)), iter(range(_SUGGESTED))
+
+    def unknown(name: str) -> str:
+        suggestion = meant(name, compared) if next(suggestions, None) is not None else ""
+        return f"no container is called so{suggestion}"
+
+    for name in _twice(containers):
+        yield f"{_short(name)}: two containers are called so"
+    for name in depends_on:
+        if name not in known:
+            yield f"{_short(name)}: {unknown(name)}"
+    for name in known:
+        needed = tuple(depends_on.get(name, ()))
+        for other in _twice(needed):
+            yield f"{_short(name)}: depends on {_short(other)!r} twice"
+        for other in dict.fromkeys(needed):
+            if other not in known:
+                yield f"{_short(name)}: depends on {_short(other)!r}, and {unknown(other)}"
+    for cycle in _cycles(edges):
+        yield f"{_short(cycle[0])}: depends on itself: {' -> '.join(map(_short, cycle))}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def parse_depends_on(text: str, containers: Sequence[str]) -> Graph:
@@ -83,15 +113,19 @@ def parse_depends_on(text: str, containers: Sequence[str]) -> Graph:
         raise BadGraph((f'is no JSON object such as {{"app_b": ["app_a"]}}: {str(error)[:200]}',)) from None
     if not isinstance(found, dict):
         raise BadGraph(('is no JSON object such as {"app_b": ["app_a"]}',))
+    names = 0
     for name, needed in found.items():
+        names += 1 + (len(needed) if isinstance(needed, list) else 0)
+        if names > MAX_NAMES:
+            raise BadGraph((f"names more than {MAX_NAMES} containers",))
         if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
-            raise BadGraph((f'{name}: is no list of containers such as ["app_a"]',))
+            raise BadGraph((f'{_short(name)}: is no list of containers such as ["app_a"]',))
     return Graph.of(containers, found)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     for name in _twice([name for name, _ in pairs]):
-        raise ValueError(f"{name!r} is there twice")
+        raise ValueError(f"{_short(name)!r} is there twice")
     return dict(pairs)
 
 
@@ -123,9 +157,9 @@ def _depths(edges: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     return depth
 
 
-def _cycles(edges: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return cycles until none is left, the first member last again, none sharing a member with another."""
-    left, found = dict(edges), []
+def _cycles(edges: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """Give cycles until none is left, the first member last again, none sharing a member with another."""
+    left = dict(edges)
     while left:
         inner = {name: tuple(other for other in needed if other in left) for name, needed in left.items()}
         done = _depths(inner)
@@ -139,6 +173,5 @@ def _cycles(edges: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
             name = next(other for other in left[name] if other in left)
         members = list(path)
         cycle = members[members.index(name) :]
-        found.append((*cycle, name))
+        yield (*cycle, name)
         left = {member: needed for member, needed in left.items() if member not in cycle}
-    return found

@@ -1,10 +1,12 @@
 """Dependencies inside a pod: the study's graph, declared in any order, and what is refused."""
 
+import json
+import time
 from itertools import pairwise
 
 import pytest
 
-from slack.throttler.graph import BadGraph, Graph, parse_depends_on
+from slack.throttler.graph import MAX_NAMES, BadGraph, Graph, parse_depends_on
 
 STUDY = {"app_b": ["app_a"], "app_c": ["app_b"], "app_d": ["app_b"], "app_e": ["app_c", "app_d"]}
 BACKWARDS = ["app_e", "app_d", "app_c", "app_b", "app_a"]
@@ -78,3 +80,23 @@ def test_a_long_chain_is_no_recursion() -> None:
     names = [f"c{index}" for index in range(5000)]
     chain = {name: [before] for before, name in pairwise(names)}
     assert len(Graph.of(names, chain).levels()) == 5000
+
+
+@pytest.mark.parametrize("containers", [60, 600])
+def test_names_that_are_all_unknown_cost_no_more_than_what_is_told(containers: int) -> None:
+    alike = "abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnop"
+    names = [f"c{at:03d}-{alike}" for at in range(containers)]
+    text = json.dumps({f"q{at:03x}{alike}": [] for at in range(1000)})
+    began = time.process_time()
+    with pytest.raises(BadGraph) as found:
+        parse_depends_on(text, names)
+    assert time.process_time() - began < 0.5
+    assert len(found.value.problems) == 20
+
+
+def test_the_number_of_names_and_what_is_told_of_a_long_one_are_bounded() -> None:
+    with pytest.raises(BadGraph, match=f"names more than {MAX_NAMES} containers"):
+        parse_depends_on(json.dumps({"a": ["b"] * MAX_NAMES}), ["a", "b"])
+    with pytest.raises(BadGraph) as found:
+        parse_depends_on(json.dumps({"x" * 60_000: ["a"]}), ["a"])
+    assert len(str(found.value)) < 200

@@ -25,14 +25,18 @@ from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack_operator.demand.board import Board
 from slack_operator.demand.book import Books
-from slack_operator.runtime.callers import Callers, Refused, bearer
-from slack_operator.runtime.serving import ServingThread
+from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
+from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
+from slack_operator.runtime.serving import BadBody, ServingThread
 
 AUDIENCE: Final = "resource-slack-demand"
 """Whom callers' tokens are for."""
 MAX_BODY_BYTES: Final = 1 << 20
 """Whatever the broker takes."""
 READ_SECONDS: Final = 10.0
+REVIEWERS: Final = 4
+REVIEW_SECONDS: Final = 10.0
+"""A request that waits longer for its token's review is cut off."""
 MAX_PUBLISHING: Final = 1024
 """Messages that are on their way to the broker; more are asked to come again."""
 FOLLOWED_SECONDS: Final = 3.0
@@ -146,7 +150,8 @@ class Throttle(ServingThread):
         self._callers = callers
         self._on_rejected = on_rejected
         self._publishing = 0
-        self._workers = Workers(4, name="callers")
+        self._workers = Workers(REVIEWERS, name="callers")
+        self._reviews: ReviewQueue[Caller] = ReviewQueue(self._workers, REVIEWERS)
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end all threads."""
@@ -162,7 +167,7 @@ class Throttle(ServingThread):
         return self._board.verdict(key) if self._leads() else self._followed.verdict(key)
 
     def _application(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY_BYTES + 1)
+        app = web.Application()
         app.router.add_route("*", "/v1/throttle/{namespace}/{action}", self._ask)
         app.router.add_post("/v1/activations/{namespace}/{action}", self._activate)
         return app
@@ -185,10 +190,14 @@ class Throttle(ServingThread):
             if (refused := self._judged(key)) is not None:
                 refused.force_close()  # the body is not read
                 return refused
-            body = await self._body(request)
-            await self._sent(subject, body, message_id)
+            if request.headers.get("Content-Encoding", "identity") != "identity":
+                raise Refused(415, "a Content-Encoding is not understood")
+            async with self._body(request, self._most_bytes(), READ_SECONDS) as body:
+                await self._sent(subject, body, message_id)
         except Refused as refusal:
             return _problem(refusal)
+        except BadBody as problem:
+            return _problem(Refused(problem.status, str(problem)))
         return _json(202, {"id": message_id, "queue": subject})
 
     def _judged(self, key: QueueKey) -> web.Response | None:
@@ -216,25 +225,20 @@ class Throttle(ServingThread):
         if self._callers is None:
             return
         token = bearer(request.headers.get("Authorization"))
-        if self._callers.known(token) is None:
-            await asyncio.get_running_loop().run_in_executor(self._workers, self._callers.who, token)
-
-    async def _body(self, request: web.Request) -> bytes:
-        broker_bytes = self._most_body_bytes()
-        most = MAX_BODY_BYTES if broker_bytes is None else min(broker_bytes, MAX_BODY_BYTES)
-        if (request.content_length or 0) > most:
-            raise Refused(413, f"the body is longer than {most} bytes")
-        if request.headers.get("Content-Encoding", "identity") != "identity":
-            raise Refused(415, "a Content-Encoding is not understood")
+        callers = self._callers
+        if callers.known(token) is not None:
+            return
+        self._wait_for_client(request, REVIEW_SECONDS)
+        likely, address = callers.expects(token), request.remote or ""
         try:
-            body = await asyncio.wait_for(request.read(), READ_SECONDS)
-        except web.HTTPRequestEntityTooLarge:
-            raise Refused(413, f"the body is longer than {most} bytes") from None
-        except TimeoutError:
-            raise Refused(408, f"the body did not come within {READ_SECONDS:.0f} s") from None
-        if len(body) > most:
-            raise Refused(413, f"the body is longer than {most} bytes")
-        return body
+            await self._reviews.judge(token, address, lambda: callers.who(token), likely=likely)
+        except QueueFull as error:
+            raise Refused(503, str(error)) from None
+        self._answer_client(request)
+
+    def _most_bytes(self) -> int:
+        broker_bytes = self._most_body_bytes()
+        return MAX_BODY_BYTES if broker_bytes is None else min(broker_bytes, MAX_BODY_BYTES)
 
     async def _sent(self, subject: str, body: bytes, message_id: str) -> None:
         if self._publishing >= MAX_PUBLISHING:

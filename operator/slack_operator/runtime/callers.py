@@ -14,16 +14,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
 
+T = TypeVar("T")
 KEPT_SECONDS = 600.0
 REFUSED_SECONDS = 30.0
 """A refusal is kept for less: an account may be made, or a pod seen, a moment later."""
 MAX_KEPT = 20_000
+MAX_REFUSED = 4096
+"""Refusals are kept apart from callers: invented tokens push out no caller."""
 MAX_TOKEN_CHARACTERS = 16_384
 _NODE, _POD, _POD_UID = (f"authentication.kubernetes.io/{name}" for name in ("node-name", "pod-name", "pod-uid"))
 
@@ -79,7 +82,8 @@ class Callers:
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, tuple[Caller | Refused, float]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[Refused, float]] = OrderedDict()
 
     def known(self, token: str) -> Caller | None:
         """Return who it is if that is known already, without asking anybody.
@@ -87,13 +91,27 @@ class Callers:
         Raises:
             Refused: it is known that the token is no good.
         """
+        key, now = _hash(token), self._clock()
         with self._lock:
-            found = self._kept.get(_hash(token))
-        if found is None or self._clock() >= found[1]:
-            return None
-        if isinstance(found[0], Refused):
-            raise Refused(found[0].status, str(found[0]))
-        return found[0]
+            found, refused = self._kept.get(key), self._refused.get(key)
+        if found is not None and now < found[1]:
+            return found[0]
+        if refused is not None and now < refused[1]:
+            raise Refused(refused[0].status, str(refused[0]))
+        return None
+
+    def expects(self, token: str) -> bool:
+        """Return whether a token claims to be one that is accepted. Claims are not verified: they decide on order."""
+        claims = _claims(token)
+        audiences = claims.get("aud")
+        expires = claims.get("exp")
+        return (
+            claims.get("sub") == self._account
+            and isinstance(audiences, list)
+            and self._audience in audiences
+            and isinstance(expires, int | float)
+            and expires > self._wall()
+        )
 
     def who(self, token: str) -> Caller:
         """Return who sends this token.
@@ -108,10 +126,11 @@ class Callers:
             caller = self._review(token)
         except Refused as refusal:
             if refusal.status != 503:
-                self._keep(token, refusal, REFUSED_SECONDS)
+                _keep(self._refused, self._lock, token, (refusal, self._clock() + REFUSED_SECONDS), MAX_REFUSED)
             raise
         left = _expiry(token) - self._wall()
-        self._keep(token, caller, max(0.0, min(KEPT_SECONDS, left)))
+        until = self._clock() + max(0.0, min(KEPT_SECONDS, left))
+        _keep(self._kept, self._lock, token, (caller, until), MAX_KEPT)
         return caller
 
     def _review(self, token: str) -> Caller:
@@ -144,13 +163,6 @@ class Callers:
             raise Refused(403, f"the node of pod {pod} is not known yet")
         return Caller(pod, node)
 
-    def _keep(self, token: str, found: Caller | Refused, seconds: float) -> None:
-        with self._lock:
-            self._kept[_hash(token)] = found, self._clock() + seconds
-            self._kept.move_to_end(_hash(token))
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-
 
 def bearer(header: str | None) -> str:
     """Return the token of an Authorization header.
@@ -165,6 +177,14 @@ def bearer(header: str | None) -> str:
     return token
 
 
+def _keep(kept: OrderedDict[bytes, T], lock: threading.Lock, token: str, found: T, most: int) -> None:
+    with lock:
+        kept[_hash(token)] = found
+        kept.move_to_end(_hash(token))
+        while len(kept) > most:
+            kept.popitem(last=False)
+
+
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
@@ -176,9 +196,17 @@ def _first(extra: Mapping[str, Any], key: str) -> str:
 
 def _expiry(token: str) -> float:
     """Return the end of a token that the API server has accepted; infinite where it does not say."""
+    try:
+        return float(_claims(token)["exp"])
+    except (KeyError, TypeError, ValueError):
+        return float("inf")
+
+
+def _claims(token: str) -> Mapping[str, Any]:
+    """Return what a JSON Web Token claims, unverified; nothing if it is none."""
     parts = token.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(claims["exp"])
-    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
-        return float("inf")
+    except (IndexError, ValueError, RecursionError, binascii.Error):
+        return {}
+    return claims if isinstance(claims, dict) else {}

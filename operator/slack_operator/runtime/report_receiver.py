@@ -17,12 +17,17 @@ from slack.process.reporting.packing import packed
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
-from slack_operator.runtime.serving import ServingThread
+from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
+from slack_operator.runtime.serving import BadBody, ServingThread
 
 REVIEWERS = 8
-MAX_WAITING = 256
-"""Requests whose token is being reviewed; more are asked to come again."""
+TAKERS = 4
+"""Threads that take reports. Tokens that are reviewed never hold them up."""
+REVIEW_SECONDS = 30.0
+"""A request that waits longer for its token's review is cut off."""
 READ_SECONDS = 20.0
+CONNECTIONS = 512
+"""So many agents, or strangers, may wait for the review of a token at once."""
 T = TypeVar("T")
 
 
@@ -42,6 +47,7 @@ Take = Callable[[Caller, Body], bytes]
 class ReportReceiver(ServingThread):
     """Serves until `stop`."""
 
+    _connections = CONNECTIONS
     _unpacks = False
 
     def __init__(
@@ -76,20 +82,22 @@ class ReportReceiver(ServingThread):
         self._callers = callers
         self._take_report = take
         self._unready = unready
-        self._workers = Workers(REVIEWERS, name="reviews")
-        self._waiting = 0
+        self._reviewers = Workers(REVIEWERS, name="reviews")
+        self._takers = Workers(TAKERS, name="takers of reports")
+        self._reviews: ReviewQueue[Caller] = ReviewQueue(self._reviewers, REVIEWERS)
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end all threads."""
         super().stop(timeout)
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._reviewers.shutdown(wait=False, cancel_futures=True)
+        self._takers.shutdown(wait=False, cancel_futures=True)
 
     def unhealthy(self) -> str | None:
         """Return why no report is taken any more; None if all threads work."""
-        return super().unhealthy() or first_problem(self._workers)
+        return super().unhealthy() or first_problem(self._reviewers, self._takers)
 
     def _application(self) -> web.Application:
-        app = web.Application(client_max_size=self._max_bytes + 1)
+        app = web.Application()
         app.router.add_post(self._path, self._post)
         return app
 
@@ -112,17 +120,13 @@ class ReportReceiver(ServingThread):
 
     async def _take(self, request: web.Request) -> bytes:
         self._ask_ready()
-        caller = await self._who(self._callers, bearer(request.headers.get("Authorization")))
-        if (request.content_length or 0) > self._max_bytes:
-            raise Refused(413, f"the body is longer than {self._max_bytes} bytes")
+        caller = await self._who(request, self._callers, bearer(request.headers.get("Authorization")))
         try:
-            body = await asyncio.wait_for(request.read(), READ_SECONDS)
-        except web.HTTPRequestEntityTooLarge:
-            raise Refused(413, f"the body is longer than {self._max_bytes} bytes") from None
-        except TimeoutError:
-            raise Refused(408, f"the body did not come within {READ_SECONDS:.0f} s") from None
-        sent = Body(body, request.headers.get("Content-Encoding", ""))
-        answer = await self._in_worker(self._take_report, caller, sent)
+            async with self._body(request, self._max_bytes, READ_SECONDS) as body:
+                sent = Body(body, request.headers.get("Content-Encoding", ""))
+                answer = await self._in_worker(self._take_report, caller, sent)
+        except BadBody as problem:
+            raise Refused(problem.status, str(problem)) from None
         self.taken += 1
         return answer
 
@@ -131,19 +135,20 @@ class ReportReceiver(ServingThread):
             raise Refused(503, why)
 
     async def _in_worker(self, work: Callable[..., T], *given: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work, *given)
+        return await asyncio.get_running_loop().run_in_executor(self._takers, work, *given)
 
-    async def _who(self, callers: Callers, token: str) -> Caller:
+    async def _who(self, request: web.Request, callers: Callers, token: str) -> Caller:
         known = callers.known(token)
         if known is not None:
             return known
-        if self._waiting >= MAX_WAITING:
-            raise Refused(503, "too many tokens are being reviewed")
-        self._waiting += 1
+        self._wait_for_client(request, REVIEW_SECONDS)
+        likely, address = callers.expects(token), request.remote or ""
         try:
-            return await self._in_worker(callers.who, token)
-        finally:
-            self._waiting -= 1
+            caller = await self._reviews.judge(token, address, lambda: callers.who(token), likely=likely)
+        except QueueFull as error:
+            raise Refused(503, str(error)) from None
+        self._answer_client(request)
+        return caller
 
 
 def answered(request: web.Request, body: bytes) -> web.Response:

@@ -1,21 +1,45 @@
-"""An aiohttp server in a thread and event loop of its own: how health checks and the web page are served.
+"""An aiohttp server in a thread and event loop of its own: the web page, webhooks and receivers.
 
-`start` and `stop` belong to whoever made it, all else to its thread; the loop of the process is never waited for.
+Connections are bounded in number and time (`slack.process.accepting`), bodies in bytes (`BodyBudget`). `start` and
+`stop` belong to whoever made it, all else to its thread; the loop of the process is never waited for.
 """
 
 import asyncio
+import contextlib
+import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from aiohttp import web
 
+from slack.process.accepting import Acceptor, Bounds, listening_socket
 from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import rest
 from slack.supervision.threads import SupervisedThread
+from slack_operator.runtime.body_budget import BodyBudget, BudgetSpent
 
-STUCK_SECONDS = 30.0
+STUCK_SECONDS: Final = 30.0
 """An event loop that does not turn for so long counts as stuck."""
+CONNECTIONS: Final = 128
+"""At once; with TLS each costs some 100 KiB."""
+STRANGERS: Final = 64
+REQUEST_SECONDS: Final = 10.0
+"""Until a request's head is whole, from accept or from its first byte."""
+BODY_BYTES: Final = 24 << 20
+"""Of all bodies that one server reads or handles at once."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class BadBody(Exception):
+    """A body that is not taken; `status` says why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class ServingThread(ABC):
@@ -23,17 +47,22 @@ class ServingThread(ABC):
 
     _keep_alive_seconds = 75.0
     """For how long a connection may be idle."""
+    _connections = CONNECTIONS
+    """At once."""
     _unpacks = True
     """Whether aiohttp unpacks bodies with a Content-Encoding; who bounds the unpacking itself says no."""
 
     def __init__(self, host: str, port: int, *, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.port = port
+        self._name = name
         self._tls = tls
         self._host = host
+        self._socket: socket.socket | None = None
+        self._acceptor: Acceptor | None = None
+        self._budget = BodyBudget(BODY_BYTES)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
-        self._error: OSError | None = None
         heart = Heartbeat(f"the {name} server", STUCK_SECONDS)
         self._thread = SupervisedThread(lambda: asyncio.run(self._serve()), name=name, heart=heart)
 
@@ -43,10 +72,10 @@ class ServingThread(ABC):
         Raises:
             OSError: when the address cannot be bound.
         """
+        self._socket = listening_socket(self._host, self.port)
+        self.port = int(self._socket.getsockname()[1])
         self._thread.start()
         self._started.wait()
-        if self._error is not None:
-            raise self._error
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end the thread; nothing where it was never started."""
@@ -57,7 +86,8 @@ class ServingThread(ABC):
 
     def unhealthy(self) -> str | None:
         """Return why nothing is served any more; None if the event loop turns, or has not begun."""
-        return self._thread.unhealthy()
+        acceptor = () if self._acceptor is None else (self._acceptor,)
+        return first_problem(self._thread, *acceptor)
 
     @property
     def _stopping(self) -> bool:
@@ -68,10 +98,63 @@ class ServingThread(ABC):
     def _application(self) -> web.Application:
         """Return what is served; called once, in the server's own event loop."""
 
+    @contextlib.asynccontextmanager
+    async def _body(self, request: web.Request, most_bytes: int, seconds: float) -> AsyncIterator[bytes]:
+        """Give a request's body, whole; it counts against the budget until the block ends.
+
+        Raises:
+            BadBody: it is too long, does not come in time, or there is no place for it.
+        """
+        if (request.content_length or 0) > most_bytes:
+            raise BadBody(413, f"the body is longer than {most_bytes} bytes")
+        share = self._budget.open(lambda: _abort(request))
+        try:
+            self._wait_for_client(request, seconds)
+            body = bytearray()
+            try:
+                async with asyncio.timeout(seconds):
+                    async for piece in request.content.iter_any():
+                        if len(body) + len(piece) > most_bytes:
+                            raise BadBody(413, f"the body is longer than {most_bytes} bytes")
+                        self._budget.grow(share, len(piece))
+                        body += piece
+            except TimeoutError:
+                raise BadBody(408, f"the body did not come within {seconds:.0f} s") from None
+            except BudgetSpent as error:
+                raise BadBody(503, str(error)) from None
+            share.whole = True
+            self._answer_client(request)
+            yield bytes(body)
+        finally:
+            self._budget.close(share)
+
+    def _wait_for_client(self, request: web.Request, seconds: float) -> None:
+        """Let a request's connection be closed for newcomers, and after some seconds."""
+        if self._acceptor is not None:
+            self._acceptor.wait_for_client(request.transport, seconds)
+
+    def _answer_client(self, request: web.Request) -> None:
+        """Keep a request's connection until the request is answered."""
+        if self._acceptor is not None:
+            self._acceptor.busy(request.transport)
+
+    @web.middleware
+    async def _track(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Keep a connection while its request is answered."""
+        transport = request.transport
+        self._answer_client(request)
+        try:
+            return await handler(request)
+        finally:
+            if self._acceptor is not None:
+                self._acceptor.idle(transport)
+
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        application = self._application()
+        application.middlewares.insert(0, self._track)
         runner = web.AppRunner(
-            self._application(),
+            application,
             access_log=None,
             shutdown_timeout=1.0,
             handler_cancellation=True,
@@ -79,14 +162,23 @@ class ServingThread(ABC):
             keepalive_timeout=self._keep_alive_seconds,
         )
         await runner.setup()
-        try:
-            await web.TCPSite(runner, self._host, self.port, ssl_context=self._tls).start()
-            self.port = runner.addresses[0][1]
-        except OSError as error:
-            self._error = error
-            await runner.cleanup()
-            return
-        finally:
-            self._started.set()
+        server = runner.server
+        assert server is not None, "set up"
+        assert self._socket is not None, "bound by `start`"
+        bounds = Bounds(
+            connections=self._connections,
+            strangers=STRANGERS,
+            request_seconds=REQUEST_SECONDS,
+            idle_seconds=self._keep_alive_seconds + REQUEST_SECONDS,  # aiohttp ends an idle connection first
+        )
+        self._acceptor = Acceptor(server, bounds, tls=self._tls, name=self._name)
+        self._acceptor.start(self._socket)
+        self._started.set()
         await rest(self._thread.heart, self._stop)
+        await self._acceptor.stop()
         await runner.cleanup()
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()

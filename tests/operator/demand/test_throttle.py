@@ -191,6 +191,9 @@ class OnlyGood:
     def known(self, token: str) -> object | None:
         return None
 
+    def expects(self, token: str) -> bool:
+        return False
+
     def who(self, token: str) -> object:
         if token != "good":
             raise Refused(401, "the token is not valid")

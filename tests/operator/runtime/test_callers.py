@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.kube.errors import Unreachable
-from slack_operator.runtime.callers import KEPT_SECONDS, MAX_KEPT, REFUSED_SECONDS, Callers, Refused, bearer
+from slack_operator.runtime.callers import KEPT_SECONDS, MAX_REFUSED, REFUSED_SECONDS, Callers, Refused, bearer
 from tests.operator.fakes import Clock
 
 ACCOUNT = "system:serviceaccount:slack:agent"
@@ -119,11 +119,35 @@ def test_refusals_are_kept_for_a_moment_and_failures_to_ask_are_not(
     assert callers.who("bad").node == "n1"
 
 
-def test_what_is_kept_is_bounded(callers: Callers) -> None:
-    for number in range(MAX_KEPT + 5):
+def test_refusals_are_bounded_and_push_out_no_caller(callers: Callers, reviews: Reviews) -> None:
+    reviews.users["good"] = user()
+    callers.who("good")
+    for number in range(MAX_REFUSED + 5):
         with pytest.raises(Refused):
             callers.who(str(number))
-    assert len(callers._kept) == MAX_KEPT
+    assert len(callers._refused) == MAX_REFUSED
+    assert callers.known("good") is not None
+
+
+def test_an_invented_token_costs_one_review_and_claims_decide_on_the_order_only(
+    callers: Callers, reviews: Reviews
+) -> None:
+    for _ in range(3):
+        with pytest.raises(Refused):
+            callers.who("invented")
+    assert reviews.asked == ["invented"]
+    claims = {"sub": callers._account, "aud": [callers._audience], "exp": callers._wall() + 60}
+    assert callers.expects(jwt(claims))
+    assert not callers.expects(jwt(claims | {"exp": callers._wall() - 1}))
+    assert not callers.expects(jwt(claims | {"sub": "system:serviceaccount:other:agent"}))
+    assert not callers.expects(jwt(claims | {"aud": "all"}))
+    assert not callers.expects("a.b.c")
+    assert not callers.expects("opaque")
+
+
+def jwt(claims: dict[str, object]) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.c2ln"
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,25 @@ def test_a_ring_changes_the_next_answer_and_after_it_the_gate_is_ready_again() -
         doorbell.close()
 
 
+@pytest.mark.parametrize("silent", [8, 80])
+def test_a_probe_waits_for_no_client_that_says_nothing(silent: int) -> None:
+    doorbell = Doorbell("127.0.0.1", 0)
+    held = []
+    try:
+        for _ in range(silent):
+            held.append(socket.create_connection(("127.0.0.1", doorbell.port), 5))
+            doorbell.answer()
+        began = time.monotonic()
+        assert ask(doorbell)[9:12] == b"200"
+        assert time.monotonic() - began < 0.5
+        assert len(doorbell.sockets) <= 1 + 32
+    finally:
+        doorbell.close()
+        for connection in held:
+            connection.close()
+    assert len(doorbell.sockets) == 1
+
+
 @pytest.mark.parametrize("name", ["AGENT_HOST", "AGENT_PORT", "AGENT_NAME", "AGENT_CA", "CONTAINERS", "DOORBELL_PORT"])
 def test_a_variable_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadSettings, match=f"THROTTLER_{name}: needed"):

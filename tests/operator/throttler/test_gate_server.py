@@ -1,8 +1,10 @@
 """Gates over TLS: the real gate's link against the real server, and strangers that are not let in."""
 
 import asyncio
+import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,7 @@ from e2e.harness.cluster.certificates import Authority
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
 from slack_operator.throttler.agent import gate_server
-from slack_operator.throttler.agent.gate_server import GateServer, NotLetIn, pod_uid
+from slack_operator.throttler.agent.gate_server import MAX_STRANGERS, BadToken, GateServer, NotLetIn, pod_uid
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 
 NAME = "resource-slack-throttler-agent"
@@ -184,3 +186,47 @@ def test_gates_that_are_silent_are_cut_off_when_the_agent_ends(place: Place) -> 
     assert place.server.gates == 0
     for link in links:
         link.close()
+
+
+@pytest.mark.parametrize("count", [MAX_STRANGERS + 8, 10 * MAX_STRANGERS])
+def test_strangers_have_few_places_from_accept_on_and_a_gate_is_let_in_beside_them(place: Place, count: int) -> None:
+    silent = [socket.create_connection(("127.0.0.1", place.port), 5) for _ in range(count)]
+    acceptor = place.server._acceptor
+    assert acceptor is not None
+    try:
+        deadline = time.monotonic() + 20
+        while not any(_has_ended(wire) for wire in silent) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert len(acceptor._strangers) <= MAX_STRANGERS
+        link = place.link()
+        assert read(link)[0]["type"] == "welcome"
+        link.close()
+        assert place.server.unhealthy() is None
+    finally:
+        for wire in silent:
+            wire.close()
+
+
+def _has_ended(wire: socket.socket) -> bool:
+    wire.setblocking(False)
+    try:
+        return wire.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_token_that_was_refused_costs_no_second_review(place: Place) -> None:
+    asked: list[str] = []
+
+    def refuse(token: str) -> str:
+        asked.append(token)
+        raise BadToken("the token is not valid")
+
+    place.server._judge = refuse
+    for _ in range(3):
+        link = place.link("invented")
+        assert read(link)[0]["type"] == "refused"
+        link.close()
+    assert asked == ["invented"]

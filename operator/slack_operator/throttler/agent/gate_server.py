@@ -7,24 +7,34 @@ runs in one event loop, which also owns the desk; threads of others come in by `
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import ssl
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
+from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, MAX_LINE_BYTES, Ask, BadMessage, FromAgent, Hello, Ping, Welcome
+from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 1024
-MAX_REVIEWS: Final = 64
-"""Tokens that are judged, or wait to be; more are sent away and come again."""
+MAX_STRANGERS: Final = 32
+"""Connections whose token is not known yet, from accept on: TLS costs some 100 KiB for each."""
+REVIEWERS: Final = 4
+REFUSED_SECONDS: Final = 30.0
+MAX_REFUSED: Final = 1024
+"""Tokens that were refused lately: each costs one TokenReview in that time."""
 HELLO_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 """A gate says goodbye within that, or is cut off: one that hangs must not hold up an agent that ends."""
@@ -41,6 +51,10 @@ Answer = Callable[[str, Ask], FromAgent]
 
 class NotLetIn(Exception):
     """A token that is no good, or that cannot be judged now; the text has no secret."""
+
+
+class BadToken(NotLetIn):
+    """A token that the API server does not know; it will not know it in half a minute either."""
 
 
 class Reviews:
@@ -77,10 +91,10 @@ def pod_uid(review: dict[str, Any]) -> str:
     """
     status = review.get("status") or {}
     if not status.get("authenticated") or AUDIENCE not in (status.get("audiences") or ()):
-        raise NotLetIn(f"the token is not valid for the audience {AUDIENCE}")
+        raise BadToken(f"the token is not valid for the audience {AUDIENCE}")
     values = ((status.get("user") or {}).get("extra") or {}).get(_POD_UID) or ()
     if not values:
-        raise NotLetIn("the token is bound to no pod; use a projected service account token")
+        raise BadToken("the token is bound to no pod; use a projected service account token")
     return str(values[0])
 
 
@@ -101,9 +115,10 @@ class GateServer:
         self._welcome = welcome
         self._gates: dict[str, asyncio.StreamWriter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._reviews = 0
-        self._workers = Workers(4, name="reviews")
-        self._server: asyncio.Server | None = None
+        self._refused: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._workers = Workers(REVIEWERS, name="reviews")
+        self._reviews: ReviewQueue[str] = ReviewQueue(self._workers, REVIEWERS)
+        self._acceptor: Acceptor | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; returns the port.
@@ -111,15 +126,27 @@ class GateServer:
         Raises:
             OSError: the address cannot be bound.
         """
-        self._server = await asyncio.start_server(
-            self._serve, host, port, ssl=tls, limit=MAX_LINE_BYTES, ssl_handshake_timeout=HELLO_SECONDS
+        loop = asyncio.get_running_loop()
+
+        def gate() -> asyncio.Protocol:
+            reader = asyncio.StreamReader(limit=MAX_LINE_BYTES, loop=loop)
+            return asyncio.StreamReaderProtocol(reader, self._serve, loop=loop)
+
+        bounds = Bounds(
+            connections=MAX_CONNECTIONS,
+            strangers=MAX_STRANGERS,
+            request_seconds=HELLO_SECONDS,
+            idle_seconds=HELLO_SECONDS,
         )
-        return int(self._server.sockets[0].getsockname()[1])
+        bound = listening_socket(host, port)
+        self._acceptor = Acceptor(gate, bounds, tls=tls, name="gate")
+        self._acceptor.start(bound)
+        return int(bound.getsockname()[1])
 
     async def stop(self) -> None:
         """Close everything."""
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            await self._acceptor.stop()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -127,8 +154,9 @@ class GateServer:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def unhealthy(self) -> str | None:
-        """Return why tokens are not judged any more; None if they are."""
-        return self._workers.unhealthy()
+        """Return why gates are not let in any more; None if they are."""
+        acceptor = () if self._acceptor is None else (self._acceptor,)
+        return first_problem(self._workers, *acceptor)
 
     def tell(self, uid: str, message: FromAgent) -> bool:
         """Send something to a pod's gate; whether there is one. One that does not read is cut off, and comes again."""
@@ -159,13 +187,13 @@ class GateServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._tasks) >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
+        assert task is not None, "asyncio serves in a task"
         self._tasks.add(task)
         uid = ""
         try:
-            uid = await self._who(reader)
+            uid = await self._who(reader, str((writer.get_extra_info("peername") or ("",))[0]))
+            if self._acceptor is not None:
+                self._acceptor.busy(writer.transport)  # no stranger any more: it stays
             former = self._gates.get(uid)
             self._gates[uid] = writer
             if former is not None:
@@ -184,7 +212,7 @@ class GateServer:
                 del self._gates[uid]
             await _closed(writer)
 
-    async def _who(self, reader: asyncio.StreamReader) -> str:
+    async def _who(self, reader: asyncio.StreamReader, address: str) -> str:
         try:
             line = await asyncio.wait_for(reader.readline(), HELLO_SECONDS)
             hello = protocol.from_gate(line)
@@ -194,13 +222,20 @@ class GateServer:
             raise NotLetIn("the first line is no hello") from None
         if not isinstance(hello, Hello):
             raise NotLetIn("the first line is no hello")
-        if self._reviews >= MAX_REVIEWS:
-            raise NotLetIn("too many tokens are being judged")
-        self._reviews += 1
+        key, now = hashlib.sha256(hello.token.encode()).hexdigest(), time.monotonic()
+        refused = self._refused.get(key)
+        if refused is not None and now < refused[1]:
+            raise NotLetIn(refused[0])
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._workers, self._judge, hello.token)
-        finally:
-            self._reviews -= 1
+            return await self._reviews.judge(hello.token, address, lambda: self._judge(hello.token))
+        except QueueFull as error:
+            raise NotLetIn(str(error)) from None
+        except BadToken as refusal:
+            self._refused[key] = str(refusal), now + REFUSED_SECONDS
+            self._refused.move_to_end(key)
+            if len(self._refused) > MAX_REFUSED:
+                self._refused.popitem(last=False)
+            raise
 
     async def _listen(self, uid: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():

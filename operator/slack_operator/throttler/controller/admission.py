@@ -34,6 +34,9 @@ NEVER: Final = frozenset({"kube-system"})
 """Namespaces without which no controller could run that lets others start."""
 _UNPROCESSABLE = 422
 _MOST_TEXT = 1024
+MAX_VALUES: Final = 500_000
+"""Of one review, counted by what comes before values; the largest pod that etcd takes has a tenth of that."""
+_BEFORE_VALUES: Final = (b",", b"[", b"{")
 Json = dict[str, Any]
 
 
@@ -96,6 +99,9 @@ def read(body: bytes) -> Request:
     Raises:
         BadReview: it is none.
     """
+    values = sum(map(body.count, _BEFORE_VALUES))
+    if values > MAX_VALUES:  # a body of nothing but [] takes twenty times its size
+        raise BadReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: it has more than {MAX_VALUES} values")
     try:
         review = _DECODER.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -67,7 +67,9 @@ class Receiver(ReportReceiver):
     async def _show(self, request: web.Request) -> bytes:
         self._ask_ready()
         given = request.headers.get(VIEWER_HEADER)
-        await self._who(self._viewers, bearer(f"Bearer {given}" if given else request.headers.get("Authorization")))
+        await self._who(
+            request, self._viewers, bearer(f"Bearer {given}" if given else request.headers.get("Authorization"))
+        )
         wanted = {name: request.query.get(name, "") for name in _QUERY}
         for name, value in wanted.items():
             if len(value) > _MOST_CHARACTERS:

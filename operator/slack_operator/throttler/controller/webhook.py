@@ -5,7 +5,6 @@ and what is answered is no secret, a function of the pod that the caller has sen
 read. It answers in its event loop, without a request to anybody: the API server waits.
 """
 
-import asyncio
 import logging
 import ssl
 import time
@@ -16,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from slack.process.outages import Outages
-from slack_operator.runtime.serving import ServingThread
+from slack_operator.runtime.serving import BadBody, ServingThread
 from slack_operator.throttler.controller.admission import BadReview, Outcome, Rules, judged, read
 
 log = logging.getLogger(__name__)
@@ -59,21 +58,20 @@ class Webhook(ServingThread):
         self._outages = Outages()
 
     def _application(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_REVIEW_BYTES)
+        app = web.Application()
         app.router.add_post(PATH, self._mutate)
         return app
 
     async def _mutate(self, request: web.Request) -> web.Response:
-        if (request.content_length or 0) > MAX_REVIEW_BYTES:
-            return _bad(413, f"the body is longer than {MAX_REVIEW_BYTES} bytes")
         if request.headers.get("Content-Encoding", "identity") != "identity":
             return _bad(415, "a Content-Encoding is not understood")
         try:
-            body = await asyncio.wait_for(request.read(), READ_SECONDS)
-        except web.HTTPRequestEntityTooLarge:
-            return _bad(413, f"the body is longer than {MAX_REVIEW_BYTES} bytes")
-        except TimeoutError:
-            return _bad(408, f"the body did not come within {READ_SECONDS:.0f} s")
+            async with self._body(request, MAX_REVIEW_BYTES, READ_SECONDS) as body:
+                return self._judge(body)
+        except BadBody as problem:
+            return _bad(problem.status, str(problem))
+
+    def _judge(self, body: bytes) -> web.Response:
         began = time.perf_counter()
         try:
             asked = read(body)

@@ -68,10 +68,9 @@ class Gate:
             self._connect()
         self._fail_open(time.monotonic())
         self._ring(time.monotonic())
-        sockets = [self._doorbell.socket] + ([self._link.socket] if self._link is not None else [])
+        sockets = self._doorbell.sockets + ([self._link.socket] if self._link is not None else [])
         readable, _, _ = select.select(sockets, [], [], self._pause(time.monotonic()))
-        if self._doorbell.socket in readable:
-            self._doorbell.answer()
+        self._doorbell.answer()
         if self._link is not None:
             try:
                 if self._link.socket in readable:

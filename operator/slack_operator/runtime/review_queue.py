@@ -1,0 +1,160 @@
+"""Tokens that wait to be judged by the API server: which one is next, and how many may wait.
+
+A token costs one TokenReview, however often it is sent meanwhile. Order of reviews:
+
+1. Tokens whose claims are those of a caller that would be accepted come before all others. Claims are not verified
+   here: they only decide about the order.
+2. Addresses take turns, so that one client delays only itself.
+3. The newest and the oldest request of an address come in turn: the newest, because most of a flood is older; the
+   oldest, so that nobody waits for ever.
+
+If the queue is full, the oldest request of the address with the most of them is refused.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Final, Generic, TypeVar
+
+MOST_WAITING: Final = 512
+T = TypeVar("T")
+
+
+class QueueFull(Exception):
+    """A token that is not judged now: too many wait."""
+
+
+class _Waiting:
+    __slots__ = ("address", "done", "judge", "key", "likely", "waiters")
+
+    def __init__(self, key: bytes, address: str, judge: Callable[[], Any], *, likely: bool) -> None:
+        self.key = key
+        self.address = address
+        self.judge = judge
+        self.likely = likely
+        self.waiters = 0
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class _Line:
+    """Requests of one class, by address."""
+
+    def __init__(self) -> None:
+        self.by_address: OrderedDict[str, list[_Waiting]] = OrderedDict()
+
+    def add(self, waiting: _Waiting) -> None:
+        self.by_address.setdefault(waiting.address, []).append(waiting)
+
+    def remove(self, waiting: _Waiting) -> None:
+        line = self.by_address.get(waiting.address, [])
+        if waiting in line:
+            line.remove(waiting)
+            if not line:
+                del self.by_address[waiting.address]
+
+    def next(self, *, newest: bool) -> _Waiting | None:
+        if not self.by_address:
+            return None
+        address, line = self.by_address.popitem(last=False)
+        waiting = line.pop(-1 if newest else 0)
+        if line:
+            self.by_address[address] = line  # behind the others
+        return waiting
+
+    def oldest_of_the_most(self) -> _Waiting | None:
+        return max(self.by_address.values(), key=len)[0] if self.by_address else None
+
+
+class ReviewQueue(Generic[T]):
+    """Has tokens judged in an executor, as many at once as `at_once`. Owned by one event loop."""
+
+    def __init__(self, executor: Executor, at_once: int, most_waiting: int = MOST_WAITING) -> None:
+        self._executor = executor
+        self._at_once = at_once
+        self._most_waiting = most_waiting
+        self._running = 0
+        self._newest = False
+        self._known: dict[bytes, _Waiting] = {}
+        self._likely, self._others = _Line(), _Line()
+
+    def __len__(self) -> int:
+        return len(self._known) - self._running
+
+    async def judge(self, token: str, address: str, judge: Callable[[], T], *, likely: bool = False) -> T:
+        """Return what `judge` returns for a token, or raise what it raises.
+
+        Args:
+            token: requests with the same one share one call.
+            address: of the client.
+            judge: asks the API server; called in the executor.
+            likely: whether the token's claims are those of a caller that would be accepted.
+
+        Raises:
+            QueueFull: too many wait.
+        """
+        key = hashlib.sha256(token.encode()).digest()
+        waiting = self._known.get(key)
+        if waiting is None:
+            waiting = self._known[key] = _Waiting(key, address, judge, likely=likely)
+            (self._likely if likely else self._others).add(waiting)
+            self._start()
+            if len(self) > self._most_waiting:
+                self._refuse_one()
+        waiting.waiters += 1
+        try:
+            found: T = await asyncio.shield(waiting.done)
+            return found
+        finally:
+            waiting.waiters -= 1
+            if not waiting.waiters:
+                self._give_up(waiting)
+
+    def _start(self) -> None:
+        while self._running < self._at_once:
+            self._newest = not self._newest
+            waiting = self._likely.next(newest=self._newest) or self._others.next(newest=self._newest)
+            if waiting is None:
+                return
+            self._running += 1
+            try:
+                running = asyncio.get_running_loop().run_in_executor(self._executor, waiting.judge)
+            except RuntimeError as error:  # the server ends
+                self._ended(waiting)
+                waiting.done.set_exception(QueueFull(str(error)))
+                waiting.done.exception()
+                return
+            running.add_done_callback(lambda future, waiting=waiting: self._judged(waiting, future))  # type: ignore[misc]
+
+    def _judged(self, waiting: _Waiting, future: "asyncio.Future[T]") -> None:
+        self._ended(waiting)
+        if not waiting.done.done():
+            if future.cancelled():
+                waiting.done.cancel()
+            elif (error := future.exception()) is not None:
+                waiting.done.set_exception(error)
+                waiting.done.exception()  # nobody may be waiting any more
+            else:
+                waiting.done.set_result(future.result())
+        self._start()
+
+    def _ended(self, waiting: _Waiting) -> None:
+        self._running -= 1
+        self._known.pop(waiting.key, None)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """Forget a request that nobody waits for any more, if it was not begun."""
+        line = self._likely if waiting.likely else self._others
+        if waiting in line.by_address.get(waiting.address, ()):
+            line.remove(waiting)
+            self._known.pop(waiting.key, None)
+
+    def _refuse_one(self) -> None:
+        for line in (self._others, self._likely):
+            if (oldest := line.oldest_of_the_most()) is not None:
+                line.remove(oldest)
+                self._known.pop(oldest.key, None)
+                oldest.done.set_exception(QueueFull("too many tokens are being reviewed"))
+                oldest.done.exception()
+                return
