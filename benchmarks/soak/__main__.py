@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from benchmarks.soak import demand, operator
+from benchmarks.soak import demand, load_watcher, operator, scorer
 from benchmarks.soak.week import Week, run
 
 COMPANIONS: Final[Mapping[str, Callable[[int], Week]]] = {
     "demand": demand.week,
+    "scorer": scorer.week,
+    "load-watcher": load_watcher.week,
 }
 """Each makes its week from a seed."""
 OPERATOR: Final = "operator"

@@ -26,7 +26,7 @@ class MetricsServerProvider:
         on_query_error: OnQueryError,
         *,
         sample_seconds: float,
-        keep: Callable[[Iterable[Sample]], None] = lambda _: None,
+        keep: Callable[[Iterable[Sample], float], None] = lambda *_: None,
     ) -> None:
         self.sample_seconds: float | None = sample_seconds
         self._connection = connection
@@ -53,7 +53,7 @@ class MetricsServerProvider:
                 self._failed = f"{error}: is metrics-server installed?"
             raise FetchFailed(self._failed) from None
         self._failed = None
-        self._keep(new)
+        self._keep(new, now)
 
     def fetch(self, now: float) -> Readings:
         """Roll up the samples."""

@@ -170,7 +170,7 @@ class LoadWatcher:
         assert self._connection is not None, "the settings ask for nodes with this provider"
         from slack_operator.loadwatcher.metrics_server import MetricsServerProvider  # with numpy: 16 MiB
 
-        keep = (lambda _: None) if self._store is None else self._store.keep
+        keep = (lambda *_: None) if self._store is None else self._store.keep
         return MetricsServerProvider(
             self._connection, self._nodes, on_error, sample_seconds=settings.sample_interval, keep=keep
         )

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from slack.loadwatcher.analysis import FUTURE_SECONDS
 from slack.loadwatcher.decoding import BadPayload, decode
 from slack.loadwatcher.encoding import encode
 from slack.loadwatcher.payload import LoadReport, Window
@@ -91,17 +92,27 @@ class Store:
         if monotonic - self._saved_at < SAVE_SECONDS:
             return
         rows = [(window.value, encode(report)) for window, report in reports.items()]
+        others = [(window.value,) for window in Window if window not in reports]
 
         def write(database: sqlite3.Connection) -> None:
             with database:
                 database.executemany("INSERT OR REPLACE INTO report VALUES (?, ?)", rows)
+                database.executemany("DELETE FROM report WHERE window = ?", others)
 
         self._guarded(WRITE, write, None)
         self._saved_at = monotonic
 
-    def keep(self, samples: Iterable[Sample]) -> None:
-        """Add new samples; those that no window reaches are deleted."""
-        new = list(samples)
+    def keep(self, samples: Iterable[Sample], now: float) -> None:
+        """Add new samples; those that no window reaches are deleted.
+
+        A sample from the future is not kept: by its time good ones would be deleted, and it would stay until then.
+
+        Args:
+            samples: of one turn.
+            now: Unix seconds.
+        """
+        latest = now + FUTURE_SECONDS
+        new = [sample for sample in samples if sample.at <= latest]
         if not new:
             return
         newest = max(sample.at for sample in new)
@@ -109,7 +120,7 @@ class Store:
         def write(database: sqlite3.Connection) -> None:
             with database:
                 database.execute("INSERT OR REPLACE INTO sample VALUES (?, ?)", (newest, msgspec.msgpack.encode(new)))
-                database.execute("DELETE FROM sample WHERE at < ?", (newest - KEPT_SECONDS,))
+                database.execute("DELETE FROM sample WHERE at < ? OR at > ?", (now - KEPT_SECONDS, latest))
 
         self._guarded(WRITE, write, None)
 

@@ -24,6 +24,8 @@ TIMEOUT = urllib3.Timeout(connect=2.0, read=10.0)
 FETCH_SECONDS = 120.0
 """A fetch that takes longer counts as stuck: each window is given up after `TIMEOUT`."""
 _NOTHING_THERE = (404, 503)
+KEPT_SECONDS = 3600.0
+"""A window that did not come again for so long is forgotten: it names nodes that may be gone, and is too old to use."""
 
 Count = Callable[[str], None]
 
@@ -62,6 +64,8 @@ class LoadSource:
         self._touch = touch
         self._on_error = on_error
         self._on_ignored = on_ignored
+        self._clock = clock
+        self._received_at: dict[Window, float] = {}
         self._outages = Outages(clock)
         self._http = urllib3.PoolManager(ca_certs=authority, retries=False, timeout=TIMEOUT)
         self._ended = threading.Event()
@@ -82,7 +86,7 @@ class LoadSource:
         self._thread.join(timeout)
 
     def fetch(self) -> None:
-        """Ask for all windows once; a window that fails keeps what it had."""
+        """Ask for all windows once; a window that fails keeps what it had, for an hour."""
         found = dict(self.reports)
         problem: str | None = None
         failing: str | None = None
@@ -96,6 +100,9 @@ class LoadSource:
                 continue
             if report is not None:
                 found[report.window.duration] = report
+                self._received_at[report.window.duration] = self._clock()
+        for window in [window for window in found if self._clock() - self._received_at[window] > KEPT_SECONDS]:
+            del found[window], self._received_at[window]
         self.failing = failing
         if problem is None:
             self._outages.end()

@@ -19,8 +19,8 @@ from slack_operator.runtime import watches
 log = logging.getLogger(__name__)
 
 BOUND_PODS = f"spec.nodeName!=,{UNFINISHED_PODS}"
-_TOLD_AT_MOST = 200
-"""Names of objects that cannot be read are told once each, and not without end."""
+_REPORTED_AT_MOST = 200
+"""An object that cannot be read is logged once for as long as it exists, and not more than so many at a time."""
 
 OnBound = Callable[[str, str, str], None]
 """Namespace and name of a pod that was just seen on a node, and the node."""
@@ -31,36 +31,55 @@ class ClusterView:
 
     def __init__(self, make_state: Callable[[Callable[[str, ValueError], None]], ClusterState]) -> None:
         self.lock = threading.Lock()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.state = make_state(self._leave_out)
 
+    def forget(self, name: str) -> None:
+        """Forget an object that is gone, as `leave_out` was given it."""
+        self._reported.discard(name)
+
+    def forget_all(self, kind: str) -> None:
+        """Forget all objects of a kind, `pod` or `node`: a list of them begins, and names each again."""
+        self._reported = {name for name in self._reported if not name.startswith(f"{kind} ")}
+
     def _leave_out(self, name: str, error: ValueError) -> None:
-        if name not in self._told and len(self._told) < _TOLD_AT_MOST:
-            self._told.add(name)
+        if name not in self._reported and len(self._reported) < _REPORTED_AT_MOST:
+            self._reported.add(name)
             log.warning("%s is left out: %s", name, error)
 
 
 class PodSink:
     """Pods that have a node, into the view."""
 
-    def __init__(self, view: ClusterView, touch: Callable[[], None], on_bound: OnBound) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        touch: Callable[[], None],
+        on_bound: OnBound,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._view = view
         self._touch = touch
         self._on_bound = on_bound
+        self._wall = wall
 
     def begin(self) -> None:
         """A list begins."""
         with self._view.lock:
+            self._view.forget_all("pod")
             self._view.state.begin_pods()
 
     def apply(self, events: Sequence[tuple[EventType, Pod]]) -> None:
         """Take some events, in order."""
-        now = time.time()
+        now = self._wall()
         bound: list[tuple[str, str, str]] = []
         with self._view.lock:
             state = self._view.state
             before = state.changed
             for event, pod in events:
+                if event is EventType.DELETED:
+                    self._view.forget(f"pod {pod.metadata.namespace or ''}/{pod.metadata.name}")
                 new = state.apply_pod(event is EventType.DELETED, pod, now)
                 if new and pod.spec is not None and pod.spec.node_name:
                     bound.append((pod.metadata.namespace or "", pod.metadata.name, pod.spec.node_name))
@@ -92,6 +111,7 @@ class NodeSink:
     def begin(self) -> None:
         """A list begins."""
         with self._view.lock:
+            self._view.forget_all("node")
             self._view.state.begin_nodes()
 
     def apply(self, events: Sequence[tuple[EventType, Node]]) -> None:
@@ -100,6 +120,8 @@ class NodeSink:
             state = self._view.state
             before = state.changed
             for event, node in events:
+                if event is EventType.DELETED:
+                    self._view.forget(f"node {node.metadata.name}")
                 state.apply_node(event is EventType.DELETED, node)
             changed = state.changed != before
         if changed:  # heartbeats change nothing

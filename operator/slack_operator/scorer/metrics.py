@@ -18,6 +18,7 @@ _REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5
 _TOLD_SECONDS = 0.5
 """Between two looks at what stands: refreshes may be a hundred a second, and Prometheus asks four times a minute."""
 _NOT_READY = "NotReady"
+VERBS = ("prioritize", "filter", "preempt", "explain", "other")
 
 
 class ScorerMetrics(ProcessMetrics):
@@ -42,6 +43,8 @@ class ScorerMetrics(ProcessMetrics):
         self._refresh = self._histogram(families.REFRESH_SECONDS, _REFRESH_BUCKETS)
         self._requests = self._counter(families.REQUESTS)
         self._rules = {rule: self._decisions.labels(str(rule)) for rule in Rule}  # so that rates see the first one
+        for verb in VERBS:
+            self._handler.labels(verb)
         self._not_ready = self._decisions.labels(_NOT_READY)
         for why in ("unreachable", "status", "payload"):
             self._fetch_errors.labels(why)

@@ -77,7 +77,14 @@ class Scorer:
         self.view = view = ClusterView(
             lambda leave_out: ClusterState(demand, settings.namespace, rules.recent_kept_seconds, leave_out)
         )
-        self.refresher = Refresher(view, config.algorithms, rules, whole=self._whole, on_refresh=metrics.on_refresh)
+        self.refresher = Refresher(
+            view,
+            config.algorithms,
+            rules,
+            whole=self._whole,
+            on_refresh=metrics.on_refresh,
+            tidy=lambda: self.scores.tidy(),
+        )
         self.load = self.refresher.load = LoadSource(
             settings.load_watcher,
             settings.refresh,

@@ -17,6 +17,8 @@ from slack_operator.scorer.scores import Decision
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 256
+MOST_FILE_BYTES = 256 << 20
+"""A file that would be longer is renamed, with `.1` at its end, and another begun: so a disk holds twice as much."""
 WRITE_SECONDS = 120.0
 """A write that takes longer counts as stuck."""
 
@@ -24,8 +26,9 @@ WRITE_SECONDS = 120.0
 class Recorder:
     """Appends to one file until `stop`; `add` from any thread."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, most_bytes: int = MOST_FILE_BYTES) -> None:
         self.left_out = 0
+        self._most_bytes = most_bytes
         self._file = file
         self._waiting: queue.Queue[Decision | None] = queue.Queue(MOST_WAITING)
         self._outages = Outages()
@@ -76,15 +79,23 @@ class Recorder:
                 continue
             if decision is None:
                 return
-            try:
-                line = line_of(
-                    decision.at, decision.pod, decision.demand.placeholder, decision.standing.basis, decision.scores
-                )
-                with self._file.open("ab") as opened:
-                    opened.write(line)
-                self._outages.end()
-            except OSError as error:
-                if self._outages.is_new(str(error)):
-                    log.warning("%s: decisions cannot be written: %s", self._file, error.strerror or error)
-            except Exception:
-                log.exception("a decision could not be written down")
+            self._take(decision)
+
+    def _take(self, decision: Decision) -> None:
+        try:
+            placeholder, basis = decision.demand.placeholder, decision.standing.basis
+            self._write(line_of(decision.at, decision.pod, placeholder, basis, decision.scores))
+            self._outages.end()
+        except OSError as error:
+            if self._outages.is_new(str(error)):
+                log.warning("%s: decisions cannot be written: %s", self._file, error.strerror or error)
+        except Exception:
+            log.exception("a decision could not be written down")
+
+    def _write(self, line: bytes) -> None:
+        with self._file.open("ab") as opened:
+            if opened.tell() == 0 or opened.tell() + len(line) <= self._most_bytes:
+                opened.write(line)
+                return
+        self._file.replace(self._file.with_name(f"{self._file.name}.1"))
+        self._file.write_bytes(line)

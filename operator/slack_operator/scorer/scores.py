@@ -1,8 +1,8 @@
 """What the extender answers: scores from what stands, and afterwards why a pod went where it went.
 
-`prioritize` runs in the extender's thread and computes from one immutable basis. Decisions are kept until the pod is
-seen on a node, a few at most; then what was said of that node is kept, of the last two thousand pods. Nothing of that
-changes a later answer.
+`prioritize` runs in the extender's thread and computes from one immutable basis. A decision is kept until the pod is
+seen on a node, for ten minutes and a few pods at most. Then its explanation is kept for as long as the pod runs, of two
+thousand pods at most. Nothing of that changes a later answer.
 """
 
 import threading
@@ -30,7 +30,10 @@ MOST_OPEN = 32
 """Decisions whose pod has no node yet; each may hold the basis of its time."""
 MOST_EXPLAINED = 2_000
 NO_CEILING = Ceiling()
-MOST_TEXTS = 20_000
+MOST_TEXT_BYTES = 8 << 20
+"""Of pods' resources whose demand is known already: about 200 bytes a workload, and a tenant may write a megabyte."""
+KEPT_SECONDS = 600.0
+"""A decision whose pod gets no node, and an explanation of a pod that is gone, are kept for so long."""
 SHOWN = 5
 _NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
 
@@ -92,9 +95,12 @@ class LiveScores:
         self._record = record
         self._wall = wall
         self._demands: dict[tuple[bytes, bool], PodDemand] = {}
+        self._demand_bytes = 0
+        self._forgot_at = wall()
         self._lock = threading.Lock()
         self._open: OrderedDict[str, Decision] = OrderedDict()
-        self._explained: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._explained: OrderedDict[str, tuple[float, Mapping[str, Any]]] = OrderedDict()
+        """With the time of the decision."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
         """Return a HostPriorityList; see `slack.scorer.asgi.Scores`."""
@@ -144,7 +150,7 @@ class LiveScores:
             return
         explained = _explained(key, decision, node, self._highest)
         with self._lock:
-            self._explained[key] = explained
+            self._explained[key] = decision.at, explained
             self._explained.move_to_end(key)
             if len(self._explained) > MOST_EXPLAINED:
                 self._explained.popitem(last=False)
@@ -155,7 +161,7 @@ class LiveScores:
         with self._lock:
             known, decision = self._explained.get(key), self._open.get(key)
         if known is not None:
-            return known
+            return known[1]
         if decision is not None:
             return _explained(key, decision, None, self._highest)
         with self._view.lock:
@@ -179,6 +185,26 @@ class LiveScores:
         )
         return {**_explained(key, now, node, self._highest), "remembered": False}
 
+    def tidy(self) -> None:
+        """Forget decisions whose pod has no node after a while, and explanations of pods that are gone."""
+        now = self._wall()
+        oldest = now - KEPT_SECONDS
+        with self._lock:
+            for key in [key for key, decision in self._open.items() if decision.at < oldest]:
+                del self._open[key]
+            aged = [key for key, (at, _) in self._explained.items() if at < oldest]
+        with self._view.lock:
+            gone = [key for key in aged if self._view.state.node_of(*key.split("/", 1)) is None]
+        with self._lock:
+            for key in gone:
+                self._explained.pop(key, None)
+        if now - self._forgot_at >= KEPT_SECONDS:
+            self._forgot_at = now
+            self._forget_demands()
+
+    def _forget_demands(self) -> None:
+        self._demands, self._demand_bytes = {}, 0
+
     def _demand(self, pod: Pod) -> PodDemand:
         placeholder = role_of(pod.metadata, self._placeholder_namespace) == PLACEHOLDER
         try:
@@ -186,8 +212,9 @@ class LiveScores:
             found = self._demands.get(text)
             if found is None:
                 found = replace(self._demand_of(pod), placeholder=placeholder)
-                if len(self._demands) >= MOST_TEXTS:
-                    self._demands.clear()
+                self._demand_bytes += len(text[0])
+                if self._demand_bytes > MOST_TEXT_BYTES:
+                    self._forget_demands()
                 self._demands[text] = found
         except ValueError as error:
             raise BadRequest(f"Pod: {error}") from None

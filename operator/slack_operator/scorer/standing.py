@@ -6,6 +6,7 @@ all the same, for figures age.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ PAUSE_SECONDS = 0.02
 REST = 4.0
 """Between two refreshes, so many times what the last one took: at most a fifth of a core."""
 STUCK_SECONDS = 60.0
+TIDY_SECONDS = 60.0
 Windows = tuple[tuple[WindowLoad, ...], tuple[str, ...]]
 """In the order of the nodes, and the names that no node has."""
 
@@ -56,6 +58,7 @@ class Refresher:
         *,
         whole: Callable[[], bool],
         on_refresh: Callable[[Standing, float], None] = lambda *_: None,
+        tidy: Callable[[], None] = lambda: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """Nothing stands yet.
@@ -66,6 +69,7 @@ class Refresher:
             rules: what holds when metrics are missing.
             whole: whether the view is whole; before, there is nothing to score by.
             on_refresh: told what stands now, and how long it took.
+            tidy: called each minute, to forget what is gone.
             wall: Unix seconds.
         """
         self.current: Standing | None = None
@@ -75,6 +79,8 @@ class Refresher:
         self._rules = rules
         self._whole = whole
         self._on_refresh = on_refresh
+        self._tidy = tidy
+        self._tidied_at = -math.inf
         self._wall = wall
         self._touched = threading.Event()
         self._ended = threading.Event()
@@ -143,6 +149,9 @@ class Refresher:
             began = time.perf_counter()
             try:
                 self.refresh()
+                if time.monotonic() - self._tidied_at >= TIDY_SECONDS:
+                    self._tidied_at = time.monotonic()
+                    self._tidy()
                 self._thread.heart.beat()
             except Exception:
                 log.exception("scores could not be refreshed; those of before stand")

@@ -28,7 +28,7 @@ def explain(
 ) -> None:
     """Tell why a pod went to its node: use, age, prediction, and each algorithm's score, beside the best nodes.
 
-    The last two thousand pods are remembered as they were decided; others are scored as they would be now.
+    Running pods are remembered as they were decided, two thousand at most; others are scored as they would be now.
 
     [bold]Examples[/bold]
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from slack.loadwatcher.payload import Window
-from slack_operator.runtime.load_source import LoadSource
+from slack_operator.runtime.load_source import KEPT_SECONDS, LoadSource
 
 
 def payload(window: str, value: float) -> bytes:
@@ -66,6 +66,22 @@ def test_windows_are_kept_one_by_one_and_what_fails_keeps_what_it_had(served: Wa
     assert source.reports[Window.FIVE_MINUTES] is before
     assert source.reports[Window.FIFTEEN_MINUTES] is not before
     assert errors == ["status", "payload"]
+
+
+def test_a_window_that_does_not_come_again_is_forgotten_after_an_hour(served: Watcher) -> None:
+    now = [0.0]
+    source = LoadSource(served.url, 60.0, lambda: None, clock=lambda: now[0])
+    served.answers = {"15m": (200, payload("15m", 10.0)), "5m": (200, payload("5m", 10.0))}
+    source.fetch()
+    served.answers = {"5m": (200, payload("5m", 10.0))}
+    for seconds, windows in ((KEPT_SECONDS, {"15m", "5m"}), (KEPT_SECONDS + 1, {"5m"})):
+        now[0] = seconds
+        source.fetch()
+        assert set(source.reports) == windows
+    served.answers = {}
+    now[0] += KEPT_SECONDS + 1
+    source.fetch()
+    assert source.reports == {}
 
 
 def test_a_watcher_that_knows_one_window_only_is_read_once(served: Watcher) -> None:

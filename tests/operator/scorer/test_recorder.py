@@ -35,3 +35,17 @@ def test_what_comes_quicker_than_it_is_written_is_left_out_and_waits_for_nobody(
 def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         Recorder(tmp_path / "nowhere" / "decisions.jsonl").start()
+
+
+def test_a_file_that_is_full_is_put_aside_and_the_one_before_it_is_gone(tmp_path: Path) -> None:
+    file, aside = tmp_path / "decisions.jsonl", tmp_path / "decisions.jsonl.1"
+    recorder = Recorder(file, most_bytes=3_000)
+    recorder.start()
+    scene = Scene({"a": 10.0, "b": 35.0}, record=recorder)
+    for number in range(20):
+        scene.asked(pod(f"p{number}"), "a", "b")
+    recorder.stop()
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, aside.name}
+    assert max(file.stat().st_size, aside.stat().st_size) <= 3_000
+    names = [read_line(line).name for path in (aside, file) for line in path.read_bytes().splitlines()]
+    assert names == [f"p{number}" for number in range(20 - len(names), 20)], "the newest ones, in order"

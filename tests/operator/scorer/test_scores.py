@@ -23,7 +23,7 @@ from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ClusterView
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.scores import MOST_OPEN, LiveScores
+from slack_operator.scorer.scores import KEPT_SECONDS, MOST_OPEN, LiveScores
 from slack_operator.scorer.standing import Refresher
 
 NOW = 1_000_000.0
@@ -93,8 +93,7 @@ class Scene:
             lambda pod: demand_of(pod.spec, prediction),
             "slack",
             self.metrics,
-            wall=lambda: NOW,
-            **settings,
+            **{"wall": lambda: NOW, **settings},
         )
 
     def show(self, cpu: Mapping[str, float], age: float = 10.0, memory: Mapping[str, float] | None = None) -> None:
@@ -261,6 +260,26 @@ def test_a_bound_pod_counts_for_what_it_was_predicted_to_use_before(prediction: 
     standing = scene.refresher.current
     assert standing is not None
     assert standing.basis.usage.missing[CPU].tolist() == [predicted, 0.0, 0.0]
+
+
+def test_what_is_gone_is_forgotten_after_ten_minutes_and_what_runs_is_not() -> None:
+    now = [NOW]
+    scene = Scene({"a": 10.0, "b": 35.0}, wall=lambda: now[0])
+    for name in ("runs", "gone", "never-bound"):
+        scene.asked(pod(name), "a", "b")
+    for name in ("runs", "gone"):
+        scene.view.state.apply_pod(False, pod(name, node="a"), NOW)
+        scene.scores.bound("shop", name, "a")
+    scene.view.state.apply_pod(True, pod("gone", node="a"), NOW)
+    scene.scores.tidy()
+    assert all(scene.scores.explain("shop", name) for name in ("runs", "gone", "never-bound"))
+    now[0] += KEPT_SECONDS + 1
+    scene.scores.tidy()
+    assert scene.scores.explain("shop", "runs")["remembered"]
+    for name in ("gone", "never-bound"):
+        with pytest.raises(NotKnown):
+            scene.scores.explain("shop", name)
+    assert not scene.scores._demands
 
 
 def test_names_of_the_watcher_that_no_node_has_are_counted() -> None:
