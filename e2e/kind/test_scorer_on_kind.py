@@ -34,6 +34,7 @@ VALUES: Json = {
     "scorer": {
         "enabled": True,
         "algorithms": [{"name": "LoadVariationRiskBalancing"}],
+        "scale": 100,  # load alone decides, and not the scheduler's own spread over nodes
         "refresh": f"{REFRESH_SECONDS}s",
     },
     "loadWatcher": {"enabled": True, "interval": "20s", "sampleInterval": "10s"},

@@ -161,7 +161,7 @@ def test_each_algorithm_puts_pods_where_its_formula_says(
 ) -> None:
     cluster, served = scene
     served.show(load)
-    with scoring(cluster, served, algorithm) as scorer:
+    with scoring(cluster, served, algorithm, scale=100) as scorer:  # the formula decides, to the last point
         for name in NODES:
             place(cluster, f"there-{name}", nodeName=name, **(LIMITED if name != "low" else {}))
         wait_until(partial(bound, scorer, len(NODES)), 30, "pods on nodes")

@@ -48,7 +48,7 @@ class LoadChain:
         settings: Json | None = None,
         timeout_ms: int = PATIENT_MS,
     ) -> Iterator[Scorer]:
-        """A scorer with this algorithm that the scheduler asks; it knows the load of all nodes.
+        """A scorer with this algorithm that the scheduler asks; it knows the load of all nodes, which alone decides.
 
         Args:
             algorithm: as in its settings.
@@ -59,7 +59,7 @@ class LoadChain:
         with cleaned(self.cluster.api):
             for manifest in before:
                 self.cluster.api.create(manifest)
-            with Scorer(self.cluster, self.watcher.url, [algorithm], **(settings or {})) as scorer:
+            with Scorer(self.cluster, self.watcher.url, [algorithm], **{"scale": 100, **(settings or {})}) as scorer:
                 self.cluster.restart_scheduler(configuration=scorer.scheduler_configuration(timeout_ms))
                 knows_load(scorer)
                 yield scorer
