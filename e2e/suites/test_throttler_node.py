@@ -86,6 +86,45 @@ def test_a_storm_while_the_agent_is_killed_loses_no_grant_and_hands_out_none_twi
     place.remove(*names)
 
 
+def test_a_container_that_crashes_while_the_agent_is_gone_starts_again_and_that_is_told(place: PacedNode) -> None:
+    """Its permit was withdrawn while it ran; the agent does not come back before it runs again."""
+    place.policy(1, failOpenAfter="5s")
+    crash = "test -e /shared/once || { echo > /shared/once; sleep 30; exit 1; };"
+    manifest = shop(
+        "orphan",
+        container("main", crash, volumeMounts=[SHARED]),
+        container("beside"),
+        volumes=[{"name": "shared", "emptyDir": {}}],
+    )
+    name = place.create(manifest)
+    for each in ("main", "beside"):
+        place.wait(name, each, "running")
+    wait_until(lambda: place.agent.metric("slack_throttler_slots_taken") == 0, 30, "no slot to be taken")
+    place.agent.program.kill()
+
+    def restarted() -> bool:
+        status = place.status(name, "main")
+        return bool(status["restartCount"] == 1 and status["state"].get("running"))
+
+    try:
+        wait_until(restarted, 120, "main to run again without an agent", lambda: place.pod(name)["status"])
+        assert place.status(name, "beside")["restartCount"] == 0
+    finally:
+        place.agent.start()
+
+    def skipped() -> list[str]:
+        events = place.api.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
+        return [
+            event["note"]
+            for event in events
+            if event["reason"] == "StartPermitSkipped" and event["regarding"]["name"] == name
+        ]
+
+    wait_until(skipped, 60, "an Event that says so")
+    assert all("container main started without a permit" in note for note in skipped()), "beside has not started again"
+    place.remove(name)
+
+
 def hungry(name: str) -> Json:
     """Return a container that is ready once `a` is, which no policy knows."""
     return container(name, f"until cat /shared/a; do sleep 0.2; done; {UP}", **PROBE, volumeMounts=[SHARED])
