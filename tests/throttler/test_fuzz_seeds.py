@@ -9,8 +9,10 @@ from slack.throttler.reports import messages
 def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     own = seeds()
     assert protocol.from_gate(own.pop("hello")) == protocol.Hello(token="t")
-    assert protocol.from_gate(own.pop("ask")) == protocol.Ask(container="c", start=1, depends_on=("b",))
-    for kind in ("granted", "wait", "welcome"):
+    assert protocol.from_gate(own.pop("ask")) == protocol.Ask(
+        container="c", start=1, depends_on=("b",), opened_seconds=61.5, instance="i"
+    )
+    for kind in ("granted", "wait", "withdraw", "blind", "welcome"):
         data = own.pop(kind)
         assert protocol.encode_line(protocol.from_agent(data)).count(b":") == data.count(b":"), "nothing is skipped"
     report = messages.decode_report(own.pop("report"))
