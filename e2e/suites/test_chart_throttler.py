@@ -83,8 +83,45 @@ def test_every_argument_is_a_setting_and_both_sides_mean_the_same(helm: Helm) ->
     assert controller.webhook_host_port[1] == 8443
 
 
+def gate_policy(manifests: list[Json]) -> Json:
+    """Return the policy that gives pods their gates."""
+    (found,) = [
+        item
+        for item in manifests
+        if (item["kind"], item["metadata"]["name"]) == ("MutatingAdmissionPolicy", "resource-slack-throttler")
+    ]
+    return found
+
+
+def test_resources_of_the_gate_reach_both_ways_of_injection(helm: Helm) -> None:
+    flags = "--set=throttler.gate.resources.requests.cpu=10m,throttler.gate.resources.limits.memory=64Mi"
+    manifests = helm.template(*BY_POLICY, flags)
+    (deployment,) = [
+        item for item in manifests if item["kind"] == "Deployment" and "throttler" in str(item["metadata"])
+    ]
+    controller = load(ThrottlerControllerSettings, given(deployment), {})
+    assert (controller.gate_requests, controller.gate_limits) == ({"cpu": "10m"}, {"memory": "64Mi"})
+    expression = str(gate_policy(manifests)["spec"]["mutations"][0]["jsonPatch"]["expression"])
+    assert 'requests: {"cpu":"10m"}, limits: {"memory":"64Mi"}' in expression
+    assert expression.count('{"cpu":"10m","memory":"64Mi"}') == 2, "a Guaranteed pod stays so"
+
+
+def test_gates_are_fitted_into_limit_ranges_wherever_the_api_server_can_do_it(helm: Helm) -> None:
+    served = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+
+    def policies(*flags: str) -> set[str]:
+        found = [item for item in helm.template(*flags) if item["kind"] == "MutatingAdmissionPolicy"]
+        return {item["metadata"]["name"] for item in found}
+
+    fitted = {"resource-slack-throttler-limit-ranges"}
+    assert policies(*ON) == set()
+    assert policies(*ON, served) == fitted
+    assert policies(*BY_POLICY) == {*fitted, "resource-slack-throttler"}
+    assert policies(*BY_KEYS, served) == set(), "there is no gate"
+
+
 def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
-    found = of_kind(helm.template(*BY_POLICY, "--set=throttler.failOpenAfter=1h1m30s"), "MutatingAdmissionPolicy")
+    found = gate_policy(helm.template(*BY_POLICY, "--set=throttler.failOpenAfter=1h1m30s"))
     assert '"THROTTLER_FAIL_OPEN_AFTER", value: "3690"' in str(found["spec"]["mutations"][0]["jsonPatch"]["expression"])
 
 

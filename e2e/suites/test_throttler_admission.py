@@ -29,6 +29,7 @@ from e2e.harness.product.throttler import (
     Agent,
     Controller,
     admitted,
+    apply_policies,
     enable,
     is_injected,
     of_kind,
@@ -81,14 +82,13 @@ def place(
         enable(backend.api, SHOP)
         make_namespace(backend.api, OTHER)
         mark = backend.audit_mark()
+        apply_policies(backend.api, manifests)  # with the webhook: of LimitRanges alone
         if request.param == WEBHOOK:
             with Controller(backend, manifests, authority) as controller:
                 controller.register(manifests, SHOP)
                 yield Place(backend, manifests, WEBHOOK, controller, mark)
             return
         make_namespace(backend.api, NAMESPACE)
-        for kind in ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"):
-            backend.api.apply(of_kind(manifests, kind))
         wait_until_injected(backend.api, SHOP)
         yield Place(backend, manifests, POLICY, None, mark)
 
@@ -117,6 +117,10 @@ PODS: dict[str, Json] = {
     "burstable": a_pod(container("a", resources={"requests": {"cpu": "100m"}}), container("b")),
     "guaranteed": a_pod(container("a", resources=LIMITS), container("b", resources=LIMITS)),
     "almost": a_pod(container("a", resources=LIMITS), container("b", resources={"limits": {"cpu": "1"}})),
+    "limited": a_pod(container("a", resources={"requests": {"cpu": "1m"}, "limits": {"cpu": "1", "memory": "1Gi"}})),
+    "limited in memory": a_pod(
+        container("a", resources={"limits": {"memory": "1Gi"}}), container("b", resources=LIMITS)
+    ),
     "of a pod": a_pod(container("a"), resources={"requests": {"cpu": "1"}}),
     "init": a_pod(container("a"), initContainers=[container("first"), container("side", restartPolicy="Always")]),
     "root": a_pod(container("a"), securityContext={"runAsUser": 0}),
@@ -198,21 +202,154 @@ def test_labelled_or_not_the_namespaces_that_must_run_are_left_out(place: Place)
 
 
 def test_a_gated_pod_is_admitted_where_pod_security_is_restricted(place: Place) -> None:
-    strict = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     api = place.cluster.api
     level = "pod-security.kubernetes.io/enforce"
     api.patch(f"/api/v1/namespaces/{SHOP}", {"metadata": {"labels": {level: "restricted"}}})
     try:
-        assert is_injected(place.admitted(a_pod(container("main", securityContext=strict))))
+        assert is_injected(place.admitted(a_pod(container("main", securityContext=STRICT))))
         with pytest.raises(ApiError, match="restricted"):
             place.admitted(a_pod())
     finally:
         api.patch(f"/api/v1/namespaces/{SHOP}", {"metadata": {"labels": {level: None}}})
+
+
+STRICT = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+FITS = {"requests": {"cpu": "300m", "memory": "128Mi"}, "limits": {"cpu": "600m", "memory": "256Mi"}}
+
+
+@dataclass
+class Strict:
+    """A namespace for gated pods with rules of its own."""
+
+    place: Place
+    namespace: str
+
+    def have(self, kind: str, spec: Json) -> None:
+        """Make a rule, and wait until it is in force."""
+        metadata = {"name": "rule", "namespace": self.namespace}
+        self.place.cluster.api.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec})
+
+    def admitted(self, *resources: Json) -> Json:
+        """Return a pod with a container for each of these resources, as it would be made."""
+        made = [
+            container(f"c{number}", resources=each, securityContext=STRICT) for number, each in enumerate(resources)
+        ]
+        return self.place.admitted(a_pod(*made, namespace=self.namespace))
+
+    def wait_refused(self, why: str, *resources: Json) -> None:
+        """Wait until the rule is in force for pods without a gate."""
+
+        def refused() -> bool:
+            made = [
+                container(f"c{number}", resources=each, securityContext=STRICT) for number, each in enumerate(resources)
+            ]
+            try:
+                self.place.admitted(a_pod(*made, namespace=self.namespace, annotations={ENABLED: "false"}))
+            except ApiError as error:
+                return why in str(error)
+            return False
+
+        wait_until(refused, 30, f"pods to be refused: {why}")
+
+
+@pytest.fixture
+def strict(place: Place, request: pytest.FixtureRequest) -> Iterator[Strict]:
+    api, name = place.cluster.api, f"strict-{abs(hash(request.node.name)) % 10**8}"
+    enable(api, name)
+    api.patch(
+        f"/api/v1/namespaces/{name}", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    )
+    try:
+        yield Strict(place, name)
+    finally:
+        for plural in ("resourcequotas", "limitranges"):
+            if api.find(f"/api/v1/namespaces/{name}/{plural}/rule") is not None:
+                api.delete(f"/api/v1/namespaces/{name}/{plural}/rule")
+
+
+@pytest.mark.parametrize("limits", [{"cpu": "1", "memory": "1Gi"}, {"memory": "1Gi"}], ids=["both", "memory"])
+def test_a_gated_pod_is_admitted_where_a_quota_is_on_limits(strict: Strict, limits: Json) -> None:
+    hard = {f"limits.{kind}": amount for kind, amount in {"cpu": "4", "memory": "4Gi"}.items() if kind in limits}
+    requests = {"requests.cpu": "4", "requests.memory": "4Gi"}
+    strict.have("ResourceQuota", {"hard": hard | requests})
+    strict.wait_refused("must specify", {"requests": {"cpu": "1m", "memory": "1Mi"}})
+    found = strict.admitted({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": limits})
+    (gate,) = gates(found)
+    assert set(gate["resources"]["limits"]) == set(limits)
+
+
+def test_a_gated_pod_is_admitted_within_a_limit_range(strict: Strict) -> None:
+    """Above its least, below its greatest, within its ratio, and with its defaults."""
+    strict.have(
+        "LimitRange",
+        {
+            "limits": [
+                {
+                    "type": "Container",
+                    "min": {"cpu": "200m", "memory": "100Mi"},
+                    "max": {"cpu": "2", "memory": "1Gi"},
+                    "maxLimitRequestRatio": {"cpu": "2"},
+                }
+            ]
+        },
+    )
+    strict.wait_refused("minimum cpu usage", {"requests": {"cpu": "1m"}, "limits": {"cpu": "1m"}})
+    for resources in (FITS, {"requests": FITS["limits"], "limits": FITS["limits"]}):
+        (gate,) = gates(strict.admitted(resources))
+        assert gate["resources"]["requests"] == {"cpu": "200m", "memory": "100Mi"}
+        assert gate["resources"]["limits"] == gate["resources"]["requests"]
+
+
+def test_a_gated_pod_is_admitted_where_a_limit_range_gives_limits_and_bounds_their_ratio(strict: Strict) -> None:
+    strict.have(
+        "LimitRange",
+        {
+            "limits": [
+                {
+                    "type": "Container",
+                    "min": {"memory": "48Mi"},
+                    "default": {"cpu": "500m", "memory": "256Mi"},
+                    "defaultRequest": {"cpu": "250m", "memory": "128Mi"},
+                    "maxLimitRequestRatio": {"cpu": "4", "memory": "4"},
+                }
+            ]
+        },
+    )
+    strict.wait_refused("minimum memory usage", {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}})
+    assert len(gates(strict.admitted({}))) == 1
+    assert len(gates(strict.admitted({"requests": {"cpu": "200m", "memory": "100Mi"}}))) == 1
+
+
+def test_a_gated_pod_is_admitted_where_an_admission_policy_requires_limits(strict: Strict) -> None:
+    api = strict.place.cluster.api
+    everyone = "object.spec.containers + object.spec.?initContainers.orValue([])"
+    limited = f"({everyone}).all(c, ['cpu', 'memory'].all(k, c.?resources.?limits[?k].hasValue()))"
+    metadata = {"name": strict.namespace}
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    only = {"matchLabels": {"kubernetes.io/metadata.name": strict.namespace}}
+    policy = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": limited}]}
+    binding = {
+        "policyName": strict.namespace,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": only},
+    }
+    made = [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding))
+    ]
+    for item in made:
+        api.apply(item)
+    try:
+        strict.wait_refused("failed expression", {"requests": {"cpu": "1m"}})
+        assert len(gates(strict.admitted(FITS))) == 1
+    finally:
+        for item in made:
+            api.delete(api.path_of(item))
 
 
 def test_dependencies_that_cannot_be_kept_are_refused_by_the_webhook_and_held_by_the_policy(place: Place) -> None:

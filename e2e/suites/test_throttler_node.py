@@ -28,6 +28,7 @@ from e2e.harness.product.throttler import (
     AGENT_NAME,
     ENABLED,
     Controller,
+    apply_policies,
     enable,
     rendered,
     wait_until_injected,
@@ -304,10 +305,9 @@ def test_pods_that_the_cluster_itself_has_injected_are_paced(place: PacedNode, i
     with ExitStack() as stack:
         if injection == "Webhook":
             stack.enter_context(Controller(place.cluster, manifests, place.authority)).apply(manifests)
-        applied = [item for item in manifests if item["kind"].startswith("Mutating")]
+        applied = apply_policies(place.api, manifests)
+        applied += [item for item in manifests if item["kind"] == "MutatingWebhookConfiguration"]
         for item in applied:
-            if injection != "Webhook":
-                place.api.apply(item)
             stack.callback(place.api.delete, place.api.path_of(item))
         enable(place.api, NAMESPACE)
         stack.callback(place.api.patch, f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": {ENABLED: None}}})

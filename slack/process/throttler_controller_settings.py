@@ -6,6 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
+from slack.cluster.quantity import thousandths
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
     BadSettings,
@@ -20,6 +21,7 @@ from slack.process.settings import (
 )
 from slack.process.values import (
     address,
+    amounts,
     choice,
     dns_label,
     dns_name,
@@ -102,6 +104,20 @@ class ThrottlerControllerSettings(Settings):
         "Always, IfNotPresent or Never.",
         metavar="POLICY",
         chart="image.pullPolicy",
+    )
+    gate_requests: Mapping[str, str] | None = setting(
+        None,
+        amounts,
+        "What each gate requests, such as cpu=10m,memory=32Mi; by default what its pod calls for.",
+        metavar="AMOUNTS",
+        chart="throttler.gate.resources.requests",
+    )
+    gate_limits: Mapping[str, str] | None = setting(
+        None,
+        amounts,
+        "Limits of each gate, such as cpu=100m,memory=64Mi.",
+        metavar="AMOUNTS",
+        chart="throttler.gate.resources.limits",
     )
     fail_open_after: float = setting(
         60.0,
@@ -190,6 +206,12 @@ class ThrottlerControllerSettings(Settings):
             )
         if self.tls_cert_file is None and self.webhook_client_ca_file is not None:
             problems.append("--webhook-client-ca-file: needs --tls-cert-file: without TLS nobody shows a certificate")
+        requests, limits = self.gate_requests or {}, self.gate_limits or {}
+        problems += [
+            f"--gate-requests: {kind}={amount} is more than --gate-limits {kind}={limits[kind]}: no pod would be made"
+            for kind, amount in requests.items()
+            if kind in limits and thousandths(amount) > thousandths(limits[kind])
+        ]
         problems += [
             f"{flag(name)}: needed: it goes into every gate"
             for name in ("gate_image", "agent_ca_file")

@@ -17,6 +17,7 @@ Parse = Callable[[object], object]
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+RESOURCES = ("cpu", "memory", "ephemeral-storage")
 BROKER_SCHEMES = ("nats", "tls+nats", "tls", "redis", "rediss", "kafka")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 
@@ -215,3 +216,28 @@ def controller_url(such_as: str) -> Callable[[object], str]:
         return str(value).rstrip("/")
 
     return parse
+
+
+def amounts(value: object) -> dict[str, str] | None:
+    """Parse amounts of resources such as cpu=10m,memory=32Mi, or a mapping of them; None for nothing."""
+    from slack.cluster.quantity import QuantityError, thousandths
+
+    if isinstance(value, dict):
+        pairs = [(str(name), str(amount)) for name, amount in value.items()]
+    else:
+        parts = [part.strip() for part in str(value).split(",") if part.strip()]
+        pairs = [(name.strip(), amount.strip()) for name, _, amount in (part.partition("=") for part in parts)]
+    for name, amount in pairs:
+        if name not in RESOURCES:
+            raise ValueError(
+                f"{name!r} is not one of {', '.join(RESOURCES)}; write amounts such as cpu=10m,memory=32Mi"
+            )
+        try:
+            thousandths_of_it = thousandths(amount)
+        except QuantityError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if thousandths_of_it <= 0:
+            raise ValueError(f"{name}: must be above 0, not {amount!r}")
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{value!r} names a resource twice")
+    return dict(pairs) or None

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import re
 from typing import Any
 
@@ -114,6 +115,42 @@ def test_a_pods_class_of_quality_of_service_stays() -> None:
     assert "resources" not in a_gate(a_pod({**WEB, "resources": guaranteed}, resources={"limits": {"cpu": "2"}}))
 
 
+LIMITED: Json = {"requests": {"cpu": "5m"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("own", "init", "limits"),
+    [
+        ([LIMITED], [], {"cpu", "memory"}),
+        ([LIMITED, {"limits": {"memory": "1Gi"}}], [], {"memory"}),
+        ([LIMITED, {"requests": {"cpu": "1"}}], [], set()),
+        ([LIMITED], [{}], set()),
+        ([LIMITED], [LIMITED], {"cpu", "memory"}),
+    ],
+)
+def test_the_gate_has_a_limit_of_each_resource_that_all_of_the_pods_own_containers_limit(
+    own: list[Json], init: list[Json], limits: set[str]
+) -> None:
+    containers = [{**WEB, "name": f"c{number}", "resources": each} for number, each in enumerate(own)]
+    before = [{"name": f"i{number}", "resources": each} for number, each in enumerate(init)]
+    resources = a_gate(a_pod(*containers, initContainers=before))["resources"]
+    assert set(resources.get("limits", ())) == limits
+    assert set(resources["requests"]) == {"cpu", "memory"}
+
+
+def test_resources_that_are_given_are_taken_as_they_are_but_a_guaranteed_pod_stays_so() -> None:
+    options = dataclasses.replace(OPTIONS, requests={"cpu": "10m"}, limits={"memory": "64Mi"})
+
+    def given(resources: Json) -> Json:
+        pod = a_pod({**WEB, "resources": resources})
+        gate: Json = patched(pod, patch(pod, options))["spec"]["initContainers"][0]
+        return dict(gate["resources"])
+
+    assert given({}) == given(LIMITED) == {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}}
+    both = {"cpu": "10m", "memory": "64Mi"}
+    assert given({"limits": {"cpu": "1", "memory": "1Gi"}}) == {"requests": both, "limits": both}
+
+
 def test_dependencies_that_cannot_be_kept_are_refused_with_the_members_of_the_cycle() -> None:
     annotations = {DEPENDS_ON: '{"web": ["log"], "log": ["web"]}'}
     with pytest.raises(BadGraph, match="web -> log -> web"):
@@ -130,7 +167,8 @@ def test_the_doorbell_takes_no_port_of_the_pods_own() -> None:
 
 def test_quantities_that_cannot_be_read_are_left_to_the_api_server() -> None:
     odd = {"limits": {"cpu": "x", "memory": "y"}, "requests": {"cpu": "z"}}
-    assert "limits" not in a_gate(a_pod({**WEB, "resources": odd}))["resources"]
+    resources = a_gate(a_pod({**WEB, "resources": odd}))["resources"]
+    assert resources["requests"] != resources["limits"], "it is not called Guaranteed"
 
 
 def test_the_copy_of_a_static_pod_is_left_alone() -> None:

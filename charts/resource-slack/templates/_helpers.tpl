@@ -283,6 +283,15 @@ agent.{{ include "resource-slack.throttler" . }}.{{ .Release.Namespace }}
 {{- include "resource-slack.serviceAccount" (dict "account" .Values.throttler.controller.serviceAccount "path" "throttler.controller" "own" $own) -}}
 {{- end -}}
 
+{{/* Amounts of resources as a flag has them: cpu=10m,memory=32Mi. */}}
+{{- define "resource-slack.amounts" -}}
+{{- $parts := list -}}
+{{- range $name, $amount := . -}}
+{{- $parts = append $parts (printf "%s=%s" $name (toString $amount)) -}}
+{{- end -}}
+{{- join "," $parts -}}
+{{- end -}}
+
 {{/* A gate is told seconds. */}}
 {{- define "resource-slack.throttlerFailOpenSeconds" -}}
 {{- $text := .Values.throttler.failOpenAfter -}}

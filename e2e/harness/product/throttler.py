@@ -36,6 +36,7 @@ def rendered(folder: Path, authority: Authority, *flags: str) -> list[Json]:
     pem = authority.certificate_path
     return Helm(folder).template(
         "--kube-version=1.36",
+        "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
         "--set=operator.enabled=false,uninstall.enabled=false,throttler.enabled=true",
         "--set=throttler.tls.secretName=cert,throttler.tls.agentSecretName=agent-cert",
         f"--set-file=throttler.tls.authority={pem},throttler.tls.agentAuthority={pem}",
@@ -46,6 +47,14 @@ def rendered(folder: Path, authority: Authority, *flags: str) -> list[Json]:
 def of_kind(manifests: Sequence[Json], kind: str) -> Json:
     """Return the only manifest of a kind."""
     (found,) = [manifest for manifest in manifests if manifest["kind"] == kind]
+    return found
+
+
+def apply_policies(api: Api, manifests: Sequence[Json]) -> list[Json]:
+    """Apply the chart's admission policies, each before its binding; returns them."""
+    found = [manifest for manifest in manifests if manifest["kind"].startswith("MutatingAdmissionPolicy")]
+    for manifest in sorted(found, key=lambda manifest: str(manifest["kind"])):
+        api.apply(manifest)
     return found
 
 

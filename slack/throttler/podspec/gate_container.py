@@ -1,7 +1,7 @@
 """The gate's container: what it is told, and how its pod keeps its security level and class of quality of service."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slack.cluster.quantity import QuantityError, thousandths
@@ -19,7 +19,9 @@ TOLD: Final = "THROTTLER_CONTAINERS"
 """The variable of the gate with the names of those that it asks for."""
 FIRST_DOORBELL_PORT: Final = 7473
 _NOBODY = 65532
-_SMALL = {"cpu": "1m", "memory": "24Mi"}
+_REQUESTS = {"cpu": "1m", "memory": "24Mi"}
+_LIMITS = {"cpu": "100m", "memory": "32Mi"}
+"""Of each resource that all of the pod's own containers limit."""
 _GUARANTEED = {"cpu": "50m", "memory": "32Mi"}
 _PORTS = 65_536
 
@@ -36,6 +38,9 @@ class GateOptions:
     """PEM of who signs it."""
     fail_open_after_seconds: float = 60.0
     image_pull_policy: str = "IfNotPresent"
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """What gates request; empty, with `limits`: what the pod's own containers call for."""
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 def gate_container(spec: Mapping[str, Any], names: Sequence[str], options: GateOptions) -> Json:
@@ -68,7 +73,7 @@ def gate_container(spec: Mapping[str, Any], names: Sequence[str], options: GateO
             {"name": TOKEN, "mountPath": TOKEN_FOLDER, "readOnly": True},
         ],
     }
-    resources = _resources(spec)
+    resources = _resources(spec, options)
     return container | ({"resources": resources} if resources else {})
 
 
@@ -94,18 +99,35 @@ def _security(spec: Mapping[str, Any]) -> Json:
     }
 
 
-def _resources(spec: Mapping[str, Any]) -> Json:
-    """Return what keeps the pod in its class of quality of service."""
+def _resources(spec: Mapping[str, Any], options: GateOptions) -> Json:
+    """Return what the gate requests, and its limits.
+
+    1. A pod with resources of its own, as a whole, needs none of its containers.
+    2. A Guaranteed pod stays so: requests equal limits.
+    3. What the options say.
+    4. A pod of class BestEffort stays so.
+    5. Else small requests, and a limit for each resource that all of the pod's own containers limit: a ResourceQuota
+       on limits, or an admission policy, may demand one of every container.
+    """
     if spec.get("resources"):
-        return {}  # of the pod as a whole
+        return {}
     every = [
         entry.get("resources") or {} for kind in ("containers", "initContainers") for entry in spec.get(kind) or ()
     ]
+    if all(_is_guaranteed(resources) for resources in every):
+        amounts = {**_GUARANTEED, **options.requests, **options.limits}
+        return {"requests": amounts, "limits": dict(amounts)}
+    if options.requests or options.limits:
+        given = {"requests": dict(options.requests), "limits": dict(options.limits)}
+        return {side: amounts for side, amounts in given.items() if amounts}
     if not any(resources.get("requests") or resources.get("limits") for resources in every):
         return {}
-    if all(_is_guaranteed(resources) for resources in every):
-        return {"requests": dict(_GUARANTEED), "limits": dict(_GUARANTEED)}
-    return {"requests": dict(_SMALL)}
+    limits = {
+        kind: amount
+        for kind, amount in _LIMITS.items()
+        if all(kind in (resources.get("limits") or {}) for resources in every)
+    }
+    return {"requests": dict(_REQUESTS)} | ({"limits": limits} if limits else {})
 
 
 def _is_guaranteed(resources: Mapping[str, Any]) -> bool:

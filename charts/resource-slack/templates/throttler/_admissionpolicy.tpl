@@ -20,6 +20,13 @@ with (dict "root" $ "agentAuthority" BASE64).
     "THROTTLER_AGENT_NAME" (include "resource-slack.throttlerAgentName" .root)
     "THROTTLER_AGENT_CA" (.agentAuthority | b64dec | trim)
     "THROTTLER_FAIL_OPEN_AFTER" (include "resource-slack.throttlerFailOpenSeconds" .root) -}}
+{{- $given := $t.gate.resources -}}
+{{- $guaranteed := merge dict (default dict $given.limits) (default dict $given.requests) (dict "cpu" "50m" "memory" "32Mi") -}}
+{{- range $name, $amount := $guaranteed }}{{ $_ := set $guaranteed $name (toString $amount) }}{{ end -}}
+{{- $requests := dict -}}
+{{- range $name, $amount := $given.requests }}{{ $_ := set $requests $name (toString $amount) }}{{ end -}}
+{{- $limits := dict -}}
+{{- range $name, $amount := $given.limits }}{{ $_ := set $limits $name (toString $amount) }}{{ end -}}
 apiVersion: admissionregistration.k8s.io/{{ $version }}
 kind: MutatingAdmissionPolicy
 metadata:
@@ -113,10 +120,18 @@ spec:
             readinessProbe: {{ $gate }}.readinessProbe{
               httpGet: {{ $gate }}.readinessProbe.httpGet{path: "/", port: variables.port},
               periodSeconds: 1, failureThreshold: 1, successThreshold: 1},
-            ?resources: has(object.spec.resources) || !variables.anyResources ? optional.none() :
-              optional.of(variables.guaranteed
-                ? {{ $gate }}.resources{requests: {"cpu": "50m", "memory": "32Mi"}, limits: {"cpu": "50m", "memory": "32Mi"}}
-                : {{ $gate }}.resources{requests: {"cpu": "1m", "memory": "24Mi"}}),
+            ?resources: has(object.spec.resources) ? optional.none() :
+              variables.guaranteed
+                ? optional.of({{ $gate }}.resources{requests: {{ toJson $guaranteed }}, limits: {{ toJson $guaranteed }}}) :
+              {{- if or $requests $limits }}
+              optional.of({{ $gate }}.resources{requests: {{ toJson $requests }}, limits: {{ toJson $limits }}}),
+              {{- else }}
+              !variables.anyResources ? optional.none() :
+              optional.of({{ $gate }}.resources{requests: {"cpu": "1m", "memory": "24Mi"}, limits: {
+                ?"cpu": variables.all.all(c, c.?resources.?limits[?"cpu"].hasValue()) ? optional.of("100m") : optional.none(),
+                ?"memory": variables.all.all(c, c.?resources.?limits[?"memory"].hasValue())
+                  ? optional.of("32Mi") : optional.none()}}),
+              {{- end }}
             securityContext: {{ $gate }}.securityContext{
               allowPrivilegeEscalation: false,
               capabilities: {{ $gate }}.securityContext.capabilities{drop: ["ALL"]},
@@ -166,4 +181,80 @@ metadata:
     {{- $labels | nindent 4 }}
 spec:
   policyName: {{ $name | quote }}
+{{- end -}}
+
+{{/*
+Fits the gate into the LimitRanges of its pod's namespace, which the API server reads by itself: no account of ours may
+read one. Least and greatest amounts, and the greatest ratio of limit to request. It counts for both ways of injection,
+and comes after them: what has changed the pod has the API server ask again. Call with (dict "root" $ "version" VERSION).
+*/}}
+{{- define "resource-slack.throttlerLimitRanges" -}}
+{{- $name := printf "%s-limit-ranges" (include "resource-slack.throttler" .root) -}}
+{{- $labels := include "resource-slack.labels" (dict "root" .root "component" "throttler-controller") -}}
+{{- $gate := "object.spec.initContainers[i].resources" -}}
+apiVersion: admissionregistration.k8s.io/{{ .version }}
+kind: MutatingAdmissionPolicy
+metadata:
+  name: {{ $name | quote }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  failurePolicy: Ignore
+  reinvocationPolicy: IfNeeded
+  paramKind: {apiVersion: v1, kind: LimitRange}
+  matchConstraints:
+    matchPolicy: Equivalent
+    {{- with .root.Values.throttler.namespaces }}
+    namespaceSelector:
+      matchExpressions:
+        - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+    {{- end }}
+    resourceRules:
+      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}
+  variables:
+    - name: gates
+      expression: >-
+        lists.range(object.spec.?initContainers.orValue([]).size()).filter(i,
+        object.spec.initContainers[i].name == 'throttler-gate')
+    - name: bounds
+      expression: "params.spec.limits.filter(l, l.type == 'Container')"
+    - name: kinds
+      expression: "['cpu', 'memory']"
+  mutations: # no condition of the policy: one that was not asked at first is not asked again
+    {{- range $side := list "requests" "limits" }}
+    {{- range $bound, $beyond := dict "min" "isLessThan" "max" "isGreaterThan" }}
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: |-
+          variables.gates.map(i, variables.bounds.map(l, variables.kinds.filter(k, l.?{{ $bound }}[?k].hasValue() &&
+            object.spec.initContainers[i].?resources.?{{ $side }}[?k].hasValue() &&
+            quantity(string({{ $gate }}.{{ $side }}[k])).{{ $beyond }}(quantity(string(l.{{ $bound }}[k])))).map(k,
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/{{ $side }}/" + k,
+              value: string(l.{{ $bound }}[k])})).flatten()).flatten()
+    {{- end }}
+    {{- end }}
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: |-
+          variables.gates.map(i, variables.bounds.map(l, variables.kinds.filter(k,
+            l.?maxLimitRequestRatio[?k].hasValue() &&
+            object.spec.initContainers[i].?resources.?requests[?k].hasValue() &&
+            object.spec.initContainers[i].?resources.?limits[?k].hasValue() &&
+            quantity(string({{ $gate }}.limits[k])).asApproximateFloat() >
+            quantity(string({{ $gate }}.requests[k])).asApproximateFloat() *
+            quantity(string(l.maxLimitRequestRatio[k])).asApproximateFloat()).map(k,
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/requests/" + k,
+              value: string({{ $gate }}.limits[k])})).flatten()).flatten()
+---
+apiVersion: admissionregistration.k8s.io/{{ .version }}
+kind: MutatingAdmissionPolicyBinding
+metadata:
+  name: {{ $name | quote }}
+  labels:
+    {{- $labels | nindent 4 }}
+spec:
+  policyName: {{ $name | quote }}
+  paramRef: # those of the pod's own namespace
+    selector: {}
+    parameterNotFoundAction: Allow
 {{- end -}}

@@ -102,6 +102,8 @@ class Injection:
                 authority=authority,
                 fail_open_after_seconds=settings.fail_open_after,
                 image_pull_policy=settings.gate_image_pull_policy,
+                requests=settings.gate_requests or {},
+                limits=settings.gate_limits or {},
             ),
             left_out=NEVER | {settings.namespace},
             unsupported=self._env_files.problem,
