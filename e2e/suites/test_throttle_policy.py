@@ -16,7 +16,7 @@ from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
 from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, BadThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
-from slack.throttler.fields import NOT_A_NUMBER, NOT_A_SHARE, out_of_bounds
+from slack.throttler.fields import NOT_A_NUMBER, NOT_A_SHARE, NOT_PER_CORE, out_of_bounds
 
 Spec = dict[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "throttlepolicy.yaml"
@@ -27,6 +27,7 @@ GOOD: tuple[Spec, ...] = (
     {"minRate": None, "maxRate": "0.01"},
     {"maxRate": "0.05"},
     {"minRate": "20"},
+    {"maxStartingContainersPerCore": "1/3"},
     {"minRate": "0.1", "maxRate": "0.1"},
     {"maxLoadAverageMulitplier": "1.5"},
     {"maxLoadAverageMulitplier": None, "maxLoadAverageMultiplier": "2"},
@@ -53,7 +54,10 @@ BAD: tuple[tuple[Spec, str, str], ...] = (
     ({"minRate": "0.0"}, "spec.minRate", NOT_A_NUMBER),
     ({"maxRate": "-1"}, "spec.maxRate", NOT_A_NUMBER),
     ({"maxRate": "1e3"}, "spec.maxRate", NOT_A_NUMBER),
-    ({"maxStartingContainersPerCore": ""}, "spec.maxStartingContainersPerCore", NOT_A_NUMBER),
+    ({"maxStartingContainersPerCore": ""}, "spec.maxStartingContainersPerCore", NOT_PER_CORE),
+    ({"maxStartingContainersPerCore": "0/3"}, "spec.maxStartingContainersPerCore", NOT_PER_CORE),
+    ({"maxStartingContainersPerCore": "1/0"}, "spec.maxStartingContainersPerCore", NOT_PER_CORE),
+    ({"maxStartingContainersPerCore": "1/3.5"}, "spec.maxStartingContainersPerCore", NOT_PER_CORE),
     ({"averageOver": "1h"}, "spec", out_of_bounds("averageOver")),
     ({"noProbeHold": "11m"}, "spec", out_of_bounds("noProbeHold")),
     ({"failOpenAfter": "4s"}, "spec", out_of_bounds("failOpenAfter")),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, model_validator
@@ -17,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 from slack.schema.documents import BadDocument, problem_text
 from slack.schema.policy_object import PolicyObject, SpecModel
 from slack.schema.values import Labels
-from slack.throttler.fields import AveragedOver, FailOpenAfter, Hold, MaxShare, Number, Share, Switch, Timeout
+from slack.throttler.fields import AveragedOver, FailOpenAfter, Hold, MaxShare, Number, PerCore, Share, Switch, Timeout
 from slack.throttler.limits import Limits
 
 KIND = "ThrottlePolicy"
@@ -58,8 +59,9 @@ class ThrottlePolicySpec(SpecModel):
 
     node_selector: Labels = Field(default_factory=dict)
     """Labels of the nodes; without any, all nodes. A node that two policies select has the more specific one."""
-    max_starting_containers_per_core: Number | None = Decimal(3)
-    """At most so many containers a core start at once on a node, whatever their pods; rounded down, at least one."""
+    max_starting_containers_per_core: PerCore | None = Fraction(3)
+    """At most so many containers per core start at once on a node, whatever their pods; a number or a fraction such as
+    "1/3". Rounded down, at least one."""
     max_load_average_multiplier: Number | None = Decimal("1.5")
     """Nothing starts while the load average of one minute is so many times the cores, or more."""
     max_load_average_mulitplier: Number | None = Field(default=None, exclude=True)
@@ -111,7 +113,7 @@ class ThrottlePolicySpec(SpecModel):
         """Return what the policy comes to on a node of so many cores."""
         exact = Decimal(str(cores))
         per_core, multiplier = self.max_starting_containers_per_core, self.load_average_multiplier
-        slots = None if per_core is None else max(1, int(per_core * exact))
+        slots = None if per_core is None else max(1, int(per_core * Fraction(exact)))
         lowest, highest = self.rates
         return Limits(
             slots=slots,

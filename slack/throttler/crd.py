@@ -10,12 +10,21 @@ from slack.cluster.labels import API_VERSION
 from slack.schema.status_fields import COUNT, TIME, column, text
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, ThrottlePolicySpec
-from slack.throttler.fields import BOUNDS, NOT_A_NUMBER, NOT_A_SHARE, NUMBER, PERCENT, out_of_bounds
+from slack.throttler.fields import (
+    BOUNDS,
+    FRACTION,
+    NOT_A_NUMBER,
+    NOT_A_SHARE,
+    NOT_PER_CORE,
+    NUMBER,
+    PERCENT,
+    out_of_bounds,
+)
 
 GROUP, _, VERSION = API_VERSION.partition("/")
 PLURAL: Final = "throttlepolicies"
+_PER_CORE: Final = ("maxStartingContainersPerCore",)
 _NUMBERS: Final = (
-    "maxStartingContainersPerCore",
     "maxLoadAverageMultiplier",
     "maxLoadAverageMulitplier",
     "minRate",
@@ -48,6 +57,10 @@ _RULES: Rules = {
     ),
 }
 _NUMBER_RULE: Final = {"rule": f"self.matches('{NUMBER}') && double(self) > 0.0", "message": NOT_A_NUMBER}
+_PER_CORE_RULE: Final = {
+    "rule": f"(self.matches('{NUMBER}') && double(self) > 0.0) || self.matches('{FRACTION}')",
+    "message": NOT_PER_CORE,
+}
 _SHARE_RULE: Final = {
     "rule": f"self.matches('{PERCENT}') && double(self.replace('%', '')) > 0.0 && "
     "double(self.replace('%', '')) <= 100.0",
@@ -125,7 +138,7 @@ COLUMNS: Final[tuple[Schema, ...]] = (
 def throttle_crd() -> Schema:
     """Return the CustomResourceDefinition of ThrottlePolicy as it is applied."""
     spec = structural(ThrottlePolicySpec.model_json_schema(by_alias=True), "ThrottlePolicySpec", _RULES)
-    for fields, rule in ((_NUMBERS, _NUMBER_RULE), (_SHARES, _SHARE_RULE)):
+    for fields, rule in ((_PER_CORE, _PER_CORE_RULE), (_NUMBERS, _NUMBER_RULE), (_SHARES, _SHARE_RULE)):
         for field in fields:
             spec["properties"][field] |= {
                 "maxLength": 16,

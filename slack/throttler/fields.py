@@ -7,15 +7,18 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from slack.schema.values import Duration
 
 NUMBER: Final = r"^[0-9]{1,6}([.][0-9]{1,6})?$"
 PERCENT: Final = r"^[0-9]{1,3}([.][0-9]{1,6})?%$"
 NOT_A_NUMBER: Final = 'must be a number above 0, in quotes, such as "3" or "0.5"'
+FRACTION: Final = r"^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$"
+NOT_PER_CORE: Final = 'must be a number above 0 or a fraction, in quotes, such as "3", "0.5" or "1/3"'
 NOT_A_SHARE: Final = 'must be a percentage above 0% and at most 100%, in quotes, such as "80%"'
 BOUNDS: Final = {
     "averageOver": ("1s", "5m"),
@@ -39,6 +42,15 @@ def _number(value: object) -> object:
     if not isinstance(value, str) or re.fullmatch(NUMBER, value) is None or not Decimal(value):
         raise ValueError(f"{NOT_A_NUMBER}, not {_shown(value)}")
     return Decimal(value)
+
+
+def _per_core(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    known = isinstance(value, str) and any(re.fullmatch(form, value) for form in (NUMBER, FRACTION))
+    if not isinstance(value, str) or not known or not Fraction(value):
+        raise ValueError(f"{NOT_PER_CORE}, not {_shown(value)}")
+    return Fraction(value)
 
 
 def _share(value: object) -> object:
@@ -84,6 +96,8 @@ def _switch(value: object) -> object:
 _TEXT: Any = WithJsonSchema({"type": "string", "maxLength": 16})
 Number = Annotated[Decimal, BeforeValidator(_number), _TEXT]
 """A number above 0 that is written as a text, as the study has all of its values; exact, for it is rounded down."""
+PerCore = Annotated[Fraction, PlainValidator(_per_core), PlainSerializer(str), _TEXT]
+"""A number or a fraction above 0, as a text: "1/3" is two on six cores, which no decimal number of digits is."""
 Share = Annotated[Decimal, BeforeValidator(_share), _TEXT]
 """A percentage, as a share: "80%" is 0.8."""
 AveragedOver = Annotated[Duration, AfterValidator(_within("averageOver"))]

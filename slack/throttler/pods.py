@@ -1,14 +1,16 @@
 """A pod's containers and what each waits for, out of its manifest: ours by annotation, the study's by `dependsOn`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from slack.schema.documents import BadDocument
 from slack.throttler.graph import BadGraph, Graph, parse_depends_on
-from slack.throttler.injection import DEPENDS_ON
+from slack.throttler.injection import DEPENDS_ON, ENABLED, exempt
+from slack.throttler.podspec.shape import BadManifest
 
+SYSTEM_NAMESPACE: Final = "kube-system"
 _TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController", "PodTemplate")
 
 
@@ -18,10 +20,13 @@ class BadPod(BadDocument):
 
 @dataclass(frozen=True, slots=True)
 class PodOrder:
-    """Who starts when, if nothing else held anybody back."""
+    """The order in which the containers of a pod start, if nothing else holds them back."""
 
+    kind: str
     name: str
     graph: Graph
+    never_gated: str | None = None
+    """Why they all start at once, whatever the order."""
 
 
 def read_pod(document: object, *, source: str) -> PodOrder:
@@ -36,14 +41,47 @@ def read_pod(document: object, *, source: str) -> PodOrder:
     if kind == "Pod" and version == "v1beta1":
         return _study(document, source)
     if kind == "Pod":
-        return _pod(document, "", source)
+        return _pod(document, document, "", source)
+    path = "spec.jobTemplate.spec.template" if kind == "CronJob" else "template" if kind == "PodTemplate" else ""
     if kind in _TEMPLATED:
-        inner, path = _inside(document, "spec.template" if kind != "PodTemplate" else "template", source)
-        return _pod({"metadata": document.get("metadata")} | dict(inner), f"{path}.", source)
-    if kind == "CronJob":
-        inner, path = _inside(document, "spec.jobTemplate.spec.template", source)
-        return _pod({"metadata": document.get("metadata")} | dict(inner), f"{path}.", source)
-    raise BadPod(source, (f"kind: {kind!r} is no Pod, nor a workload with a template of one",))
+        path = path or "spec.template"
+    if not path:
+        raise BadPod(source, (f"kind: {kind!r} is no Pod, nor a workload with a template of one",))
+    inner, path = _inside(document, path, source)
+    _refuse_misplaced(document, path, source)
+    return _pod(document, inner, f"{path}.", source)
+
+
+def documents_of(document: object, *, source: str) -> Iterator[tuple[object, str]]:
+    """Yield a document, or those of a list such as `kubectl get -o json` prints, each with what to call it.
+
+    Raises:
+        BadPod: a list without items.
+    """
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
+        yield document, source
+        return
+    items = document.get("items")
+    if not isinstance(items, list) or not items:
+        raise BadPod(source, ("items: is no list of objects, or has none",))
+    known = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for index, item in enumerate(items):
+        named = known | dict(item) if isinstance(item, Mapping) and known["kind"] else item
+        yield named, f"{source}: items[{index}]"
+
+
+def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> None:
+    """Refuse annotations that stand on a workload: only its template's reach the pods."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    problems = tuple(
+        f"metadata.annotations[{name}]: has no effect on a {document['kind']}; put it into {path}.metadata.annotations"
+        for name in (DEPENDS_ON, ENABLED)
+        if isinstance(annotations, Mapping) and name in annotations
+    )
+    if problems:
+        raise BadPod(source, problems)
 
 
 def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mapping[str, Any], str]:
@@ -55,7 +93,7 @@ def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mappin
     return found, path
 
 
-def _pod(pod: Mapping[str, Any], path: str, source: str) -> PodOrder:
+def _pod(document: Mapping[str, Any], pod: Mapping[str, Any], path: str, source: str) -> PodOrder:
     spec, metadata = pod.get("spec"), pod.get("metadata")
     names = _names(spec.get("containers") if isinstance(spec, Mapping) else None, f"{path}spec.containers", source)
     metadata = metadata if isinstance(metadata, Mapping) else {}
@@ -66,9 +104,24 @@ def _pod(pod: Mapping[str, Any], path: str, source: str) -> PodOrder:
         raise BadPod(source, (f"{field}: is no text; write it in quotes",))
     try:
         graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names)
+        never_gated = exempt(pod)
     except BadGraph as error:
         raise BadPod(source, tuple(f"{field}: {problem}" for problem in error.problems)) from None
-    return PodOrder(str(metadata.get("name") or metadata.get("generateName") or ""), graph)
+    except BadManifest as error:
+        raise BadPod(source, (f"{path}{error}",)) from None
+    return PodOrder(str(document["kind"]), _name(document), graph, never_gated or _never_in(document))
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _never_in(document: Mapping[str, Any]) -> str | None:
+    metadata = document.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return f"pods of namespace {namespace} never are" if namespace == SYSTEM_NAMESPACE else None
 
 
 def _study(pod: Mapping[str, Any], source: str) -> PodOrder:
@@ -82,7 +135,7 @@ def _study(pod: Mapping[str, Any], source: str) -> PodOrder:
             raise BadPod(source, (f"{path}.containers[{index}].dependsOn: is no list of containers",))
         needs[container["name"]] = needed
     try:
-        return PodOrder(str(pod.get("id") or manifest.get("id") or ""), Graph.of(names, needs))
+        return PodOrder("Pod", str(pod.get("id") or manifest.get("id") or ""), Graph.of(names, needs))
     except BadGraph as error:
         problems = tuple(f"{path}.containers: dependsOn: {problem}" for problem in error.problems)
         raise BadPod(source, problems) from None

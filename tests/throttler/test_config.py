@@ -12,6 +12,7 @@ from slack.throttler.config import (
     parse_minion_config,
     parse_throttle_policy,
 )
+from slack.throttler.fields import NOT_PER_CORE
 from slack.throttler.limits import Limits
 
 STUDY = {
@@ -62,7 +63,19 @@ def test_an_empty_spec_has_the_study_s_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("per_core", "cores", "slots"), [("3", 2, 6), ("0.3", 2, 1), ("0.5", 3, 1), ("0.29", 100, 29), ("1.5", 0.5, 1)]
+    ("per_core", "cores", "slots"),
+    [
+        ("3", 2, 6),
+        ("0.3", 2, 1),
+        ("0.5", 3, 1),
+        ("0.29", 100, 29),
+        ("1.5", 0.5, 1),
+        ("0.33", 6, 1),
+        ("1/3", 6, 2),
+        ("2/3", 3, 2),
+        ("1/3", 2, 1),
+        ("1/7", 0.5, 1),
+    ],
 )
 def test_slots_are_rounded_down_exactly_and_are_at_least_one(per_core: str, cores: float, slots: int) -> None:
     assert policy(maxStartingContainersPerCore=per_core).spec.limits(cores).slots == slots
@@ -122,7 +135,9 @@ SHARE = 'must be a percentage above 0% and at most 100%, in quotes, such as "80%
         ({"maxRate": "-1"}, f"spec.maxRate: {NUMBER}'-1'"),
         ({"maxRate": "nan"}, f"spec.maxRate: {NUMBER}'nan'"),
         ({"maxRate": "1" * 60}, f"spec.maxRate: {NUMBER}'{'1' * 39}..."),
-        ({"maxStartingContainersPerCore": 3}, f"spec.maxStartingContainersPerCore: {NUMBER}3"),
+        ({"maxStartingContainersPerCore": 3}, f"spec.maxStartingContainersPerCore: {NOT_PER_CORE}, not 3"),
+        ({"maxStartingContainersPerCore": "1/0"}, f"spec.maxStartingContainersPerCore: {NOT_PER_CORE}, not '1/0'"),
+        ({"maxStartingContainersPerCore": "0/3"}, f"spec.maxStartingContainersPerCore: {NOT_PER_CORE}, not '0/3'"),
         ({"averageOver": "1h"}, "spec.averageOver: averageOver must be from 1s to 5m"),
         ({"noProbeHold": "11m"}, "spec.noProbeHold: noProbeHold must be from 0s to 10m"),
         ({"failOpenAfter": "1s"}, "spec.failOpenAfter: failOpenAfter must be from 5s to 1h"),

@@ -8,7 +8,7 @@ import yaml
 
 from slack.throttler.config import ThrottlePolicySpec, parse_throttle_policy
 from slack.throttler.crd import throttle_crd
-from slack.throttler.fields import NOT_A_NUMBER, NOT_A_SHARE
+from slack.throttler.fields import NOT_A_NUMBER, NOT_A_SHARE, NOT_PER_CORE
 
 ROOT = Path(__file__).resolve().parents[2]
 NULLABLE = {
@@ -50,7 +50,7 @@ def test_null_is_kept_exactly_where_it_turns_a_limit_off() -> None:
 def test_the_rules_of_a_field_speak_as_the_models_do() -> None:
     said = {name: field["x-kubernetes-validations"][0]["message"] for name, field in spec()["properties"].items()
             if name in NULLABLE}  # fmt: skip
-    assert set(said.values()) == {NOT_A_NUMBER, NOT_A_SHARE}
+    assert set(said.values()) == {NOT_A_NUMBER, NOT_A_SHARE, NOT_PER_CORE}
     assert said["maxCPU"] == NOT_A_SHARE
     assert spec()["properties"]["maxShare"]["exclusiveMinimum"] is True
 

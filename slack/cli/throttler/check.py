@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from slack.throttler.pods import PodOrder
 
 _EXAMPLE = "a ThrottlePolicy such as examples/throttlepolicy.yaml, a MinionConfig, or a Pod"
+_NODE_SIZES = (1, 2, 4, 6, 8, 16, 32, 48, 64, 96, 128)
+"""Cores of the nodes whose slots are printed: a fraction that suits one size may give another a single slot."""
 _MOST_BYTES = 4 << 20
 _File = Annotated[
     Path | None,
@@ -50,8 +52,9 @@ _MEANINGS = {
 def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Format.TABLE) -> None:
     """Check a policy, or the dependencies of a pod; offline.
 
-    A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is told with the numbers that it comes to
-    on a node of so many cores; a Pod, or a workload with a template, with the order in which its containers start.
+    A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
+    many cores, and with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the
+    order in which its containers start, or why it is never gated. A List is checked item by item.
     Exit code 0; 2: it is refused, with the field.
 
     [bold]Examples[/bold]
@@ -68,7 +71,9 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
     found = list(documents(read_bytes(filename, _MOST_BYTES), source=source, example=_EXAMPLE))
     if not found:
         raise UserError(f"{source}: it is empty; give {_EXAMPLE}")
-    items = [_checked(document, source, cores) for document in found]
+    from slack.throttler.pods import documents_of
+
+    items = [_checked(item, name, cores) for document in found for item, name in documents_of(document, source=source)]
     if output.for_machines:
         print_document({"apiVersion": API_VERSION, "kind": "ThrottlerCheck", "items": items}, output)
         return
@@ -92,12 +97,28 @@ def _checked(document: Any, source: str, cores: float) -> dict[str, Any]:
 
 def _policy(kind: str, name: str, spec: "ThrottlePolicySpec", cores: float) -> dict[str, Any]:
     limits: Limits = spec.limits(cores)
-    return {"kind": kind, "name": name, "cores": cores, "limits": asdict(limits), "levels": None}
+    return {
+        "kind": kind,
+        "name": name,
+        "cores": cores,
+        "limits": asdict(limits),
+        "slots_by_cores": [{"cores": size, "slots": spec.limits(size).slots} for size in _NODE_SIZES],
+        "levels": None,
+        "never_gated": None,
+    }
 
 
 def _pod(order: "PodOrder") -> dict[str, Any]:
     levels = [list(level) for level in order.graph.levels()]
-    return {"kind": "Pod", "name": order.name, "cores": None, "limits": None, "levels": levels}
+    return {
+        "kind": order.kind,
+        "name": order.name,
+        "cores": None,
+        "limits": None,
+        "slots_by_cores": None,
+        "levels": None if order.never_gated else levels,
+        "never_gated": order.never_gated,
+    }
 
 
 def _show(item: Mapping[str, Any]) -> None:
@@ -107,6 +128,9 @@ def _show(item: Mapping[str, Any]) -> None:
 
     name = f" {item['name']}" if item["name"] else ""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    if item["never_gated"] is not None:
+        typer.echo(f"{item['kind']}{name}: never gated, so its containers start at once: {item['never_gated']}")
+        return
     if item["limits"] is None:
         typer.echo(f"{item['kind']}{name}: its containers start in this order")
         for number, level in enumerate(item["levels"], 1):
@@ -115,6 +139,9 @@ def _show(item: Mapping[str, Any]) -> None:
         typer.echo(f"{item['kind']}{name}: on a node of {item['cores']:g} cores")
         for field, (meaning, without) in _MEANINGS.items():
             table.add_row(meaning, _shown(field, item["limits"][field], without))
+        sizes = item["slots_by_cores"]
+        if item["limits"]["slots"] is not None:
+            table.add_row("slots by cores of the node", ", ".join(f"{row['cores']}: {row['slots']}" for row in sizes))
     print_table(console(), table)
 
 

@@ -27,14 +27,36 @@ class StartLimits(Record):
     by_priority: bool
 
 
-class CheckedStart(Record):
-    """One document: limits of a policy, or levels of a pod, each level with the containers that may start at once."""
+class SlotsOfSize(Record):
+    """How many containers start at once on a node of so many cores; null: no limit."""
 
-    kind: Literal["ThrottlePolicy", "MinionConfig", "Pod"]
+    cores: int
+    slots: int | None
+
+
+class CheckedStart(Record):
+    """One document: limits of a policy, or levels of a pod, each level with the containers that may start at once.
+    `never_gated` says why a pod has no levels: all of its containers start at once."""
+
+    kind: Literal[
+        "ThrottlePolicy",
+        "MinionConfig",
+        "Pod",
+        "PodTemplate",
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "Job",
+        "CronJob",
+    ]
     name: str
     cores: float | None
     limits: StartLimits | None
+    slots_by_cores: list[SlotsOfSize] | None
     levels: list[list[str]] | None
+    never_gated: str | None
 
 
 class ThrottlerCheck(Record):

@@ -51,9 +51,89 @@ def test_a_pod_is_told_with_the_order_of_its_starts(run: Run, tmp_path: Path) ->
     ]
 
 
+def deployment(name: str = "web", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a Deployment whose `web` starts after its `cache`, if its template is read."""
+    depends = {"throttler.resource-slack.io/depends-on": '{"web": ["cache"]}'}
+    containers = [{"name": "web"}, {"name": "cache"}]
+    template = {"metadata": {"annotations": depends}, "spec": {"containers": containers} | spec}
+    metadata = {"name": name, "namespace": "shop", "annotations": annotations or {}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
+
+
+def test_a_workload_is_told_by_its_own_kind_and_name(run: Run, tmp_path: Path) -> None:
+    found = run("throttler", "check", "-f", str(written(tmp_path, deployment())))
+    assert found.stdout.splitlines()[0] == "Deployment web: its containers start in this order"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"hostNetwork": True}, "it is on its node's network"),
+        ({"os": {"name": "windows"}}, "it is not for Linux"),
+        ({"priorityClassName": "system-node-critical"}, "its priority class is system-node-critical"),
+    ],
+)
+def test_a_pod_that_is_never_gated_has_no_order(run: Run, tmp_path: Path, spec: dict[str, Any], why: str) -> None:
+    path = written(tmp_path, deployment(**spec))
+    (item,) = printed(run, "check", "-f", path)["items"]
+    assert (item["levels"], why in item["never_gated"]) == (None, True)
+    assert (
+        f"Deployment web: never gated, so its containers start at once: {why}"
+        in run("throttler", "check", "-f", str(path)).stdout
+    )
+
+
+def test_a_pod_that_opts_out_or_is_in_a_namespace_that_is_left_out_has_no_order(run: Run, tmp_path: Path) -> None:
+    out = deployment()
+    out["spec"]["template"]["metadata"]["annotations"]["throttler.resource-slack.io/enabled"] = "false"
+    system = deployment()
+    system["metadata"]["namespace"] = "kube-system"
+    items = printed(run, "check", "-f", written(tmp_path, {"kind": "List", "items": [out, system]}))["items"]
+    assert ["is false" in items[0]["never_gated"], "kube-system" in items[1]["never_gated"]] == [True, True]
+
+
+def test_a_list_is_checked_item_by_item(run: Run, tmp_path: Path) -> None:
+    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main"}]}}
+    lists = [
+        {"apiVersion": "v1", "kind": "List", "items": [deployment("one"), deployment("two")]},
+        {"apiVersion": "v1", "kind": "PodList", "items": [pod]},
+    ]
+    shown = [
+        [(item["kind"], item["name"]) for item in printed(run, "check", "-f", written(tmp_path, each))["items"]]
+        for each in lists
+    ]
+    assert shown == [[("Deployment", "one"), ("Deployment", "two")], [("Pod", "a")]]
+
+
+def test_the_slots_of_nodes_of_other_sizes_are_told(run: Run, tmp_path: Path) -> None:
+    policy = {
+        "apiVersion": "resource-slack.io/v1alpha1",
+        "kind": "ThrottlePolicy",
+        "metadata": {"name": "default"},
+        "spec": {"maxStartingContainersPerCore": "1/3"},
+    }
+    path = written(tmp_path, policy)
+    shown = printed(run, "check", "-f", path)
+    as_declared("throttler-check", shown)
+    slots = {row["cores"]: row["slots"] for row in shown["items"][0]["slots_by_cores"]}
+    assert (slots[1], slots[6], slots[96]) == (1, 2, 32)
+    assert "1: 1, 2: 1, 4: 1, 6: 2, 8: 2, 16: 5" in run("throttler", "check", "-f", str(path)).stdout
+
+
+MISPLACED = deployment(annotations={"throttler.resource-slack.io/depends-on": '{"web": ["cache"]}'})
+
+
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
+        (
+            MISPLACED,
+            "metadata.annotations[throttler.resource-slack.io/depends-on]: has no effect on a Deployment; put it into "
+            "spec.template.metadata.annotations",
+        ),
+        ({"kind": "List", "items": [deployment(), MISPLACED]}, "items[1]: metadata.annotations["),
+        ({"kind": "List", "items": []}, "items: is no list of objects, or has none"),
+        ({"kind": "List", "items": [3]}, "items[0]: expected a Pod, found int"),
         (study(app_b=["mag"]), "app_b: depends on 'mag', and no container is called so"),
         (STUDY | {"throttling": {"maxCPU": "180%"}}, "throttling.maxCPU: must be a percentage above 0% and at most"),
         (STUDY | {"throttling": {"minRate": "2", "maxRate": "1"}}, "throttling: minRate is above maxRate"),
