@@ -287,6 +287,8 @@ def test_a_stream_that_does_not_answer_is_that_stream_s_failure_alone() -> None:
         server.silent = "ACT_a"
         with pytest.raises(BrokerUnreachable):
             await alone.read()
+        server.silent = ""
+        assert (await alone.read())[ours].backlog == 5, "where nothing answers the server is asked at each read"
 
     asyncio.run(whole())
 

@@ -18,6 +18,16 @@ class Credentials:
     secret: str | None = field(default=None, repr=False)
     creds_file: Path | None = None
     """NATS's own form, which its library reads."""
+    file: Path | None = field(default=None, compare=False)
+    """Where they come from."""
+
+    def fresh(self) -> "Credentials":
+        """Read the file again, for each new connection: a Secret may have been rotated since.
+
+        Raises:
+            BrokerRefused: as `read_credentials`.
+        """
+        return self if self.file is None else read_credentials(self.file)
 
 
 NONE: Final = Credentials()
@@ -42,11 +52,13 @@ def read_credentials(file: Path | None) -> Credentials:
     if len(data) > _MOST_BYTES:
         raise BrokerRefused(f"credentials file {file}: is longer than {_MOST_BYTES >> 10} KiB: {_RIGHT}")
     if text.startswith(_NATS_CREDS):
-        return Credentials(creds_file=file)
+        return Credentials(creds_file=file, file=file)
     if not text or "\n" in text:
         raise BrokerRefused(f"credentials file {file}: must hold one line: {_RIGHT}")
     user, colon, password = text.partition(":")
-    return Credentials(user=user or None, secret=password) if colon else Credentials(secret=text)
+    if colon:
+        return Credentials(user=user or None, secret=password, file=file)
+    return Credentials(secret=text, file=file)
 
 
 _RIGHT = "user:password, a token or password alone, or a NATS .creds file"

@@ -6,6 +6,7 @@ committed offsets, and the ends of the partitions. What is in flight Kafka does 
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
@@ -58,15 +59,8 @@ class KafkaLag:
             "request_timeout_ms": ANSWER_MILLIS,
             "bootstrap_timeout_ms": ANSWER_MILLIS,
         }
-        if credentials.user is not None:
-            self._options |= {
-                "security_protocol": "SASL_PLAINTEXT",
-                "sasl_mechanism": "PLAIN",
-                "sasl_plain_username": credentials.user,
-                "sasl_plain_password": credentials.secret,
-            }
-        elif credentials.secret is not None or credentials.creds_file is not None:
-            raise BrokerRefused("credentials file: for Kafka write user:password")
+        self._credentials = credentials
+        _sasl(credentials)  # what cannot be used is refused at once
         self._client: Any = None
         self._one_at_a_time = threading.Lock()
         self._topics: dict[str, str] = {}
@@ -133,15 +127,17 @@ class KafkaLag:
         wanted = {name: queue for name, queue in self._topics.items() if queue.startswith(prefix)}
         try:
             return await asyncio.to_thread(self._read, wanted)
-        except (kafka_errors.AuthenticationFailedError, kafka_errors.AuthorizationError) as error:
+        except (kafka_errors.SaslAuthenticationFailedError, kafka_errors.AuthorizationError) as error:
+            await self._drop_client()
             raise BrokerRefused(f"{self.told}: {type(error).__name__}: see the credentials file") from None
         except (kafka_errors.KafkaError, OSError) as error:
+            await self._drop_client()
             raise BrokerUnreachable(f"{self.told}: {type(error).__name__}") from None
 
     def _read(self, wanted: Mapping[str, str]) -> dict[str, QueueLag]:
         with self._one_at_a_time:
             if self._client is None:
-                self._client = KafkaAdminClient(**self._options)
+                self._client = KafkaAdminClient(**self._options, **_sasl(self._credentials.fresh()))
             partitions = [
                 TopicPartition(found["name"], part["partition_index"])
                 for found in self._client.describe_topics()
@@ -171,9 +167,32 @@ class KafkaLag:
     async def close(self) -> None:
         """End the connection."""
         self._closed.set()
+        await self._drop_client()
+
+    async def _drop_client(self) -> None:
+        """End the client: the next read makes another, with credentials that are read again."""
         client, self._client = self._client, None
         if client is not None:
-            await asyncio.to_thread(client.close)
+            with contextlib.suppress(kafka_errors.KafkaError, OSError):
+                await asyncio.to_thread(client.close)
+
+
+def _sasl(credentials: Credentials) -> dict[str, Any]:
+    """Return the options that log in.
+
+    Raises:
+        BrokerRefused: the credentials are not of a kind that Kafka knows.
+    """
+    if credentials.user is not None:
+        return {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": credentials.user,
+            "sasl_plain_password": credentials.secret,
+        }
+    if credentials.secret is not None or credentials.creds_file is not None:
+        raise BrokerRefused("credentials file: for Kafka write user:password")
+    return {}
 
 
 def _offset(found: Any) -> int:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from nats import errors
 from nats.aio.msg import Msg
 
 from slack.demand.broker import (
@@ -74,7 +73,6 @@ class NatsBroker:
         self._buffer = ReportBuffer()
         self._inbox: str | None = None
         self._subscribing = asyncio.Lock()
-        self._subscriptions: list[Any] = []
         self._closed = False
         self.connection = connection.NatsConnection(
             servers, credentials, ca_file=ca_file, name=name, on_gone=self._on_gone
@@ -193,7 +191,7 @@ class NatsBroker:
             async with self._subscribing:
                 if self._inbox is None:
                     inbox = self.connection.client.new_inbox()
-                    self._subscriptions.append(await self.connection.subscribe(f"{inbox}.*", self._pulls.on_message))
+                    await self.connection.subscribe(f"{inbox}.*", self._pulls.on_message)
                     self._inbox = inbox
         return self._inbox
 
@@ -297,7 +295,7 @@ class NatsBroker:
         async def on_report(message: Msg) -> None:
             self._buffer.put(message.subject.removeprefix(layout.REPORTS), message.data)
 
-        self._subscriptions.append(await self.connection.subscribe(f"{layout.REPORTS}>", on_report))
+        await self.connection.subscribe(f"{layout.REPORTS}>", on_report)
         async for report in self._buffer:
             yield report
 
@@ -307,9 +305,7 @@ class NatsBroker:
             return
         self._closed = True
         self._buffer.close()
-        for subscription in self._subscriptions:  # what the server has sent until now still comes
-            with contextlib.suppress(errors.Error, OSError, TimeoutError, BrokerError):
-                await asyncio.wait_for(subscription.drain(), 1)
+        await self.connection.drain()
         for message in self._pulls.all_held():
             with contextlib.suppress(BrokerError):
                 await self.connection.publish(message.reply, b"-NAK")

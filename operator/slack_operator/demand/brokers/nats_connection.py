@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import logging
+import random
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,15 +14,21 @@ import msgspec
 from nats import errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
-from slack.demand.broker import BrokerError, BrokerRefused, BrokerUnreachable
+from slack.demand.broker import BrokerRefused, BrokerUnreachable
 from slack_operator.demand.brokers.credentials import Credentials
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REQUEST_SECONDS: Final = 2.0
+CONNECT_SECONDS: Final = 2
 RECONNECT_SECONDS: Final = 0.25
+"""Before the first try to connect again; each further one waits twice as long."""
+LONGEST_PAUSE_SECONDS: Final = 5.0
+LASTING_SECONDS: Final = 10.0
+"""After a connection that lasted for so long the first pause is short again."""
 PING_SECONDS: Final = 5
 STREAM_NOT_FOUND: Final = 10059
 CONSUMER_NOT_FOUND: Final = 10014
@@ -53,8 +61,16 @@ class ApiRefused(BrokerRefused):
         self.number = number
 
 
+Handler = Callable[[Msg], Awaitable[None]]
+
+
 class NatsConnection:
-    """Begun at once, whether the server is there or not; until it is, every call raises `BrokerUnreachable`."""
+    """Begun at once, whether the server is there or not; until it is, every call raises `BrokerUnreachable`.
+
+    The library's own way to connect again ends for good at some errors (an expired JWT, a reloaded account), and keeps
+    the credentials of the first connection. So each connection has a client of its own, made with credentials and
+    certificates that are read again. Subscriptions are made anew with each.
+    """
 
     def __init__(
         self,
@@ -67,55 +83,98 @@ class NatsConnection:
     ) -> None:
         self._servers = servers
         self.told = ", ".join(servers)
+        self._credentials = credentials
+        self._ca_file = ca_file
+        self._name = name
         self._client = Client()
         self._last_error = "no answer yet"
         self._on_gone = on_gone
         self._closing = False
+        self._handlers: list[tuple[str, Handler]] = []
+        self._subscriptions: list[Subscription] = []
+        self._first = asyncio.Event()
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    def _options(self) -> dict[str, Any]:
+        """Return what a client is told of who we are and whom we trust, read at this moment."""
         options: dict[str, Any] = {}
+        credentials = self._credentials.fresh()
         if credentials.creds_file is not None:
             options["user_credentials"] = str(credentials.creds_file)
         elif credentials.user is not None:
             options |= {"user": credentials.user, "password": credentials.secret}
         elif credentials.secret is not None:
             options["token"] = credentials.secret
-        if ca_file is not None or any(server.startswith("tls:") for server in servers):
-            options["tls"] = ssl.create_default_context(cafile=ca_file)
-        self._options = options
-        self._connecting = asyncio.get_running_loop().create_task(self._connect(name))
+        if self._ca_file is not None or any(server.startswith("tls:") for server in self._servers):
+            options["tls"] = ssl.create_default_context(cafile=self._ca_file)
+        return options
 
-    async def _connect(self, name: str) -> None:
+    async def _keep(self) -> None:
+        """Connect, wait until the connection has ended, and connect again, one server after the other."""
+        pause, number = RECONNECT_SECONDS, 0
         while not self._closing:
+            began = time.monotonic()
             try:
-                await self._client.connect(
-                    servers=list(self._servers),
-                    name=name,
-                    allow_reconnect=True,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # said to be whole, only slept for
-                    connect_timeout=2,
+                await self._one_connection(self._servers[number % len(self._servers)])
+            except errors.NoServersError:
+                pass  # `_on_error` was told why
+            except Exception as error:  # noqa: BLE001  # whatever the library raises: nobody else would connect again
+                self._last_error = _short(error)
+            number += 1
+            if time.monotonic() - began >= LASTING_SECONDS:
+                pause = RECONNECT_SECONDS
+            # Hundreds of proxies lose their connection at the same moment: they must not all come back at one.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _one_connection(self, server: str) -> None:
+        """Connect to a server, and return when the connection has ended, for whatever reason."""
+        client, ended = Client(), asyncio.Event()
+
+        async def on_closed() -> None:
+            ended.set()
+
+        try:
+            async with asyncio.timeout(3 * CONNECT_SECONDS):  # the library waits for some answers without an end
+                await client.connect(
+                    servers=[server],
+                    name=self._name,
+                    allow_reconnect=False,
+                    max_reconnect_attempts=1,  # of the library's first connection: it gives up, and it is our turn
+                    reconnect_time_wait=0,
+                    connect_timeout=CONNECT_SECONDS,
                     ping_interval=PING_SECONDS,
                     max_outstanding_pings=2,
                     error_cb=self._on_error,
-                    disconnected_cb=self._on_disconnected,
-                    **self._options,
+                    disconnected_cb=on_closed,
+                    closed_cb=on_closed,
+                    **self._options(),
                 )
-            except (errors.Error, OSError, TimeoutError, ValueError) as error:
-                self._last_error = _short(error)
-                await asyncio.sleep(RECONNECT_SECONDS)
-            else:
-                return
+                await self._subscribe_again(client)
+            self._client = client
+            self._first.set()
+            await ended.wait()
+            if client.last_error is not None:
+                self._last_error = _short(client.last_error)
+        finally:
+            self._subscriptions.clear()
+            self._on_gone()
+            if not self._closing:
+                with contextlib.suppress(Exception):  # one that was never connected cannot always be closed
+                    await asyncio.wait_for(client.close(), CONNECT_SECONDS)
+
+    async def _subscribe_again(self, client: Client) -> None:
+        for subject, handler in self._handlers:
+            self._subscriptions.append(await _subscribe(client, subject, handler))
 
     async def _on_error(self, error: Exception) -> None:
         self._last_error = _short(error)
         log.debug("%s: %s", self.told, self._last_error)
 
-    async def _on_disconnected(self) -> None:
-        self._on_gone()
-
     async def settled(self, seconds: float) -> None:
         """Wait for the first connection, but no longer; whether it is there the next call tells."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._connecting), seconds)
+            await asyncio.wait_for(self._first.wait(), seconds)
 
     @property
     def client(self) -> Client:
@@ -190,27 +249,41 @@ class NatsConnection:
         except (errors.Error, OSError, TimeoutError) as error:
             raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
 
-    async def subscribe(self, subject: str, callback: Callable[[Msg], Awaitable[None]]) -> Any:
-        """Have messages of a subject handed over; kept over connections.
+    async def subscribe(self, subject: str, handler: Handler) -> None:
+        """Have messages of a subject handed over, by this connection and by all that follow.
 
         Raises:
             BrokerUnreachable: not connected.
         """
+        client = self.client
         try:
-            return await self.client.subscribe(subject, cb=callback, pending_msgs_limit=0, pending_bytes_limit=0)
+            self._subscriptions.append(await _subscribe(client, subject, handler))
         except (errors.Error, OSError) as error:
             raise BrokerUnreachable(f"{self.told}: {_short(error)}") from None
+        self._handlers.append((subject, handler))
+
+    async def drain(self) -> None:
+        """End all subscriptions; what the server has sent until now still comes."""
+        subscriptions, self._handlers = list(self._subscriptions), []
+        for subscription in subscriptions:
+            with contextlib.suppress(errors.Error, OSError, TimeoutError):
+                await asyncio.wait_for(subscription.drain(), 1)  # type: ignore[no-untyped-call]  # the library's
 
     async def close(self) -> None:
         """End, with what was sent written out; never raises."""
         self._closing = True
-        self._connecting.cancel()
+        self._keeping.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self._connecting
-        with contextlib.suppress(BrokerError, errors.Error, OSError, TimeoutError):
-            await asyncio.wait_for(self.client.flush(timeout=1), 2)
-        with contextlib.suppress(errors.Error, OSError, TimeoutError):
-            await asyncio.wait_for(self._client.close(), 2)
+            await self._keeping
+        if self._client.is_connected:
+            with contextlib.suppress(errors.Error, OSError, TimeoutError):
+                await asyncio.wait_for(self._client.flush(timeout=1), 2)
+            with contextlib.suppress(errors.Error, OSError, TimeoutError):
+                await asyncio.wait_for(self._client.close(), 2)
+
+
+async def _subscribe(client: Client, subject: str, handler: Handler) -> Subscription:
+    return await client.subscribe(subject, cb=handler, pending_msgs_limit=0, pending_bytes_limit=0)
 
 
 _REPLY: Final = msgspec.json.Decoder(Reply)

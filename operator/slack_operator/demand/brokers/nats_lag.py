@@ -139,8 +139,10 @@ class LagReader:
             read = await asyncio.gather(*(self._stream_or_silence(own, max(own, prefix, key=len)) for own in due))
             counts = {queue: count for found in read for queue, count in (found or {}).items()}
             silent = [own for own in asked if own in self._silent]
-            if silent and len(silent) == len(asked):  # no stream answers: it is the server
-                raise BrokerUnreachable(self._silent[silent[0]].words)
+            if silent and len(silent) == len(asked):  # no stream answers: it is the server, and it is asked each time
+                words = self._silent[silent[0]].words
+                self._silent.clear()
+                raise BrokerUnreachable(words)
             await self._waiting_longest(counts)
             self._prune(prefix, counts, silent)
             return {

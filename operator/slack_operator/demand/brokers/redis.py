@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from redis import exceptions
-from redis.asyncio import Redis
+from redis.asyncio import Connection, ConnectionPool, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
 
 from slack.demand.broker import (
     DEAD_LETTERS,
@@ -48,6 +49,7 @@ _LOOKS: Final = 32
 """Of these, first entries that are looked at for their age; an entry may be a megabyte."""
 _MOST_NAME: Final = 512
 _NO_GROUP: Final = "NOGROUP"
+_NATS_CREDENTIALS: Final = "credentials file: is of NATS: for Redis write user:password, or a password alone"
 
 
 class RedisBroker:
@@ -65,22 +67,22 @@ class RedisBroker:
         name: str = "resource-slack",
     ) -> None:
         if credentials.creds_file is not None:
-            raise BrokerRefused("credentials file: is of NATS: for Redis write user:password, or a password alone")
+            raise BrokerRefused(_NATS_CREDENTIALS)
         self.told = f"{'rediss' if tls else 'redis'}://{host}:{port}"
         self._options: dict[str, Any] = {
             "host": host,
             "port": port,
             "db": database,
-            "username": credentials.user,
-            "password": credentials.secret,
-            "ssl": tls,
-            "ssl_ca_certs": str(ca_file) if ca_file else None,
+            "credential_provider": None if credentials == NONE else _FreshCredentials(credentials),
+            "connection_class": _TlsConnection if tls else Connection,
             "client_name": "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name),
             "protocol": 2,
             "socket_connect_timeout": ANSWER_SECONDS,
             # What the library would send again might have been done: publishing twice is for the caller to choose.
             "retry": Retry(NoBackoff(), 0),
         }
+        if tls:
+            self._options["ssl_ca_certs"] = str(ca_file) if ca_file else None
         self._consumer = f"c-{secrets.token_hex(8)}"
         self.client = self._new_client(ANSWER_SECONDS)
         self._waiters: list[_Waiter] = []
@@ -99,7 +101,8 @@ class RedisBroker:
         self._forget_script = self.client.register_script(scripts.FORGET)
 
     def _new_client(self, timeout_seconds: float | None) -> Redis:
-        return Redis(socket_timeout=timeout_seconds, **self._options)
+        # `from_pool` closes the pool with the client, as the client does with a pool that it has made.
+        return Redis.from_pool(ConnectionPool(socket_timeout=timeout_seconds, **self._options))
 
     @property
     def most_body_bytes(self) -> None:
@@ -324,7 +327,7 @@ class RedisBroker:
                     async for told in channel.listen():
                         queue = told["channel"].decode("utf-8", "replace").removeprefix(scripts.REPORTS)
                         self._buffer.put(queue, told["data"])
-            except (exceptions.RedisError, OSError):
+            except (exceptions.RedisError, BrokerError, OSError):
                 await asyncio.sleep(LATE_LOOK_SECONDS)
             finally:
                 with contextlib.suppress(exceptions.RedisError, OSError):
@@ -360,6 +363,33 @@ class RedisBroker:
             raise BrokerUnreachable(f"{self.told}: is a replica now: {_short(error)}") from None
         except exceptions.RedisError as error:
             raise BrokerRefused(f"{self.told}: {_short(error)}") from None
+
+
+class _FreshCredentials(CredentialProvider):
+    """Credentials that are read again for each new connection: a Secret may have been rotated since."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Return user and password, or a password alone."""
+        found = self._credentials.fresh()
+        if found.creds_file is not None:
+            raise BrokerRefused(_NATS_CREDENTIALS)
+        secret = found.secret or ""
+        return (secret,) if found.user is None else (found.user, secret)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        """Return the same; a file of a mounted Secret does not block."""
+        return self.get_credentials()
+
+
+class _TlsConnection(SSLConnection):
+    """Reads who signs the server's certificate again for each connection: the file may have been renewed."""
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        self.ssl_context.context = None
+        return super()._connection_arguments()
 
 
 class _Waiter:

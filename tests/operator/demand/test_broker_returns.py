@@ -1,0 +1,195 @@
+"""A connection that a broker has ended is made anew, with what the credentials file says by then."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slack.demand.broker import BrokerError, BrokerUnreachable
+from slack_operator.demand.brokers.credentials import Credentials, read_credentials
+from slack_operator.demand.brokers.nats_connection import NatsConnection
+from slack_operator.demand.brokers.redis import RedisBroker
+
+INFO = (
+    b'INFO {"server_id":"a","version":"2.12.0","proto":1,"host":"127.0.0.1","headers":true,"max_payload":1048576}\r\n'
+)
+ENDS_FOR_GOOD = (
+    b"-ERR 'User Authentication Expired'\r\n",
+    b"-ERR 'Authentication Revoked'\r\n",
+    b"-ERR 'Authorization Violation'\r\n",
+    b"-ERR 'Maximum Connections Exceeded'\r\n",
+    b"",
+)
+
+
+class Nats:
+    """As much of a NATS server as connects and takes subscriptions."""
+
+    def __init__(self) -> None:
+        self.connects: list[bytes] = []
+        self.subscribed: list[bytes] = []
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        writer.write(INFO)
+        while line := await reader.readline():
+            if line.startswith(b"CONNECT"):
+                self.connects.append(line)
+            elif line.startswith(b"SUB"):
+                self.subscribed.append(line.split()[1])
+            elif line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+
+
+async def ended(server: asyncio.Server, writers: list[asyncio.StreamWriter]) -> None:
+    server.close()
+    await server.wait_closed()
+    for writer in writers:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    await asyncio.sleep(0.05)
+
+
+async def until(connection: NatsConnection, *, connected: bool) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                there = connection.client is not None
+            except BrokerUnreachable:
+                there = False
+            if there == connected:
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("error", ENDS_FOR_GOOD)
+def test_nats_connects_again_after_any_error_with_credentials_read_again(error: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("worker:old")
+
+    async def whole() -> None:
+        nats, gone = Nats(), list[int]()
+        server = await asyncio.start_server(nats.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = NatsConnection(
+            [f"nats://127.0.0.1:{port}"],
+            read_credentials(file),
+            ca_file=None,
+            name="test",
+            on_gone=lambda: gone.append(1),
+        )
+
+        async def nothing(_: Any) -> None:
+            """Take no message: none comes."""
+
+        await connection.settled(5)
+        await connection.subscribe("actreport.>", nothing)
+        await connection.client.flush(2)
+        file.write_text("worker:new")
+        nats.writers[0].write(error)
+        nats.writers[0].close()
+        await until(connection, connected=False)
+        await until(connection, connected=True)
+        await connection.client.flush(2)
+        assert gone
+        assert len(nats.connects) == 2
+        assert b'"old"' in nats.connects[0]
+        assert b'"new"' in nats.connects[1]
+        assert nats.subscribed == [b"actreport.>", b"actreport.>"], "what was subscribed to is subscribed to again"
+        await connection.close()
+        await ended(server, nats.writers)
+
+    asyncio.run(whole())
+
+
+def test_nats_tries_one_server_after_the_other() -> None:
+    async def whole() -> None:
+        nats = Nats()
+        server = await asyncio.start_server(nats.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        urls = ["nats://127.0.0.1:1", f"nats://127.0.0.1:{port}"]
+        connection = NatsConnection(urls, Credentials(), ca_file=None, name="test", on_gone=lambda: None)
+        await until(connection, connected=True)
+        await connection.close()
+        await ended(server, nats.writers)
+
+    asyncio.run(whole())
+
+
+def test_redis_reads_the_password_for_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "credentials"
+    file.write_text("worker:old")
+    shown: list[bytes] = []
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        words: list[bytes] = []
+        left = 0
+        while line := await reader.readline():
+            if line.startswith(b"*"):
+                left, words = int(line[1:]), []
+            elif not line.startswith(b"$"):
+                words.append(line.strip())
+                left -= 1
+                if left == 0 and words[0].upper() == b"AUTH":
+                    shown.append(words[-1])
+                if left == 0 and words[0].upper() == b"PING":
+                    writer.write(b"+PONG\r\n")
+                    writer.close()  # each connection lasts for one request
+                elif left == 0:
+                    writer.write(b"+OK\r\n")
+
+    async def whole() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        broker = RedisBroker("127.0.0.1", server.sockets[0].getsockname()[1], credentials=read_credentials(file))
+        assert await broker.client.ping()
+        file.write_text("worker:new")
+        await asyncio.sleep(0.05)
+        with broker._mapped():
+            assert await broker.client.ping()
+        await broker.client.aclose()
+        await ended(server, writers)
+
+    asyncio.run(whole())
+    assert shown == [b"old", b"new"]
+
+
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")  # kafka-python's own
+def test_kafka_makes_another_client_after_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from kafka import errors
+
+    from slack_operator.demand.brokers.kafka import KafkaLag
+
+    file = tmp_path / "credentials"
+    file.write_text("worker:old")
+    made: list[str] = []
+
+    class Admin:
+        def __init__(self, **options: Any) -> None:
+            made.append(options["sasl_plain_password"])
+
+        def describe_topics(self) -> list[Any]:
+            if len(made) == 1:
+                raise errors.KafkaConnectionError
+            return []
+
+        def close(self) -> None:
+            made.append("closed")
+
+    monkeypatch.setattr("slack_operator.demand.brokers.kafka.KafkaAdminClient", Admin)
+
+    async def whole() -> None:
+        broker = KafkaLag(["kafka:9092"], credentials=read_credentials(file), group="workers")
+        with pytest.raises(BrokerError):
+            await broker.lag()
+        file.write_text("worker:new")
+        assert await broker.lag() == {}
+        await broker.lag()
+
+    asyncio.run(whole())
+    assert made == ["old", "closed", "new"]
