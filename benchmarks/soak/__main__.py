@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from benchmarks.soak import demand, load_watcher, operator, scorer
+from benchmarks.soak import auditor, demand, load_watcher, operator, scorer, throttler
 from benchmarks.soak.week import Week, run
 
 COMPANIONS: Final[Mapping[str, Callable[[int], Week]]] = {
+    "auditor": auditor.week,
     "demand": demand.week,
     "scorer": scorer.week,
     "load-watcher": load_watcher.week,
+    "throttler": throttler.week,
 }
 """Each makes its week from a seed."""
 OPERATOR: Final = "operator"

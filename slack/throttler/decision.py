@@ -289,6 +289,8 @@ class NodeThrottle:
             record.slot = False
             self._starting -= 1
             self._holders[record.pod.namespace] -= 1
+            if not self._holders[record.pod.namespace]:
+                del self._holders[record.pod.namespace]  # namespaces come and go for as long as a node lives
             self._judge_share(record.pod.namespace)
 
     def _judge_share(self, namespace: str) -> None:

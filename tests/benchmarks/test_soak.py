@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from benchmarks.soak import auditor, throttler
 from benchmarks.soak.sizes import sizes
 from benchmarks.soak.week import Found, Kept, run
 
@@ -80,3 +82,27 @@ class Outer:
 def test_every_map_and_sequence_is_counted_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.soak.sizes.OURS", (__name__,))
     assert sizes([Outer()]) == {"Outer.by_key": 2, "Inner.names": 4, "Outer.history[]": 3}
+
+
+@pytest.mark.parametrize("module", [auditor, throttler], ids=["auditor", "throttler"])
+def test_a_companion_keeps_nothing_that_is_gone(module: Any) -> None:
+    """Three days in long turns; `make soak` runs a week in short ones."""
+    week = module.week(1)
+    week.turn_seconds = 1800.0
+    found = run(module.__name__.rpartition(".")[2], week, days=3)
+    assert found.faults == []
+
+
+def test_the_auditors_week_raises_limits_and_the_throttlers_has_late_pods() -> None:
+    """A week in which nothing happens would show nothing."""
+    pods = auditor.week(1)
+    for turn in range(1, 40):
+        pods.turn(turn * pods.turn_seconds)
+    assert pods.raised() > 0
+    starts = throttler.week(1)
+    for turn in range(1, 40):
+        starts.turn(turn * starts.turn_seconds)
+    assert starts.controller_metrics.registry.get_sample_value(
+        "slack_throttler_late_pods_total", {"outcome": "evicted"}
+    )
+    starts.close()

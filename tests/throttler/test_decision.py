@@ -278,3 +278,14 @@ def test_a_container_that_becomes_ready_unseen_leaves_the_queue() -> None:
     throttle.succeeded(key("a"), 2.0)
     assert (granted(throttle, 1.0), throttle.decide(1.0)) == ([], None)
     assert throttle.waiting(key("a"), 3.0).since == 1.0
+
+
+def test_a_namespace_whose_containers_hold_no_slot_any_more_is_not_kept() -> None:
+    throttle = NodeThrottle(Limits(slots=2))
+    for number in range(50):
+        uid = f"u{number}"
+        throttle.add(GatedPod(uid, f"team-{number}", (GatedContainer("a"),)), 0.0)
+        throttle.pulled(Key(uid, "a"), 0.0)
+        assert throttle.grants(0.0)
+        throttle.remove(uid)
+    assert not throttle._holders

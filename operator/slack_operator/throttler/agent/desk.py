@@ -147,6 +147,7 @@ class Desk:
         for key in [key for key in self._instances if key.pod == uid]:
             del self._instances[key]
             self._late.pop(key, None)
+            self._kept.pop((uid, key.container), None)
 
     def standing(self, key: Key, now: float, usage: Usage) -> Waiting:
         """Say where a container stands that is known: why it waits, and until when."""

@@ -65,7 +65,8 @@ class Starts:
         Args:
             on_news: called when a report has other counts than the one before.
             on_report: called with each report that was taken, in the receiver's thread.
-            on_late: called with the pods that each report says are late, in the receiver's thread.
+            on_late: called with the pods that each report says are late, in the receiver's thread; with none while the
+                agent does not see its pods.
             clock: monotonic seconds.
             wall: Unix seconds.
         """
@@ -100,7 +101,7 @@ class Starts:
         if known != (kept.summary.counts, bool(kept.blind)):
             self._on_news()
         self._on_report(report)
-        self._on_late(report.node, report.late)
+        self._on_late(report.node, () if report.blind else report.late)
         return encode(answer)
 
     @property
