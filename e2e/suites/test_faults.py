@@ -13,7 +13,15 @@ from e2e.harness.cluster import audit_log, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.machine_speed import time_scale
 from e2e.harness.objects import create_all, deployment, scale, wait_for_running, wait_until
-from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
+from e2e.harness.product.operator import (
+    NAMESPACE,
+    Operator,
+    placeholders,
+    policy,
+    replica_sets,
+    wait_for_condition,
+    wait_until_placed,
+)
 
 
 @pytest.fixture
@@ -110,6 +118,71 @@ def test_of_two_replicas_one_acts_and_the_other_takes_over_within_the_lease_time
             assert _uids(loaded) == before, "a hand-over moves nothing"
             scale(loaded.api, "api", 20)
             wait_until_placed(loaded.api, "default", 40)
+
+
+def _webhook_that_is_down() -> Json:
+    """A validating webhook for our ReplicaSets whose server is gone, as an admission controller's in an outage."""
+    name = {"kubernetes.io/metadata.name": NAMESPACE}
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["replicasets"]}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "down"},
+        "webhooks": [
+            {
+                "name": "down.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:1/"},
+                "rules": [{**rule, "operations": ["CREATE", "UPDATE"]}],
+                "namespaceSelector": {"matchLabels": name},
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 2,
+            }
+        ],
+    }
+
+
+def test_while_a_webhook_is_down_the_operator_lives_says_so_and_writes_little(loaded: Backend) -> None:
+    webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    loaded.api.create(_webhook_that_is_down())
+    try:
+        with Operator(loaded) as operator:
+            operator.wait_until_ready()
+            loaded.api.create(policy("default", extraCapacity={"minRate": 0.2}))
+            ready = wait_for_condition(loaded.api, "default", "Ready", "False", 90)
+            assert ready["reason"] == "WriteRefused"
+            assert "down.example.com" in ready["message"]
+            operator.wait_for_plans(2, 60)
+            mark, began = loaded.audit_mark(), time.monotonic()
+            operator.wait_for_plans(5, 60)
+            writes = loaded.audit_entries(user=operator.user, verbs=audit_log.WRITES, since=mark)
+            tried = [entry for entry in writes if entry.resource == "apps/replicasets"]
+            assert len(tried) <= 1 + (time.monotonic() - began) / 2.5, "one try for each pause, of 2.5 s at least"
+            assert operator.get("/healthz")[0] == 200
+            loaded.api.delete(f"{webhooks}/down")
+            wait_until_placed(loaded.api, "default", 120)
+            assert operator.program.running
+    finally:
+        loaded.api.delete(f"{webhooks}/down")
+
+
+def test_two_operators_that_both_act_end_their_war_and_say_so(loaded: Backend) -> None:
+    with Operator(loaded, name="operator-a") as first:
+        first.wait_until_ready()
+        loaded.api.create(policy("default", extraCapacity={"minRate": 0.2}))
+        wait_until_placed(loaded.api, "default", 40)
+        alone = ("--leader-elect=false", "--image=registry.k8s.io/pause:3.9")
+        with Operator(loaded, *alone, name="operator-b") as second:
+            second.wait_until_ready()
+            told = wait_for_condition(loaded.api, "default", "OwnershipContested", "True", 120)
+            assert "another operator" in told["message"]
+            for each in (first, second):
+                each.wait_for_plans(2, 60)
+            before = [found["metadata"]["generation"] for found in replica_sets(loaded.api)]
+            for each in (first, second):
+                each.wait_for_plans(5, 60)
+            assert [found["metadata"]["generation"] for found in replica_sets(loaded.api)] == before
 
 
 @pytest.mark.core

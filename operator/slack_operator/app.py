@@ -125,6 +125,7 @@ def _loop(
         expectations=view,
         clock=clock,
         is_lent=view.is_lent,
+        progress=base.heart.beat,
     )
     return Loop(
         view=view,
@@ -135,7 +136,13 @@ def _loop(
         objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
         reporter=Reporter(
-            writer, recorder, namespace=settings.namespace, may_write=may_write, clock=clock, wall=time.time
+            writer,
+            recorder,
+            namespace=settings.namespace,
+            may_write=may_write,
+            clock=clock,
+            wall=time.time,
+            progress=base.heart.beat,
         ),
         rescuer=Rescuer(
             Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),

@@ -108,6 +108,7 @@ class Actuator:
         expectations: Expectations,
         clock: Callable[[], float],
         is_lent: Callable[[str], bool] = lambda _: False,
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
         """An actuator that has written nothing yet.
 
@@ -118,6 +119,7 @@ class Actuator:
             expectations: are told what writes will cause.
             clock: monotonic seconds.
             is_lent: whether a ReplicaSet is in the hands of who makes way, and is left alone.
+            progress: called after each write, so that slow writes are not mistaken for a dead loop.
         """
         self.marked_since: dict[str, float] = {}
         """By ReplicaSet: when the victims of the shrink that is under way were first marked."""
@@ -144,6 +146,7 @@ class Actuator:
         self._expectations = expectations
         self._clock = clock
         self._is_lent = is_lent
+        self._progress = progress
 
     def held(self, sets: Mapping[str, OwnReplicaSet]) -> Held:
         """Say what of our ReplicaSets is not to be written: what a writer never gives back, or admission makes so."""
@@ -210,6 +213,7 @@ class Actuator:
                 continue
             if problem := self._tried(policy, action):
                 problems.append(problem)
+            self._progress()
         return (*_few(problems), *self._in_vain(policy, sets))
 
     def _tried(self, policy: str, action: Action) -> str:

@@ -84,7 +84,20 @@ class Reporter:
         may_write: Callable[[], bool],
         clock: Callable[[], float],
         wall: Callable[[], float],
+        progress: Callable[[], None] = lambda: None,
     ) -> None:
+        """A reporter that has written nothing yet.
+
+        Args:
+            writer: of statuses.
+            recorder: of Events.
+            namespace: the operator's.
+            may_write: asked before each write.
+            clock: monotonic seconds.
+            wall: Unix seconds.
+            progress: called after each write, so that slow writes are not mistaken for a dead loop.
+        """
+        self._progress = progress
         self._writer = writer
         self._recorder = recorder
         self._namespace = namespace
@@ -258,6 +271,8 @@ class Reporter:
                 if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
                     log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
                 return
+            finally:
+                self._progress()
         self._board.written(entry.uid, status, self._clock())
         for alike in _alike(condition for condition in turned(previous, status) if condition["type"] != STALLED):
             self._tell(entry, alike, previous)

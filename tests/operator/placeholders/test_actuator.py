@@ -10,6 +10,7 @@ from slack.kube.errors import ApiError, Unreachable
 from slack.kube.retry import retrying
 from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
+from slack.supervision.heartbeat import Heartbeat
 from slack_operator.placeholders.actuator import PROBLEMS_SHOWN, REFUSED_SECONDS, TURN_SECONDS, Actuator
 from slack_operator.placeholders.displaced import Displaced
 from slack_operator.runtime.leading import NotLeading
@@ -170,3 +171,31 @@ def test_hundreds_of_refusals_are_a_few_lines_of_a_status() -> None:
     problems = hands.carry_out("web", [SetCost(f"slack-{number}", NAME, -1000) for number in range(300)], {})
     assert len(problems) == PROBLEMS_SHOWN + 1
     assert problems[-1] == "and 295 more"
+
+
+def test_each_write_is_progress_so_that_slow_ones_are_not_taken_for_a_dead_loop() -> None:
+    api, clock = FakeApi(), Clock()
+    heart = Heartbeat("the loop", 130.0, clock=clock)
+    once = retrying(threading.Event(), deadline_seconds=0.0)
+    hands = Actuator(
+        Writer(api, threading.Event(), retry=once, clock=clock),  # type: ignore[arg-type]
+        namespace="slack",
+        may_write=lambda: True,
+        expectations=Displaced(),
+        clock=clock,
+        progress=heart.beat,
+    )
+    unhealthy: list[str] = []
+
+    def slow(_verb: str, _path: str) -> ApiError | None:
+        clock.now += 60.0
+        unhealthy.extend(filter(None, [heart.late()]))
+        return ApiError(500, "InternalError", "failed calling webhook")
+
+    api.refuse = slow
+    heart.beat()
+    hands.carry_out("web", [SetCost(f"slack-{number}", NAME, -1000) for number in range(300)], {})
+    assert clock.now >= 1000.0 + 3 * 60.0
+    assert unhealthy == []
+    clock.now += 131.0
+    assert heart.late() is not None
