@@ -6,6 +6,7 @@ Counts and words are judged, no times: the machine may be slow.
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def assert_nothing_left(cluster: Backend) -> None:
         return [pod["metadata"]["name"] for pod in pods(cluster.api, "default") if NAME in pod["metadata"]["name"]]
 
     assert cluster.api.find(f"/apis/apps/v1/namespaces/default/deployments/{NAME}") is None
+    assert cluster.api.find(f"/apis/batch/v1/namespaces/default/jobs/{NAME}-deadline") is None
     wait_until(lambda: not left(), 60, "the load's pods to go", state=left)
 
 
@@ -85,7 +87,7 @@ def test_pods_that_fit_nowhere_end_it_with_the_schedulers_words(slack: Backend) 
     assert_nothing_left(slack)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_takes_it_away_and_tells_what_is_known(slack: Backend, number: signal.Signals, tmp_path: Path) -> None:
     command = [*LOAD, "--kubeconfig", str(slack.kubeconfig), "--pods", "2", "--for", "10m"]
     with subprocess.Popen(
@@ -100,6 +102,33 @@ def test_ctrl_c_takes_it_away_and_tells_what_is_known(slack: Backend, number: si
     assert process.returncode == 130, err
     assert "of 2 pods got a node" in out
     assert "it ended early" in out
+    assert_nothing_left(slack)
+
+
+SHORT = """
+import sys
+from slack.cli.load import run
+run.DEADLINE_SECONDS, run.RENEW_SECONDS = 20, 5.0
+from slack.cli.main import main
+main()
+"""
+"""The command with a deadline that a test can wait for."""
+
+
+def test_what_a_killed_load_leaves_is_removed_after_its_deadline_and_not_before(slack: Backend) -> None:
+    command = [sys.executable, "-c", SHORT, *LOAD[1:], "--kubeconfig", str(slack.kubeconfig), "--pods", "2"]
+
+    def left() -> int:
+        return len([pod for pod in pods(slack.api, "default") if NAME in pod["metadata"]["name"]])
+
+    with subprocess.Popen([*command, "--for", "10m"], env=environment(), stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: left() == 2, 60, "pods")
+        time.sleep(40)  # twice its deadline, which it moves on
+        assert left() == 2
+        process.kill()
+    deployed = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
+    wait_until(lambda: slack.api.find(deployed) is None, 90, "the Deployment to go by itself")
+    wait_until(lambda: not left(), 60, "its pods to go")
     assert_nothing_left(slack)
 
 

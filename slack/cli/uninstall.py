@@ -147,7 +147,8 @@ def uninstall(
                 typer.echo(f"another installation leads in namespace {namespace} ({other}): its objects stay", err=True)
                 told.end()
                 return
-            found = [*_targets(connection, namespace, told), *_lease(connection, namespace, lease_name)]
+            loads = _left_loads(connection, told)
+            found = [*_targets(connection, namespace, told), *loads, *_lease(connection, namespace, lease_name)]
             _delete(writer if yes else None, found, told)
             if yes and found:
                 told.pods_left = _wait_for_placeholders(connection, namespace, wait_seconds)
@@ -272,6 +273,36 @@ def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[
             why = f"its label {LABEL_MANAGED_BY} is {maker}" if maker else f"it has no label {LABEL_MANAGED_BY}"
             told.say(target, "Kept", why)
             typer.echo(f"{target.text} is kept: {why}, so the operator did not make it", err=True)
+
+
+def _left_loads(connection: "Connection", told: _Told) -> list[_Target]:
+    """Find Deployments that a `load` has left anywhere, as far as one may see them; one that runs is kept."""
+    from slack.cluster.labels import LABEL_MANAGED_BY
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+    from slack.loadtest.manifest import ANNOTATION_UNTIL, MAKER, is_expired
+
+    try:
+        found = items(connection, resource_path("apps/v1", "deployments"), f"{LABEL_MANAGED_BY}={MAKER}")
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return []  # the Job of `helm uninstall` has no right to; a load's own Job removes it
+    left = []
+    for load in found:
+        meta = load["metadata"]
+        if (meta.get("labels") or {}).get(LABEL_MANAGED_BY) != MAKER:
+            continue
+        path = resource_path("apps/v1", "deployments", namespace=meta["namespace"], name=meta["name"])
+        target = _Target("Deployment", meta["namespace"], meta["name"], path, meta["uid"])
+        if is_expired(load, time.time()):
+            left.append(target)
+        else:
+            until = (meta.get("annotations") or {}).get(ANNOTATION_UNTIL)
+            why = f"a load that runs until {until}, if not longer" if until else "a load without a deadline"
+            told.say(target, "Kept", why)
+            typer.echo(f"{target.text} is kept: it is {why}", err=True)
+    return left
 
 
 def _is_ours(found: dict[str, Any]) -> bool:

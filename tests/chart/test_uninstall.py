@@ -152,6 +152,19 @@ def test_a_replica_set_that_lost_its_labels_is_found(api: FakeApi, run: Run, tra
     assert "slack-bot-77777777" in left(api), "of somebody else's objects the name is not enough"
 
 
+@pytest.mark.parametrize(("until", "gone"), [("2020-01-01T00:00:00+00:00", True), ("2999-01-01T00:00:00+00:00", False)])
+def test_what_a_load_left_goes_and_one_that_runs_stays(api: FakeApi, run: Run, until: str, gone: bool) -> None:
+    load = {
+        "labels": {"app.kubernetes.io/managed-by": "resource-slack-load"},
+        "annotations": {"resource-slack.io/load-until": until},
+    }
+    api.put("/apis/apps/v1/namespaces/shop/deployments/resource-slack-load", metadata=load)
+    said = run(yes=True)
+    assert ("deployment shop/resource-slack-load deleted" in said) == gone
+    assert ("deployment shop/resource-slack-load is kept" in said) != gone
+    assert ("resource-slack-load" not in left(api)) == gone
+
+
 def test_a_priority_class_of_helms_is_left_to_helm(api: FakeApi, run: Run) -> None:
     api.put(CLASS, metadata={"labels": {"app.kubernetes.io/managed-by": "Helm"}})
     assert "priorityclass resource-slack deleted" not in run(yes=True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.loadtest.chart import chart
-from slack.loadtest.manifest import deployment, refusal
+from slack.loadtest.manifest import deadline_job, deployment, is_expired, owned_by, refusal, until_text
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.report import Moment, document, thinned
 from slack.loadtest.shape import LoadShape, replicas_at
@@ -28,7 +28,7 @@ def test_a_burst_comes_at_once_a_ramp_by_and_by_and_a_sine_twice() -> None:
 
 
 def test_its_pods_are_allowed_where_the_restricted_standard_holds_and_bound_nothing() -> None:
-    made = deployment("load", "shop", "pause", {"cpu": "1"}, "run")
+    made = deployment("load", "shop", "pause", {"cpu": "1"}, "run", until_text(1_800_000_000.0))
     spec = made["spec"]["template"]["spec"]
     container = spec["containers"][0]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -139,3 +139,24 @@ def test_two_seconds_are_at_once(at: float) -> None:
     seen.pod_seen("1", None, "", 0.0)
     seen.pod_seen("1", "a", "", at)
     assert seen.report(9.0).at_once == (at <= 2.0)
+
+
+def test_a_load_is_left_over_when_its_deadline_has_passed_and_one_without_a_deadline_never_is() -> None:
+    made = deployment("load", "shop", "pause", {"cpu": "1"}, "run", until_text(1_800_000_000.0))
+    assert not is_expired(made, 1_799_999_999.0)
+    assert is_expired(made, 1_800_000_001.0)
+    for text in ("", "soon", None):
+        made["metadata"]["annotations"]["resource-slack.io/load-until"] = text or ""
+        assert not is_expired(made, 1_900_000_000.0)
+
+
+@pytest.mark.parametrize("name", ["load", "l" * 63])
+def test_the_job_with_the_deadline_makes_no_pod_fails_in_time_and_goes_with_what_it_owns(name: str) -> None:
+    job = deadline_job(name, "shop", "pause", {"cpu": "1"}, "run", 600)
+    spec = job["spec"]
+    assert (spec["parallelism"], spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (0, 600, 0)
+    assert len(job["metadata"]["name"]) <= 63
+    job["metadata"]["uid"] = "u"
+    made = owned_by(deployment(name, "shop", "pause", {"cpu": "1"}, "run", until_text(0.0)), job)
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", job["metadata"]["name"], "u")

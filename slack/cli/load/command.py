@@ -65,8 +65,10 @@ def load(
 ) -> None:
     """Load a cluster with pods for a while: how fast they start, who makes room, and whether the nodes go again.
 
-    Asks first, makes one Deployment whose pods only wait, and takes it away in the end, also after Ctrl-C. An
-    autoscaler may start nodes for it, which cost money. Needs the right to create, get, patch and delete deployments
+    Asks first, makes one Deployment whose pods only wait, and removes it in the end, also after Ctrl-C, SIGTERM and a
+    closed terminal. If the command is killed, a Job without pods removes the Deployment after ten minutes; without the
+    right to create jobs the next load of that name does, or `uninstall`. An autoscaler may start nodes for it, which
+    cost money. Needs the right to create, get, patch and delete deployments
     and to watch pods in the namespace; with that to watch pods and nodes everywhere it also tells of placeholders and
     nodes.
 

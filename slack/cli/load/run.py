@@ -8,14 +8,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slack.cli.inputs.objects import item
+from slack.cli.inputs.objects import item, items
 from slack.cli.load.live import LiveLine
 from slack.cli.load.silence import Silence
 from slack.cli.load.sinks import NodeSink, PlaceholderSink, PodSink
 from slack.cli.terminal.problems import UserError
 from slack.cli.terminal.stop_signals import stopping_on_signals
 from slack.cluster.labels import LABEL_MANAGED_BY
-from slack.loadtest.manifest import MAKER, deployment, mark_of, refusal, selector
+from slack.loadtest.manifest import (
+    ANNOTATION_UNTIL,
+    MAKER,
+    deadline_job,
+    deployment,
+    is_expired,
+    job_name,
+    mark_of,
+    owned_by,
+    refusal,
+    selector,
+    until_text,
+)
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.report import LoadReport
 from slack.loadtest.shape import LoadShape, replicas_at
@@ -32,10 +44,14 @@ _SCALE_SECONDS = 1.0
 _LOOK_SECONDS = 2.0
 """Between two looks at the Deployment itself."""
 _SYNC_SECONDS = 30.0
+_LEFTOVER_SECONDS = 120.0
 _DEFAULT_SPAN_SECONDS = 600.0
 _REFUSED_SECONDS = 10.0
 """A controller that is refused tries again for a while; then what is there is all that comes."""
 _DELETE_SECONDS = 20.0
+DEADLINE_SECONDS = 600
+"""After so long without a word of this command its pods are removed."""
+RENEW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,12 @@ class LoadRun:
         self._refusal, self._refused_at, self._ended_by = "", 0.0, ""
         self._wanted = 0
         self._uid: str | None = None
+        self._jobs = resource_path("batch/v1", "jobs", namespace=asked.namespace)
+        self._job_path = f"{self._jobs}/{job_name(asked.name)}"
+        self._job_uid: str | None = None
+        """Of the Job that removes the Deployment if this command cannot; None where none may be created."""
+        self._leftover_uid: str | None = None
+        """Of the Deployment of an earlier load, whose deadline has passed."""
         self._mark = uuid.uuid4().hex
 
     def check(self) -> None:
@@ -110,6 +132,9 @@ class LoadRun:
         if there is not None:
             ours = (there["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MAKER
             by_hand = f"kubectl delete deployment -n {asked.namespace} {asked.name}"
+            if ours and is_expired(there, time.time()):
+                self._leftover_uid = there["metadata"]["uid"]
+                return
             right = (
                 f"an earlier load is still there; take it away: {by_hand}"
                 if ours
@@ -133,6 +158,7 @@ class LoadRun:
             never = threading.Event()
             retry = retrying(never, deadline_seconds=_DELETE_SECONDS)
             writer = Writer(self._connection, never, field_manager=MAKER, retry=retry, pauses=False)
+            self._remove_leftover(writer, stopping)
             for watch in watches:
                 watch.start()
             try:
@@ -163,7 +189,11 @@ class LoadRun:
         from slack.kube.errors import KubeError
 
         asked = self._asked
-        manifest = deployment(asked.name, asked.namespace, asked.image, asked.requests, self._mark)
+        until = until_text(time.time() + DEADLINE_SECONDS)
+        manifest = deployment(asked.name, asked.namespace, asked.image, asked.requests, self._mark, until)
+        job = self._made_job(writer)
+        if job is not None:
+            manifest = owned_by(manifest, job)
         try:
             self._uid = writer.create(self._collection, manifest)["metadata"]["uid"]
         except KubeError:
@@ -171,7 +201,58 @@ class LoadRun:
                 there = item(self._connection, self._path)
                 if there is not None and mark_of(there) == self._mark:
                     writer.delete(self._path, uid=there["metadata"]["uid"])
+                self._remove_job(writer)
             raise
+
+    def _made_job(self, writer: "Writer") -> "dict[str, Any] | None":
+        """Make the Job with the deadline; None if it is refused, for a load needs no right to create jobs."""
+        from slack.kube.errors import KubeError
+
+        asked = self._asked
+        manifest = deadline_job(asked.name, asked.namespace, asked.image, asked.requests, self._mark, DEADLINE_SECONDS)
+        try:
+            job = writer.create(self._jobs, manifest)
+        except KubeError:
+            with suppress(KubeError):
+                there = item(self._connection, self._job_path)
+                if there is not None and mark_of(there) == self._mark:
+                    self._job_uid = there["metadata"]["uid"]
+                    return there
+            return None
+        self._job_uid = job["metadata"]["uid"]
+        return job
+
+    def _remove_job(self, writer: "Writer") -> None:
+        if self._job_uid is not None:
+            writer.delete(self._job_path, uid=self._job_uid)
+
+    def _remove_leftover(self, writer: "Writer", stopping: "Stopping") -> None:
+        """Delete what an earlier load has left, and wait until its pods, which would be counted, are gone.
+
+        Raises:
+            UserError: they stay.
+        """
+        from slack.kube.paths import resource_path
+
+        if self._leftover_uid is None:
+            return
+        writer.delete(self._path, uid=self._leftover_uid)
+        pods = resource_path("v1", "pods", namespace=self._asked.namespace)
+        deadline = time.monotonic() + _LEFTOVER_SECONDS
+        while items(self._connection, pods, selector(self._asked.name)):
+            if time.monotonic() > deadline or stopping.wait(1.0):
+                raise UserError("pods of an earlier load are still being removed; nothing was made")
+
+    def _renew(self, writer: "Writer", elapsed_seconds: float) -> None:
+        """Move the deadline on. What fails is done the next time; the deadline has room for several."""
+        from slack.kube.errors import KubeError
+
+        until = until_text(time.time() + DEADLINE_SECONDS)
+        seconds = int(elapsed_seconds) + DEADLINE_SECONDS
+        with suppress(KubeError):
+            if self._job_uid is not None:
+                writer.merge_patch(self._job_path, {"spec": {"activeDeadlineSeconds": seconds}})
+            writer.merge_patch(self._path, {"metadata": {"annotations": {ANNOTATION_UNTIL: until}}})
 
     def _watches(self, meter: LoadMeter) -> "Sequence[Reflector[Any]]":
         from slack.cli.inputs.objects import PLACEHOLDERS
@@ -214,6 +295,7 @@ class LoadRun:
         asked = self._asked
         span = asked.span_seconds or _DEFAULT_SPAN_SECONDS
         looked_at = scaled_at = 0.0
+        renewed_at = began_at
         while not stopping.wait(_TICK_SECONDS if scaled_at else 0.0):
             now = time.monotonic()
             elapsed = now - began_at
@@ -221,6 +303,9 @@ class LoadRun:
             if wanted != self._wanted and now - scaled_at >= _SCALE_SECONDS:
                 writer.merge_patch(self._path, {"spec": {"replicas": wanted}})
                 self._wanted, scaled_at = wanted, now
+            if now - renewed_at >= RENEW_SECONDS:
+                renewed_at = now
+                self._renew(writer, elapsed)
             if now - looked_at >= _LOOK_SECONDS:
                 looked_at = now
                 self._look(now, live)
@@ -274,6 +359,8 @@ class LoadRun:
         by_hand = f"kubectl delete deployment -n {self._asked.namespace} {self._asked.name}"
         try:
             writer.delete(self._path, uid=self._uid)
+            with suppress(KubeError):  # it has no pods, and goes by itself
+                self._remove_job(writer)
         except KubeError as error:
             return f"the Deployment is still there ({error}); take it away: {by_hand}"
         return ""

@@ -65,6 +65,25 @@ def test_what_is_there_already_is_left_alone(run: Run, tmp_path: Path, labels: d
     assert (found.code, said in found.stderr) == (2, True), found.stderr
 
 
+@pytest.mark.parametrize(("until", "code"), [("2020-01-01T00:00:00+00:00", 0), ("2999-01-01T00:00:00+00:00", 2)])
+def test_what_an_earlier_load_left_is_removed_when_its_deadline_has_passed(
+    run: Run, tmp_path: Path, until: str, code: int
+) -> None:
+    left = {
+        "labels": {"app.kubernetes.io/managed-by": "resource-slack-load"},
+        "annotations": {"resource-slack.io/load-until": until},
+    }
+    with FakeApi() as api:
+        api.put("/api/v1/namespaces/shop")
+        api.put(f"{DEPLOYMENTS}/resource-slack-load", metadata=left)
+        found = run(
+            "load", "-n", "shop", "--pods", "5", "--for", "1s", "--watch-nodes", "0s", "--yes",
+            "--kubeconfig", config(api, tmp_path),
+        )  # fmt: skip
+        assert api.count("delete") == (0 if code else 3), "the one that was left; this one, and its Job"
+    assert (found.code != 2) == (code != 2), found.stderr
+
+
 def test_nothing_is_made_where_nobody_can_say_yes(run: Run, tmp_path: Path) -> None:
     with FakeApi() as api:
         api.put("/api/v1/namespaces/shop")
