@@ -155,6 +155,8 @@ class Observation:
     """What could not be looked at, and why."""
     elsewhere: tuple[Installation, ...] = ()
     """Where else something of ours is; only looked for where no lease is."""
+    lease_renewed: bool | None = None
+    """Whether a renewal was seen, where the lease's time and our clock do not tell; None: it was not looked for."""
 
 
 def keeps_built_in(lease: Json | None) -> bool | None:
@@ -165,9 +167,25 @@ def keeps_built_in(lease: Json | None) -> bool | None:
 
 def lease_holder(lease: Json, now: float) -> str | None:
     """Return who holds a lease at a time (Unix seconds); None when nobody has renewed it in its time."""
-    spec = lease.get("spec") or {}
-    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    if not holder or not renewed:
-        return None
-    age_seconds = now - datetime.fromisoformat(renewed).timestamp()
-    return str(holder) if age_seconds < float(spec.get("leaseDurationSeconds") or _LEASE_SECONDS) else None
+    holder, age_seconds = (lease.get("spec") or {}).get("holderIdentity"), renewal_age_seconds(lease, now)
+    return str(holder) if holder and age_seconds is not None and age_seconds < _duration_seconds(lease) else None
+
+
+def is_plausible(lease: Json, now: float) -> bool:
+    """Whether a lease's time says, by a clock that may be another machine's, that its holder is alive or that none is.
+
+    A time in the future, or one that is too old, may also be a difference of the two clocks.
+    """
+    age_seconds = renewal_age_seconds(lease, now)
+    held = bool((lease.get("spec") or {}).get("holderIdentity"))
+    return not held or (age_seconds is not None and 0.0 <= age_seconds < _duration_seconds(lease))
+
+
+def renewal_age_seconds(lease: Json, now: float) -> float | None:
+    """Return how long ago a lease was renewed, by its holder's clock and ours; None if it never was."""
+    renewed = (lease.get("spec") or {}).get("renewTime")
+    return now - datetime.fromisoformat(renewed).timestamp() if renewed else None
+
+
+def _duration_seconds(lease: Json) -> float:
+    return float((lease.get("spec") or {}).get("leaseDurationSeconds") or _LEASE_SECONDS)

@@ -122,7 +122,7 @@ def _operator(seen: Observation, now: float, namespace: str, lease_name: str) ->
             return f"{seen.operator_pods} running, without a lease", ()
         text = f"no operator is seen: there is no lease {lease}{last}"
         return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
-    leader = lease_holder(seen.lease, now)
+    leader = _leader(seen, seen.lease, now)
     if leader is not None:
         usual = (namespace, lease_name) == (DEFAULT_NAMESPACE, DEFAULT_LEASE)
         return f"runs; {leader} leads{'' if usual else f' in {namespace} (lease {lease_name})'}", ()
@@ -132,6 +132,12 @@ def _operator(seen: Observation, now: float, namespace: str, lease_name: str) ->
         ended = f"last renewed {duration(now - datetime.fromisoformat(spec['renewTime']).timestamp())} ago"
     text = f"no operator leads: the lease {lease} was {ended}{last}"
     return "does not run", (Finding(text, start, Level.TROUBLE, OPERATOR_ABSENT),)
+
+
+def _leader(seen: Observation, lease: Json, now: float) -> str | None:
+    if seen.lease_renewed is None:
+        return lease_holder(lease, now)
+    return str((lease.get("spec") or {}).get("holderIdentity")) if seen.lease_renewed else None
 
 
 def _policy_health(

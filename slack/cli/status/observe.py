@@ -3,6 +3,7 @@
 What else could not be seen is said. `slack.health` has the verdict.
 """
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,17 @@ from slack.cli.inputs.objects import PLACEHOLDERS, Json, item, items
 from slack.cli.status.installations import being_deleted, installations, running
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION, DEFAULT_NAMESPACE, LABEL_POLICY, LABEL_SHAPE, SLACK_POLICIES
-from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder
+from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder, is_plausible
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
+
+
+RENEWAL_SECONDS = 6.0
+"""A leader renews every two seconds, or tries to."""
+LOOK_SECONDS = 0.5
 
 
 def observe(connection: "Connection", name: str | None, *, namespace: str, lease_name: str) -> Observation:
@@ -54,7 +60,22 @@ def observe(connection: "Connection", name: str | None, *, namespace: str, lease
         None if operators is None else sum(running(pod) for pod in operators),
         tuple(unseen),
         tuple(other for other in elsewhere if (other.namespace, other.lease_name) != (namespace, lease_name)),
+        _renewed(connection, lease_path, lease),
     )
+
+
+def _renewed(connection: "Connection", path: str, lease: Json | None) -> bool | None:
+    """Whether a lease is renewed while we look; None where its time is plausible, so that nobody has to wait."""
+    if lease is None or is_plausible(lease, time.time()):
+        return None
+    deadline = time.monotonic() + RENEWAL_SECONDS
+    before = lease["spec"].get("renewTime")
+    while time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+        again = item(connection, path)
+        if again is not None and (again.get("spec") or {}).get("renewTime") != before:
+            return True
+    return False
 
 
 def observe_operator(

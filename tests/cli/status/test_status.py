@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from slack.cli.status import observe
 from slack.planner.policy.spec import parse_policy
 from tests.cli.conftest import COMMAND, Run
 from tests.health.build import lease, policy
@@ -83,6 +85,32 @@ def test_without_a_leader_nothing_is_said_in_the_present_but_what_the_pods_say(
     assert told["not_known_since"].endswith("Z")
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_leader_whose_clock_is_another_is_judged_by_what_it_does(
+    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: bool, hours: int
+) -> None:
+    monkeypatch.setattr(observe, "RENEWAL_SECONDS", 2.0)
+    shown = policy()
+    api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
+    ended = threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(0.2):
+            api.put(LEASE, **lease(now=datetime.now(UTC) + timedelta(hours=hours)))
+
+    api.put(LEASE, **lease(age=3.0, now=datetime.now(UTC) + timedelta(hours=hours)))
+    leader = threading.Thread(target=renew)
+    if alive:
+        leader.start()
+    found = run("status", "--kubeconfig", tmp_path / "config")
+    ended.set()
+    if alive:
+        leader.join()
+    assert ("operator  runs; pod-a_1 leads" in found.stdout) == alive
+    assert ("the operator does not run" in found.stdout) != alive
+
+
 def test_a_status_that_nobody_can_read_is_told_and_the_others_are_shown(api: FakeApi, run: Run, tmp_path: Path) -> None:
     shown = policy()
     api.put(f"{POLICIES}/broken", metadata={"name": "broken", "generation": 1}, spec={}, status={"conditions": "x"})
@@ -112,7 +140,9 @@ def test_what_may_not_be_seen_is_said_and_not_held_against_anybody(api: FakeApi,
 def test_watching_shows_each_change_until_ctrl_c(api: FakeApi, tmp_path: Path) -> None:
     shown = policy()
     api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
-    api.put(LEASE, **lease(now=datetime.now(UTC) + timedelta(hours=1)))
+    held = lease(now=datetime.now(UTC))
+    held["spec"]["leaseDurationSeconds"] = 3600
+    api.put(LEASE, **held)
     command = [str(COMMAND), "status", "--watch", "-o", "json", "--kubeconfig", str(tmp_path / "config")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
