@@ -8,6 +8,7 @@ used: figures of a payload are finite and not negative, a recorded decision can 
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 
 import atheris
 import numpy as np
@@ -31,7 +32,7 @@ with atheris.instrument_imports(include=["slack.scorer", "slack.loadwatcher", "s
     from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
     from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
     from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
-    from slack.scorer.extender import BadRequest, filter_reply
+    from slack.scorer.extender import BadRequest, decode_preemption, filter_reply, preemption_reply
     from slack.scorer.extender import decode as decode_request
     from slack.scorer.inputs.prediction import demand_of
     from slack.scorer.model import HIGHEST_SCORE, Weighted
@@ -51,7 +52,10 @@ _KEYS = (
 
 
 def try_request(data: bytes) -> None:
-    """What the scheduler sends: a pod that is read, or refused, and an answer to /filter."""
+    """What the scheduler sends: a pod that is read, or refused, and an answer to /filter or /preempt."""
+    with suppress(BadRequest):
+        preemption = decode_preemption(data)
+        preemption_reply(preemption, list(preemption.victims)[:1])
     try:
         asked = decode_request(data)
     except BadRequest:

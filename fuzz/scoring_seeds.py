@@ -20,6 +20,7 @@ def seeds() -> dict[str, bytes]:
     return {
         "request with names": b'{"Pod":%s,"Nodes":null,"NodeNames":["a","b"]}' % pod,
         "request with nodes": b'{"Pod":%s,"Nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":null}' % pod,
+        "preemption": b'{"Pod":%s,"NodeNameToMetaVictims":{"a":{"Pods":[{"UID":"u"}],"NumPDBViolations":0}}}' % pod,
         "payload": head + b'{"a":%s}}' % metrics,
         "payload of upstream": head
         + b'{"NodeMetricsMap":{"a":%s}}}' % metrics.replace(b'"cpu"', b'"CPU"').replace(b'p":"AVG"', b'p":"5m"'),

@@ -133,8 +133,9 @@ def test_a_preemption_that_is_none_is_refused(body: bytes, words: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_a_request_or_is_refused(body: bytes) -> None:
-    with suppress(BadRequest):
-        decode(body)
+    for read in (decode, decode_preemption):
+        with suppress(BadRequest):
+            read(body)
 
 
 def test_scores_outside_the_scale_and_nodes_that_were_not_known_are_written_all_the_same() -> None:

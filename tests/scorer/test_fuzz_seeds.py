@@ -8,6 +8,7 @@ from slack.loadwatcher.payload import MetricType
 from slack.loadwatcher.readings import Key, Statistic
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.extender import decode as read_request
+from slack.scorer.extender import decode_preemption as read_preemption
 from slack.scorer.model import Weighted
 from slack.scorer.record import read_line
 from slack.scorer.rules import Prediction
@@ -18,6 +19,7 @@ def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     own = seeds()
     for kind in ("request with names", "request with nodes"):
         assert read_request(own.pop(kind)).names[0] == "a"
+    assert [victim.uid for victim in read_preemption(own.pop("preemption")).victims["a"].pods or ()] == ["u"]
     for kind in ("payload", "payload of upstream"):
         assert [metric.value for metric in read_payload(own.pop(kind)).report.nodes["a"].metrics] == [12.5]
     assert [dropped.node for dropped in verdicts.decode(own.pop("analysis")).dropped] == ["a"]
