@@ -15,6 +15,7 @@ import pytest
 import typer
 import yaml
 
+from slack.audit.api import messages as audit_messages
 from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND as AUDIT_KIND
 from slack.audit.api.policy import Mode, parse_audit_policy
@@ -26,15 +27,22 @@ from slack.planner.model.result import ConditionType
 from slack.planner.policy.history import HISTORY_KIND
 from slack.planner.policy.scale import SCALE_KIND
 from slack.planner.policy.spec import KIND, parse_policy
+from slack.process import http_server
 from slack.process.reasons import REASONS
 from slack.scorer.model import NodeState, Rule
 from slack.simulator.scenario.scenario import parse_scenario
+from slack.throttler.reports import messages as throttler_messages
 from slack_operator.auditor.controller import policy_status
+from slack_operator.demand import throttle
 from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
 from slack_operator.placeholders.failures import CAUSES
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
+from slack_operator.runtime import callers, review_queue, serving
 from slack_operator.scorer.metrics import state_word
+from slack_operator.throttler.agent import gate_server
+from slack_operator.throttler.controller import late_pods, webhook
+from slack_operator.throttler.gate import doorbell
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
 
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
@@ -365,3 +373,26 @@ def test_pictures_are_svg_of_a_size_and_each_is_shown(picture: Path) -> None:
 def test_the_scenarios_of_the_pictures_can_be_played(path: Path) -> None:
     assert path.with_suffix(".svg") in PICTURES
     assert parse_scenario(yaml.safe_load(path.read_text()), source=path.name).name == path.stem
+
+
+def test_the_bounds_on_the_page_are_those_of_the_servers() -> None:
+    text = (DOCS / "security.md").read_text()
+    mebi = 1 << 20
+    for bound in (
+        f"{http_server.MOST_AT_ONCE} connections, {http_server.TIMEOUT_SECONDS:g} s per request",
+        f"{http_server.MOST_HEAD_BYTES >> 10} KiB of head",
+        f"{serving.CONNECTIONS} connections, {serving.STRANGERS} of them without a caller that is known",
+        f"must be whole within {serving.REQUEST_SECONDS:g} s",
+        f"All bodies together take {serving.BODY_BYTES // mebi} MiB",
+        f"refusals are kept for {callers.REFUSED_SECONDS:g} s, and {review_queue.MOST_WAITING} reviews may wait",
+        f"{audit_messages.MAX_REPORT_BYTES // mebi} MiB per report",
+        f"{throttler_messages.MAX_LATE} late pods and {throttler_messages.MAX_CONTAINERS:,} containers per report",
+        f"{webhook.MAX_REVIEW_BYTES // mebi} MiB per review",
+        f"{gate_server.MAX_CONNECTIONS:,} connections, {gate_server.MAX_STRANGERS} of them without a token",
+        f"{gate_server.REVIEWERS} reviews at a time",
+        f"{throttle.MAX_BODY_BYTES // mebi} MiB per message, {throttle.MAX_PUBLISHING:,} messages",
+    ):
+        assert bound in text, bound
+    bound = f"{doorbell._MOST_SILENT} connections that say nothing, {doorbell._MAX_REQUEST:,} bytes per request"
+    assert bound in text
+    assert late_pods.EVERY_SECONDS == 0.2, "the page says five evictions per second"
