@@ -4,6 +4,10 @@ Each statement is for NATS JetStream and for Redis Streams alike; a server that 
 """
 
 import asyncio
+import http.client
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -12,6 +16,9 @@ from typing import Any
 import pytest
 
 from e2e.harness.brokers.servers import PASSWORD, SERVERS, USER, BrokerServer, NatsServer, RedisServer
+from e2e.harness.machine_speed import time_scale
+from e2e.harness.objects import wait_until
+from e2e.harness.ports import LOOPBACK, free_port
 from slack.demand.broker import (
     DEAD_LETTERS,
     Broker,
@@ -551,3 +558,41 @@ def test_credentials_come_from_the_file_and_are_in_no_error(kind: type[BrokerSer
 
     with kind(tmp_path, protected=True) as server:
         asyncio.run(whole(server))
+
+
+@pytest.mark.parametrize("when", ["before its first pull", "while it pulls"])
+def test_a_proxy_that_waits_for_its_broker_ends_within_a_second_of_sigterm(
+    server: BrokerServer, when: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    if when == "before its first pull":
+        server.stop(killed=True)
+    command = ["demand", "proxy", "--mode", "wait", "--queues", QUEUE, "--broker-url", server.url]
+    command = [str(Path(sys.executable).parent / "resource-slack"), *command, "--listen", f"{LOOPBACK}:{port}"]
+    log = tmp_path / "proxy.log"
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            if when == "while it pulls":
+                wait_until(lambda: _readiness(port) == 200, 60, "the proxy to be ready")
+                server.stop(killed=True)
+            wait_until(lambda: _readiness(port) == 503, 60, "the proxy to miss its broker")
+            wait_until(lambda: b"no messages" in log.read_bytes(), 60, "the proxy to wait for its broker")
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            seconds = time.monotonic() - began
+        finally:
+            process.kill()
+    assert process.returncode == 0, log.read_text()
+    assert seconds < max(1.0, time_scale()), log.read_text()
+
+
+def _readiness(port: int) -> int:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()

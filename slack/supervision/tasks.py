@@ -67,5 +67,6 @@ async def rest(heart: Heartbeat, wake: asyncio.Event, seconds: float | None = No
         if left <= 0:
             return False
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), min(left, heartbeat.LONGEST_REST_SECONDS))
+            async with asyncio.timeout(min(left, heartbeat.LONGEST_REST_SECONDS)):
+                await wake.wait()
     return True

@@ -132,6 +132,7 @@ class LoadWatcher:
             self._store.open()
             self._refill(self._store)
         listen(self.health, flag("listen"), self._settings.listen)
+        self._supervisor.watch(self.health)
         listen(self.api, flag("api_listen"), self._settings.api_listen)
         self._supervisor.watch(self.api)
         if self._cluster is not None:

@@ -173,6 +173,7 @@ class Process:
             CannotStart: when an address cannot be bound.
         """
         listen(self.health, "--listen", self._base.settings.listen)
+        self._supervisor.watch(self.health)
         for server in self.parts.servers:
             listen(server.part, server.flag, server.address)
             self._supervisor.watch(server.part)

@@ -133,6 +133,7 @@ class Scorer:
         """
         sys.setswitchinterval(SWITCH_SECONDS)
         listen(self.health, flag("listen"), self._settings.listen)
+        self._supervisor.watch(self.health)
         listen(self.server, flag("extender_listen"), self._settings.extender_listen)
         self._supervisor.watch(self.server)
         log.info("serving /prioritize and /explain", extra=fields(port=self.server.port, metrics=self.health.port))

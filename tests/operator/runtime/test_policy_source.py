@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -13,9 +14,10 @@ from slack.kube.errors import ApiError, Unreachable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import Undecodable
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
-from slack_operator.runtime import kopf_watch
+from slack_operator.runtime import kopf_watch, policy_source
 from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
 from slack_operator.runtime.policy_source import ABSENT_SECONDS, CONFIRM_SECONDS, ERROR_SECONDS, PolicySource
+from tests.kube.fake_api import FakeApi
 from tests.operator.fakes import Clock, policy
 
 
@@ -348,3 +350,26 @@ def test_kopf_needs_no_user_of_a_name_for_an_images_has_only_a_number(monkeypatc
     watch = kopf_watch.KopfWatch(cast("Any", None), policies, SLACK_POLICY)
     watch._run(threading.Event())
     assert given["identity"] == "resource-slack"
+
+
+def test_kopf_is_started_again_when_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_source, "ERROR_SECONDS", 0.02)
+    started: list[threading.Thread] = []
+
+    def run(watch: kopf_watch.KopfWatch, stop: threading.Event) -> None:
+        started.append(threading.current_thread())
+        if len(started) > 1:
+            stop.wait(20)  # the first one ends by itself
+
+    monkeypatch.setattr(kopf_watch.KopfWatch, "_run", run)
+    with FakeApi() as api:
+        source = PolicySource(api.connection(), desired()[0], SLACK_POLICY)
+        source.start()
+        try:
+            deadline = time.monotonic() + 20
+            while len(started) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert len(started) == 2
+            assert source.unhealthy() is None
+        finally:
+            source.stop()

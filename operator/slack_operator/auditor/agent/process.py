@@ -99,6 +99,7 @@ class Agent:
             CannotStart: when the address cannot be bound.
         """
         listen(self.server, flag("listen"), self._settings.listen)
+        self._supervisor.watch(self.server)
         log.info("serving /healthz, /readyz and /metrics", extra=fields(port=self.server.port))
         if self.bursts.remembers and not self._settings.write_burst:
             log.info("bursts are not written any more: putting back those of an earlier agent")

@@ -80,6 +80,7 @@ class Proxy:
             CannotStart: the address cannot be bound.
         """
         listen(self.health, flag("listen"), self._settings.listen)
+        self._supervisor.watch(self.health)
 
     def run(self) -> None:
         """Pull and run messages until the end."""

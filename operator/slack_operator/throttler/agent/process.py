@@ -125,6 +125,7 @@ class ThrottlerAgent:
         """
         self._make_state_dir()
         listen(self.health, flag("listen"), self._settings.listen)
+        self._supervisor.watch(self.health)
         self._supervisor.start(self._recorder)
         try:
             self.agent.start(*self._settings.gates_host_port, self._certificate.context)
