@@ -106,6 +106,8 @@ class ClusterView:
             time.sleep(BREATH_SECONDS)
         with self.lock:
             self.displaced.decide(self.clock(), self.preemptions.promised_since)
+            self.preemptions.forget_promises(self.clock())
+            self.instant.forget_vacated(self.clock())
             copy = self.columns.copy()
             observation = partial(
                 Observation,

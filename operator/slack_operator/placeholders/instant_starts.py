@@ -94,10 +94,16 @@ class InstantStarts:
     def vacated(self, node: str, now: float, *, made_way: bool = False) -> None:
         """A placeholder was displaced from this node, by us where it made way."""
         known = self._made_way if made_way else self._vacated
+        known.pop(node, None)  # in the order of time
         known[node] = now
         if len(known) > MAX_STARTS:
-            for name in [name for name, at in known.items() if now - at >= WINDOW_SECONDS]:
-                del known[name]
+            del known[next(iter(known))]
+
+    def forget_vacated(self, now: float) -> None:
+        """Forget nodes that placeholders left longer ago than pods wait for one."""
+        for known in (self._vacated, self._made_way):
+            while known and next(iter(known.values())) < now - WINDOW_SECONDS:
+                del known[next(iter(known))]
 
     def held_up(self, uid: str) -> None:
         """A waiting pod hangs after a preemption: what it waits for is the scheduler."""

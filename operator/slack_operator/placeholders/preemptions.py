@@ -22,6 +22,8 @@ from slack_operator.placeholders.hangs import Hang, Preemptor, hang_of
 AROUND_SECONDS = 60.0
 """How long before its nomination shows a preemptor's victims may have left: the scheduler writes both at once, but only
 so many requests a second."""
+PROMISED_SECONDS = 600.0
+"""How long it is known that a node was promised; a plan asks within seconds."""
 MAX_PREEMPTORS = 10_000
 MAX_UNBOUND = 20_000
 MAX_NODES = 10_000
@@ -162,6 +164,11 @@ class Preemptions:
     def resizing_at(self, node: str) -> bool:
         """Whether a pod on this node waits for its resize to fit."""
         return node in self._resizing_at
+
+    def forget_promises(self, now: float) -> None:
+        """Forget promises of nodes that nobody asks for any more."""
+        while self._promised and next(iter(self._promised.values())) < now - PROMISED_SECONDS:
+            del self._promised[next(iter(self._promised))]
 
     def promised_since(self, node: str, at: float) -> bool:
         """Whether a pod waits for this node that it was promised, or was promised it at or after a time."""

@@ -40,8 +40,11 @@ class PlaceholderTable:
         self.version = 0
         """Grows with every change of them; that one got ready is none."""
         self.policies: list[str] = []
-        """By the number that `policy` has for it."""
+        """By the number that `policy` has for it; '' for a number that is free."""
         self._numbers: dict[str, int] = {}
+        self._held: list[int] = []
+        """How many placeholders have each number."""
+        self._free: list[int] = []
         self.policy: npt.NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self.leaving: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
         self.cost: npt.NDArray[np.int64] = np.zeros(64, dtype=np.int64)
@@ -56,11 +59,12 @@ class PlaceholderTable:
         if row >= self.policy.size:
             self._grow(row)
         self.ready_seconds[row] = _ready_since(pod.status)
-        if self.rows.get(row) == facts:
+        before = self.rows.get(row)
+        if before == facts:
             return False
-        number = self._numbers.setdefault(facts.policy, len(self.policies))
-        if number == len(self.policies):
-            self.policies.append(facts.policy)
+        number = self._hold(facts.policy)
+        if before is not None:
+            self._release(before.policy)
         self.policy[row], self.leaving[row], self.cost[row] = number, facts.terminating, facts.deletion_cost
         self.uid_order[row] = _beginning(facts.uid)
         self.rows[row] = facts
@@ -69,8 +73,29 @@ class PlaceholderTable:
 
     def drop(self, row: int) -> None:
         """Forget a placeholder that has gone or finished."""
-        del self.rows[row]
+        self._release(self.rows.pop(row).policy)
         self.version += 1
+
+    def _hold(self, policy: str) -> int:
+        """Return a policy's number, which one more placeholder has."""
+        number = self._numbers.get(policy)
+        if number is None:
+            if not self._free:
+                self._free.append(len(self.policies))
+                self.policies.append("")
+                self._held.append(0)
+            number = self._numbers[policy] = self._free.pop()
+            self.policies[number] = policy
+        self._held[number] += 1
+        return number
+
+    def _release(self, policy: str) -> None:
+        number = self._numbers[policy]
+        self._held[number] -= 1
+        if not self._held[number]:
+            del self._numbers[policy]
+            self.policies[number] = ""
+            self._free.append(number)
 
     def _grow(self, row: int) -> None:
         size = max(2 * self.policy.size, row + 1)
