@@ -143,7 +143,7 @@ def test_both_ways_of_injection_tell_gates_the_same_time(helm: Helm) -> None:
         ([*ON, "--set=throttler.namespaces={Shop}"], "namespaces"),
         (
             [*BY_KEYS, "--set=throttler.agent.deleteLatePods=true"],
-            "throttler.agent.deleteLatePods: needs Kubernetes 1.32 or newer, and this is v1.31.0",
+            "throttler.agent.deleteLatePods: needs Kubernetes 1.32 or newer, and this is v1.31",
         ),
         ([*ON, "--set=throttler.webhook.timeoutSeconds=0"], "timeoutSeconds"),
     ],
