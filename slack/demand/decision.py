@@ -80,9 +80,7 @@ def decide(figures: QueueFigures, *, as_written: bool = False) -> Decision:
 def _without_room(figures: QueueFigures) -> Decision:
     above = over_provisions(figures)
     if figures.state is QueueState.RUNNING and (not above or over_provisioned_room(figures) <= 0):
-        return Decision(
-            row=2, throttle=True, drop_queued=figures.total == 0, clipped_by=_limit(figures), reason=_full(figures, 2)
-        )
+        return Decision(row=2, throttle=True, clipped_by=_limit(figures), reason=_full(figures, 2))
     if figures.state is QueueState.NAMESPACE_THROTTLED and above and over_provisioned_room(figures) > 0:
         return Decision(row=3, throttle=False, reason=ROWS[3])
     return Decision(row=4, clipped_by=_limit(figures), reason=_full(figures, 4))

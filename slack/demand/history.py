@@ -5,11 +5,16 @@ A queue is first in, first out. What waited one stale window ago and was not tak
 
 from collections import deque
 from dataclasses import dataclass
+from math import sqrt
 
 from slack.demand.broker import QueueLag
 
 RATE_SECONDS = 1.0
 """Rates are taken over the last second."""
+GROWTH_SECONDS = 10.0
+"""A queue's growth is looked at over the last seconds too, beside all the time since it was shortest."""
+_LOOKED_AT = 8
+"""Readings of the last seconds: a tick looks at many queues."""
 _JITTER = 0.15
 """Ticks come not quite on time: a reading that is this share of the window too new counts."""
 
@@ -30,15 +35,34 @@ class Rates:
     completions: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """By how much a queue has grown, and out of how many messages; what is unknown is nothing."""
+
+    grown: int = 0
+    """Messages by which more wait."""
+    passed: int = 0
+    """Messages that came, and those that were finished, in the same time."""
+
+    @property
+    def certainty(self) -> float:
+        """The growth in standard deviations of what chance alone would do with as many messages that keep pace."""
+        return self.grown / sqrt(self.passed) if self.grown > 0 and self.passed > 0 else 0.0
+
+
+NO_GROWTH = Growth()
+
+
 class History:
     """The last readings of one queue, the oldest first."""
 
-    __slots__ = ("_readings", "growing_ticks")
+    __slots__ = ("_readings", "_shortest")
 
     def __init__(self) -> None:
         """Nothing was read."""
         self._readings: deque[Reading] = deque()
-        self.growing_ticks = 0
+        self._shortest: QueueLag | None = None
+        """The counters when the queue was shortest; the last of such moments."""
 
     def add(self, at_seconds: float, lag: QueueLag, keep_seconds: float) -> tuple[float, float, int, int] | None:
         """Take a reading; return what came since the one before: seconds, held on average, finished, arrived.
@@ -49,10 +73,11 @@ class History:
         last = readings[-1] if readings else None
         if last is not None and (at_seconds <= last.at_seconds or _restarted(last.lag, lag)):
             readings.clear()
-            last = None
-        self.growing_ticks = self.growing_ticks + 1 if last is not None and lag.backlog > last.lag.backlog else 0
+            last = self._shortest = None
+        if self._shortest is None or lag.backlog <= self._shortest.backlog:
+            self._shortest = lag
         readings.append(Reading(at_seconds, lag))
-        oldest = at_seconds - max(keep_seconds, RATE_SECONDS)
+        oldest = at_seconds - max(keep_seconds, GROWTH_SECONDS)
         # One reading that is older than that stays: it is what a window that ends there begins with.
         while len(readings) > 2 and readings[1].at_seconds <= oldest:
             readings.popleft()
@@ -89,10 +114,20 @@ class History:
         arrived, completed = _arrived(then.lag, now.lag) or 0, _completed(then.lag, now.lag) or 0
         return Rates(max(arrived, 0) / seconds, max(completed, 0) / seconds)
 
+    def growth(self) -> Growth:
+        """Return how the queue has grown: since it was shortest, or lately, whichever is more certain."""
+        if not self._readings or self._shortest is None:
+            return Growth()
+        now = self._readings[-1].lag
+        readings = list(self._readings)
+        some = readings[:: max(len(readings) // _LOOKED_AT, 1)]
+        since = (_growth(then, now) for then in (self._shortest, *(item.lag for item in some)))
+        return max(since, key=lambda growth: growth.certainty)
+
     def clear(self) -> None:
         """Forget all: the queue went to sleep, and what it was then says nothing of when it wakes."""
         self._readings.clear()
-        self.growing_ticks = 0
+        self._shortest = None
 
     def _before(self, at_seconds: float) -> Reading | None:
         found = None
@@ -101,6 +136,13 @@ class History:
                 break
             found = reading
         return found
+
+
+def _growth(then: QueueLag, now: QueueLag) -> Growth:
+    arrived, completed = _arrived(then, now), _completed(then, now)
+    if arrived is None or completed is None:
+        return Growth()
+    return Growth(now.backlog - then.backlog, max(arrived, 0) + max(completed, 0))
 
 
 def _difference(before: int | None, after: int | None) -> int | None:

@@ -88,12 +88,10 @@ class DecisionLine(msgspec.Struct, kw_only=True):
     """Of the table, 1 to 13."""
     add: int
     """Containers to create now."""
-    throttle: bool | None
-    """Whether the namespace is throttled from now on; null: as before."""
+    namespace_full: bool | None
+    """Whether the namespace has no room for another container now; null: as before. Messages are still taken."""
     initial: bool
     """The container is the queue's first."""
-    drop_queued: bool
-    """What is queued is refused, for no container could run it."""
     pausing: bool
     """There is no limit to keep: messages are kept for their retention, then dropped."""
     clipped_by: Clip | None
@@ -127,6 +125,8 @@ def read_line(data: bytes) -> tuple[str | None, QueueFigures]:
     if line.namespace_creating is None:
         line.namespace_creating = line.creating
     _check(line)
+    if not line.containers:
+        line.queued += line.in_flight  # whoever had taken these is gone: the broker hands them out again
     return line.queue, QueueFigures(**{name: getattr(line, name) for name in _FIGURES})
 
 
@@ -157,9 +157,8 @@ def decision_line(data: bytes, guards: Guards) -> bytes:
         queue=queue,
         row=decision.row,
         add=decision.add,
-        throttle=decision.throttle,
+        namespace_full=decision.throttle,
         initial=decision.initial,
-        drop_queued=decision.drop_queued,
         pausing=decision.pausing,
         clipped_by=decision.clipped_by,
         unmet=decision.unmet,

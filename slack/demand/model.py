@@ -185,11 +185,9 @@ class Decision:
     add: int = 0
     """Containers to create now."""
     throttle: bool | None = None
-    """Whether the namespace is throttled from now on; None: as before."""
+    """Whether the namespace has no room for another container from now on; None: as before. It refuses no message."""
     initial: bool = False
     """The container is the queue's first."""
-    drop_queued: bool = False
-    """What is queued is refused, for there is no container that could run it."""
     pausing: bool = False
     """The limit is none at all: the queue's messages are kept for their retention, then dropped."""
     clipped_by: Clip | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slack.demand.guards import guarded, make_way
+from slack.demand.history import NO_GROWTH
 from slack.demand.ledger import Failing, Ledger, PoolCount
 from slack.demand.lifecycle import Candidate, above_limit, first_to_go, idle_ends, kept, replaced
 from slack.demand.model import (
@@ -30,7 +31,7 @@ from slack.demand.placement import NodeLoad, place
 from slack.demand.queue import Queue, per_message
 from slack.demand.room import NamespaceRoom
 from slack.demand.targets import target_of
-from slack.demand.verdict import Pressure, judge
+from slack.demand.verdict import LEAST_GROWN, Pressure, judge
 
 _NOTHING = PoolCount()
 
@@ -102,6 +103,8 @@ class Round:
         self._node_start_seconds = node_start_seconds
         self._unread = unread
         self._name = name
+        self._idle_in: Counter[str] | None = None
+        """Idle containers by namespace, counted when somebody asks."""
         self._turns: list[_Turn] = []
         self._asked: list[Creation] = []
         self.creations: list[Creation] = []
@@ -362,6 +365,7 @@ class Round:
         if waits_since:
             start = self._node_start_seconds or pool.demand.horizon_seconds
             rest = max(start - (self._now - min(waits_since)), 0.0)
+        full = turn.room.used >= turn.room.limit
         queue.held = judge(
             Pressure(
                 containers=turn.room.used,
@@ -369,7 +373,9 @@ class Round:
                 lag=figures.available,
                 rate_per_second=queue.rates.arrivals,
                 speed_per_second=queue.rates.completions,
-                growing_ticks=queue.history.growing_ticks,
+                growth=queue.history.growth() if figures.available >= LEAST_GROWN and full else NO_GROWTH,
+                idle=self._idle_for(turn),
+                stale_seconds=pool.stale_seconds,
                 max_messages=pool.max_messages,
                 throttle_fraction=pool.throttle_fraction,
                 action_limit=pool.max_containers,
@@ -378,6 +384,20 @@ class Round:
             queue.held,
         )
         self.verdicts[turn.key] = queue.held.verdict
+
+    def _idle_for(self, turn: _Turn) -> int:
+        """Return the ready containers that are idle: the action's own, or if it has none, those that may make way."""
+        if turn.count.ready:
+            return sum(item.idle_since_seconds is not None for item in turn.queue.serving(turn.count))
+        namespace = turn.key.namespace
+        if self._idle_in is None:
+            self._idle_in = Counter(
+                key.namespace
+                for key, count in self._counts.items()
+                for item in count.ready
+                if item.idle_since_seconds is not None
+            )
+        return self._idle_in[namespace] if self._guards.eviction else 0
 
     def _want(self, turn: _Turn, figures: QueueFigures, decision: Decision) -> None:
         queue, pool, count, room = turn.queue, turn.queue.pool, turn.count, turn.room

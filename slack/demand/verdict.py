@@ -3,16 +3,27 @@
 Both of the proposal's two questions must be answered with yes: are there as many containers as there may be, and are
 messages run more slowly than they come? The second is asked of the queue, at each tick; requests are answered from the
 last answer. A late one lets a few too many pass, or refuses a few, and no more.
+
+Messages come by chance, so that even a queue that keeps up grows for a while. It counts as too slow only if all of
+these hold: no ready container is idle, what waits takes some time to run, and the growth is more than chance explains.
 """
 
 from dataclasses import dataclass, replace
+from math import inf
 
+from slack.demand.history import NO_GROWTH, Growth
 from slack.demand.model import OPEN, Refusal, Verdict
 
 CLEARED_AT = 0.9
 """A refusal ends when the lag is down to this share of what it was when it began."""
 STALE_TICKS = 3
 """A verdict that is older than so many ticks is not gone by: messages are taken."""
+LEAST_GROWN = 20
+"""Fewer messages are no evidence, however few have passed."""
+LEAST_CERTAINTY = 2.2
+"""Standard deviations. Ten containers that are busy for 80 % of the time get there in one of 100,000 moments."""
+LEAST_WAIT_SHARE = 0.5
+"""Of the stale window: what waits takes at least so long to run."""
 SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 100, 60_000, 1_000
 
 
@@ -29,8 +40,11 @@ class Pressure:
     """Messages that came, over the last second."""
     speed_per_second: float
     """Messages that were finished, over the last second."""
-    growing_ticks: int = 0
-    """Ticks running at which the lag was larger than at the tick before."""
+    growth: Growth = NO_GROWTH
+    """How the queue has grown."""
+    idle: int = 0
+    """Ready containers that are idle: those of the action, or if it has none, those that may make way for it."""
+    stale_seconds: float = 0.1
     max_messages: int = 10_000
     throttle_fraction: float = CLEARED_AT
     action_limit: int = 1
@@ -45,7 +59,16 @@ class Pressure:
     @property
     def slower(self) -> bool:
         """Whether messages come faster than they are run. Where none waits, none is too slow."""
-        return self.lag > 0 and (self.rate_per_second > self.speed_per_second or self.growing_ticks >= 2)
+        if self.lag <= 0 or self.idle > 0 or self.rate_per_second <= self.speed_per_second:
+            return False
+        if self.drain_seconds < LEAST_WAIT_SHARE * self.stale_seconds:
+            return False
+        return self.growth.grown >= LEAST_GROWN and self.growth.certainty >= LEAST_CERTAINTY
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long what waits takes to run at the present speed."""
+        return self.lag / self.speed_per_second if self.speed_per_second > 0 else inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +109,8 @@ def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
         return Refusal.QUEUE_FULL, pressure.max_messages
     if not pressure.full:
         return None, 0
-    if was in (Refusal.NAMESPACE_FULL, Refusal.CAPACITY_SHORT) and pressure.lag > CLEARED_AT * before.lag_at_set:
+    refused = was in (Refusal.NAMESPACE_FULL, Refusal.CAPACITY_SHORT)
+    if refused and not pressure.idle and pressure.lag > CLEARED_AT * before.lag_at_set:
         return Refusal.NAMESPACE_FULL, before.lag_at_set
     return (Refusal.NAMESPACE_FULL, pressure.lag) if pressure.slower else (None, 0)
 

@@ -25,6 +25,13 @@ def test_a_queue_without_others_in_its_namespace_needs_no_figures_of_the_namespa
     assert (figures.namespace_containers, figures.namespace_creating) == (3, 2)
 
 
+def test_what_is_in_flight_with_nobody_waits_for_a_container() -> None:
+    answer = decided(in_flight=3)
+    assert (answer["row"], answer["add"]) == (7, 1)
+    assert decided(in_flight=3, containers=1)["add"] == 0
+    assert not {"throttle", "drop_queued"} & answer.keys()
+
+
 @pytest.mark.parametrize(
     ("figures", "complaint"),
     [

@@ -310,7 +310,6 @@ def test_rates_are_those_of_the_last_second() -> None:
     rates = history.rates()
     assert rates.arrivals == pytest.approx(40.0, rel=0.05)
     assert rates.completions == pytest.approx(30.0, rel=0.05)
-    assert history.growing_ticks == 30
 
 
 def test_a_queue_that_is_another_under_the_same_name_and_a_clock_that_goes_back_begin_anew() -> None:

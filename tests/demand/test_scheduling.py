@@ -168,7 +168,7 @@ def test_per_message_a_container_comes_for_each_message_and_ends_once_it_is_idle
 def test_what_waits_for_a_node_is_unmet_and_who_publishes_is_told_how_long_a_node_takes() -> None:
     pending = [creating("a", unschedulable_since_seconds=1.0)]
     found = scheduler(pool(), limit=1)
-    for tick, backlog in enumerate((5, 9, 14)):
+    for tick, backlog in enumerate((5, 30, 60)):
         result = found.tick(seen(11.0 + tick, {"thumb": lag(backlog)}, pending, node_start_seconds=60.0))
     assert result.decisions[key()].unmet == 1
     assert found.targets[key()].unmet == 1

@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from slack.demand.broker import QueueLag
+from slack.demand.history import NO_GROWTH, Growth, History
 from slack.demand.model import OPEN, Refusal, Verdict
-from slack.demand.verdict import Held, Pressure, judge, told
+from slack.demand.verdict import LEAST_CERTAINTY, Held, Pressure, judge, told
+
+GREW = Growth(100, 1000)
 
 
 def pressure(**values: Any) -> Pressure:
-    given: dict[str, Any] = {"containers": 100, "limit": 100, "lag": 50}
+    given: dict[str, Any] = {"containers": 100, "limit": 100, "lag": 50, "growth": GREW}
     return Pressure(**(given | {"rate_per_second": 20.0, "speed_per_second": 10.0} | values))
 
 
@@ -18,18 +22,69 @@ def verdict(**values: Any) -> Verdict:
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("faster", [False, True])
-@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("slower", [False, True])
 @pytest.mark.parametrize("waits", [False, True])
-def test_truth_table(full: bool, faster: bool, growing: bool, waits: bool) -> None:
+@pytest.mark.parametrize("idle", [False, True])
+def test_truth_table(full: bool, slower: bool, waits: bool, idle: bool) -> None:
     found = verdict(
         containers=100 if full else 99,
-        rate_per_second=10.1 if faster else 10.0,
-        growing_ticks=2 if growing else 1,
-        lag=1 if waits else 0,
+        rate_per_second=10.1 if slower else 10.0,
+        lag=50 if waits else 0,
+        idle=int(idle),
     )
-    assert found.reject == (full and waits and (faster or growing))
+    assert found.reject == (full and waits and slower and not idle)
     assert found.reason == (Refusal.NAMESPACE_FULL if found.reject else None)
+
+
+@pytest.mark.parametrize(
+    ("values", "refused"),
+    [
+        ({"growth": Growth(20, 80)}, True),
+        ({"growth": Growth(19, 19)}, False),  # so few messages are no evidence
+        ({"growth": Growth(20, 100)}, False),  # chance alone does as much
+        ({"growth": NO_GROWTH, "rate_per_second": 1e6}, False),
+        ({"rate_per_second": 9.9}, False),  # it has grown, and shrinks now
+        ({"lag": 50, "speed_per_second": 1000.0, "rate_per_second": 1200.0}, True),  # half of 100 ms
+        ({"lag": 49, "speed_per_second": 1000.0, "rate_per_second": 1200.0}, False),
+        ({"lag": 49, "speed_per_second": 1000.0, "rate_per_second": 1200.0, "stale_seconds": 0.01}, True),
+        ({"lag": 30, "speed_per_second": 0.0}, True),
+    ],
+)
+def test_chance_alone_and_what_is_soon_run_refuse_nobody(values: dict[str, Any], refused: bool) -> None:
+    assert verdict(**values).reject == refused
+
+
+def test_an_idle_container_ends_a_refusal() -> None:
+    held = judge(pressure(lag=100), Held())
+    assert held.verdict.reject
+    assert not judge(pressure(lag=100, idle=1), held).verdict.reject
+
+
+def test_a_queue_that_keeps_up_is_not_taken_for_one_that_grows() -> None:
+    """Ten a tick come and are run; the queue goes up and down by as many as chance has it."""
+    history, delivered, certainties = History(), 0, []
+    for tick in range(200):
+        backlog = (0, 9, 14, 6, 3)[tick % 5]
+        delivered += 10
+        history.add(tick * 0.3, QueueLag(backlog=backlog, in_flight=2, delivered_total=delivered), 0.2)
+        certainties.append(history.growth().certainty)
+    assert max(certainties) < LEAST_CERTAINTY
+
+
+def test_growth_is_seen_within_seconds_and_over_hours_alike() -> None:
+    history, delivered = History(), 0
+    for tick in range(4):
+        delivered += 300
+        lag = QueueLag(backlog=60 * tick, in_flight=10, delivered_total=delivered)
+        history.add(tick * 0.3, lag, 0.2)
+    assert history.growth().grown == 180
+    assert history.growth().certainty > LEAST_CERTAINTY
+    slow, delivered = History(), 0
+    for tick in range(2000):  # one more each 100 s, of three that are run
+        delivered += tick % 33 == 0
+        slow.add(tick * 1.0, QueueLag(backlog=tick // 50, in_flight=1, delivered_total=delivered), 0.2)
+    assert slow.growth().grown == 39
+    assert slow.growth().certainty > LEAST_CERTAINTY
 
 
 def test_a_verdict_tells_what_it_went_by() -> None:
@@ -87,7 +142,7 @@ def test_who_waits_for_a_node_is_told_how_long_it_takes() -> None:
 @pytest.mark.parametrize(("speed", "milliseconds"), [(10.0, 500), (0.0, 1000), (1e9, 100), (0.001, 60_000)])
 def test_when_to_ask_again_follows_from_how_fast_messages_are_run(speed: float, milliseconds: int) -> None:
     """A tenth of 50 messages is to go."""
-    assert verdict(speed_per_second=speed, rate_per_second=1e10).retry_after_ms == milliseconds
+    assert verdict(speed_per_second=speed, rate_per_second=1e10, stale_seconds=0.0).retry_after_ms == milliseconds
 
 
 def test_a_verdict_of_three_ticks_is_gone_by_and_an_older_one_is_not() -> None:

@@ -1,0 +1,224 @@
+"""`python -m benchmarks.demand.refusing`: who is refused, and how soon: messages that come at random (Poisson).
+
+An event model with the real rules (`slack.demand.tick`) beside the rule as it was before: refuse in a full namespace if
+more came than was finished within the last second, or the queue grew at two ticks running. Run times are exponential.
+What is refused does not come again. Wanted are at most 0.1 % refused at 80 % utilisation, and a refusal within two
+ticks at 120 %, where a tick brings enough messages to tell the two apart.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+from benchmarks.report import Report, Row, parser, say, show
+from slack.demand.broker import QueueLag
+from slack.demand.model import DEFAULT_STALE_MS, Guards, QueueKey
+from slack.demand.simulation.events import Events
+from slack.demand.simulation.load import Load, Message, Traffic
+from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.world import World
+from slack.demand.tick import Observation, TickResult
+
+TICK_SECONDS: Final = 0.3
+STALE_SECONDS: Final = DEFAULT_STALE_MS / 1000
+WARM_SECONDS: Final = 30.0
+"""Containers are made, and their first backlog is run."""
+MOST_MESSAGES: Final = 60_000
+"""Of one run."""
+RUN_SECONDS: Final = (0.0025, 0.01, 0.1, 1.0)
+"""The first is that of the proposal, and the headline."""
+OVERLOAD: Final = 1.2
+
+
+class Formerly:
+    """The rule as it was."""
+
+    def __init__(self) -> None:
+        self._readings: dict[QueueKey, deque[tuple[float, QueueLag]]] = {}
+        self._growing: dict[QueueKey, int] = {}
+        self._set_at: dict[QueueKey, int] = {}
+
+    def take(self, now: float, lags: dict[QueueKey, QueueLag], *, full: bool) -> set[QueueKey]:
+        """Return the actions that are refused."""
+        for key, lag in lags.items():
+            readings = self._readings.setdefault(key, deque(maxlen=6))
+            grew = bool(readings) and lag.backlog > readings[-1][1].backlog
+            self._growing[key] = self._growing.get(key, 0) + 1 if grew else 0
+            readings.append((now, lag))
+            then = next((found for at, found in reversed(readings) if at <= now - 1.0 + 1e-9), readings[0][1])
+            came = (lag.published_total or 0) - (then.published_total or 0)
+            done = (lag.delivered_total or 0) - lag.in_flight - (then.delivered_total or 0) + then.in_flight
+            slower = lag.backlog > 0 and (came > done or self._growing[key] >= 2)
+            before = self._set_at.get(key)
+            if full and before is not None and lag.backlog > 0.9 * before:
+                continue
+            self._set_at.pop(key, None)
+            if full and slower:
+                self._set_at[key] = lag.backlog
+        return set(self._set_at)
+
+
+@dataclass(slots=True)
+class Counted:
+    """What came of one run."""
+
+    published: int = 0
+    refused: int = 0
+    ticks: int = 0
+    refusing_ticks: int = 0
+    refusing_beside_idle: int = 0
+    """Ticks at which an action was refused that had an idle container."""
+    ticks_until_refused: int | None = None
+    """From the beginning of the overload."""
+
+
+class Run:
+    """One namespace whose limit is all slots."""
+
+    def __init__(
+        self, world: World, actions: int, run_seconds: float, rate: Callable[[float], float], seed: int
+    ) -> None:
+        self._events, self._random = Events(), random.Random(seed)
+        self._traffic = Traffic(Load(actions=actions, seconds=0.0), self._events, self._random)
+        rules = Rules(guards=Guards(), tick_seconds=TICK_SECONDS, idle_timeout_seconds=60.0)
+        self._pools = Pools(world, rules, self._events, self._random, self._traffic)
+        self._traffic.taker = self._pools
+        # A single action has all its containers from the beginning: what is measured is the refusal alone.
+        least = world.all_slots if actions == 1 else 0
+        scheduler = self._pools.scheduler
+        scheduler.configure(
+            [replace(pool, min_containers=least, stale_seconds=STALE_SECONDS) for pool in scheduler._pools.values()],
+            scheduler._quotas.values(),
+        )
+        self._rate, self._run_seconds, self._actions = rate, run_seconds, actions
+        self._slots = world.all_slots
+        self._refused: set[QueueKey] = set()
+        self.counted = Counted()
+
+    def play(self, seconds: float, *, formerly: bool, overload_at: float | None = None) -> Counted:
+        """Let messages come for so long after the warm-up."""
+        rule, scheduler = Formerly() if formerly else None, self._pools.scheduler
+        tick = scheduler.tick
+
+        def watched(observation: Observation) -> TickResult:
+            result = tick(observation)
+            now = observation.now_seconds
+            if rule is None:
+                self._refused = {key for key in self._pools.keys if scheduler.verdict(key).reject}
+            else:
+                lags = {key: self._pools.runtime.lag(number) for key, number in self._pools.numbers.items()}
+                self._refused = rule.take(now, lags, full=len(observation.containers) >= self._slots)
+            self._count(now, observation, overload_at)
+            return result
+
+        scheduler.tick = watched  # type: ignore[method-assign]  # what it answers is looked at
+        self._events.after(0.0, self._arrive)
+        self._events.run(WARM_SECONDS + seconds)
+        return self.counted
+
+    def _count(self, now: float, observation: Observation, overload_at: float | None) -> None:
+        if (
+            overload_at is not None
+            and now >= overload_at
+            and self.counted.ticks_until_refused is None
+            and self._refused
+        ):
+            self.counted.ticks_until_refused = max(round((now - overload_at) / TICK_SECONDS), 1)
+        if now < WARM_SECONDS:
+            return
+        self.counted.ticks += 1
+        self.counted.refusing_ticks += bool(self._refused)
+        idle = {item.key for item in observation.containers if item.idle_since_seconds is not None}
+        self.counted.refusing_beside_idle += bool(idle & self._refused)
+
+    def _arrive(self) -> None:
+        now = self._events.now
+        action = self._random.randrange(self._actions)
+        counts = now >= WARM_SECONDS
+        self.counted.published += counts
+        if self._pools.keys[action] in self._refused:
+            self.counted.refused += counts
+        else:
+            self._pools.publish(Message(action, now, self._random.expovariate(1 / self._run_seconds)))
+        self._events.after(self._random.expovariate(self._rate(now)), self._arrive)
+
+
+def keeps_up(containers: int, run_seconds: float, seed: int, *, formerly: bool) -> Counted:
+    """Play 80 % utilisation of so many containers."""
+    rate = 0.8 * containers / run_seconds
+    run = Run(World(nodes=1, slots=containers), 1, run_seconds, lambda _: rate, seed)
+    return run.play(min(MOST_MESSAGES / rate, 3600.0), formerly=formerly)
+
+
+def overloaded(containers: int, run_seconds: float, seed: int, *, formerly: bool) -> Counted:
+    """Play 80 %, then 120 %."""
+    full = containers / run_seconds
+    at = WARM_SECONDS + 10.0
+    run = Run(
+        World(nodes=1, slots=containers), 1, run_seconds, lambda now: (OVERLOAD if now >= at else 0.8) * full, seed
+    )
+    return run.play(10.0 + max(3000 / full, 10.0), formerly=formerly, overload_at=at)
+
+
+def many(seed: int, *, formerly: bool) -> Counted:
+    """Play 200 actions over 30 slots at a tenth of what these can do."""
+    run = Run(World(nodes=3, slots=10), 200, 0.1, lambda _: 0.1 * 30 / 0.1, seed)
+    return run.play(500 * TICK_SECONDS, formerly=formerly)
+
+
+def table(seeds: Sequence[int]) -> list[Row]:
+    """Return a row a case, before and after."""
+    rows: list[Row] = []
+    for containers, run_seconds in [(10, each) for each in RUN_SECONDS] + [(1, 0.1), (50, 0.1)]:
+        case = f"{containers} containers, runs of {run_seconds * 1000:g} ms"
+        say(case)
+        row: dict[str, str | int | float | None] = {"case": case}
+        for word, formerly in (("before", True), ("after", False)):
+            calm = [keeps_up(containers, run_seconds, seed, formerly=formerly) for seed in seeds]
+            busy = [overloaded(containers, run_seconds, seed, formerly=formerly) for seed in seeds]
+            share = sum(found.refused for found in calm) / sum(found.published for found in calm)
+            row[f"refused at 80 %, {word}"] = f"{share:.3%}"
+            ticks = [float("inf") if b.ticks_until_refused is None else b.ticks_until_refused for b in busy]
+            row[f"ticks at 120 %, {word}"] = f"{median(ticks):g}"
+            row[f"most ticks, {word}"] = f"{max(ticks):g}"
+        say(", ".join(f"{name}: {value}" for name, value in row.items()))
+        rows.append(row)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print both tables; return 1 if the headline's case misses what is wanted."""
+    options = parser("who is refused, and how soon, before and after")
+    options.add_argument("--seeds", type=int, default=5, help="runs of each case")
+    asked = options.parse_args(arguments)
+    seeds = range(1, asked.seeds + 1)
+    rows = table(seeds)
+    say("200 actions over 30 slots")
+    crowd: list[Row] = []
+    for word, formerly in (("before", True), ("after", False)):
+        found = [many(seed, formerly=formerly) for seed in seeds]
+        crowd.append(
+            {
+                "rule": word,
+                "refused": f"{sum(each.refused for each in found) / sum(each.published for each in found):.3%}",
+                "refusing ticks of 500": median(each.refusing_ticks for each in found),
+                "beside an idle container": median(each.refusing_beside_idle for each in found),
+            }
+        )
+    show(
+        [
+            Report(f"messages refused at 80 % utilisation, ticks until a refusal at 120 % ({asked.seeds} seeds)", rows),
+            Report("200 actions over 30 slots at a tenth of what these can do", crowd),
+        ],
+        asked.output,
+    )
+    head = rows[0]
+    calm = float(str(head["refused at 80 %, after"]).rstrip("%"))
+    return 0 if calm <= 0.1 and float(str(head["ticks at 120 %, after"])) <= 2 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
