@@ -11,7 +11,9 @@ import socket
 import threading
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from slack.process.accepting import Acceptor, Bounds, listening_socket
 from slack.scorer.asgi import Extender
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
@@ -27,7 +29,8 @@ _CERTIFICATE_SECONDS = 10.0
 _STOP_SECONDS = 2
 STUCK_SECONDS = 30.0
 """Without a turn of the event loop, or a look at the certificates, the server counts as stuck."""
-_BEAT_SECONDS = 1
+BOUNDS = Bounds(connections=64, strangers=32, request_seconds=10.0, idle_seconds=KEEP_ALIVE_SECONDS + 10.0)
+"""A scheduler keeps few connections; the oldest idle one is closed for a newcomer."""
 
 logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says of starts and stops we say ourselves
 
@@ -53,15 +56,14 @@ class ExtenderServer:
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_STOP_SECONDS,
-            limit_concurrency=64,
+            limit_concurrency=2 * BOUNDS.connections,  # the acceptor counts, before uvicorn does
             backlog=BACKLOG,
-            timeout_notify=_BEAT_SECONDS,
-            callback_notify=self._beat,
             ssl_context_factory=(lambda *_: tls.context) if tls is not None else None,
         )
         self._config = config
         self._server = uvicorn.Server(config)
         self._socket: socket.socket | None = None
+        self._acceptor: Acceptor | None = None
         self._ended = threading.Event()
         heart = Heartbeat("the extender server", STUCK_SECONDS)
         self._thread = SupervisedThread(self._run, name="extender", heart=heart)
@@ -70,7 +72,8 @@ class ExtenderServer:
 
     def unhealthy(self) -> str | None:
         """Return why requests are not answered any more; None if they are, or if the server was never started."""
-        return first_problem(self._thread, self._following)
+        acceptor = () if self._acceptor is None else (self._acceptor,)
+        return first_problem(self._thread, *acceptor, self._following)
 
     def start(self) -> None:
         """Bind and serve.
@@ -78,16 +81,8 @@ class ExtenderServer:
         Raises:
             OSError: when the address cannot be bound.
         """
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        bound = socket.socket(family)
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind((self._host, self.port))
-            bound.listen(BACKLOG)
-        except OSError:
-            bound.close()
-            raise
-        self.port, self._socket = bound.getsockname()[1], bound
+        self._socket = listening_socket(self._host, self.port)
+        self.port = int(self._socket.getsockname()[1])
         self._thread.start()
         if self._tls is not None:
             self._following.start()
@@ -107,12 +102,45 @@ class ExtenderServer:
         short_turns.ask()
         factory = self._config.get_loop_factory()
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(self._server.serve([self._socket]))
+            runner.run(self._serve(self._socket))
+
+    async def _serve(self, bound: socket.socket) -> None:
+        beating = asyncio.get_running_loop().create_task(self._beat())
+        self._config.load()
+        acceptor = self._acceptor = Acceptor(
+            lambda: _Tracked(acceptor, self._config, self._server),
+            BOUNDS,
+            tls=None if self._tls is None else self._tls.context,
+            name="extender",
+        )
+        acceptor.start(bound)
+        await self._server.serve([])
+        await acceptor.stop()
+        beating.cancel()
 
     async def _beat(self) -> None:
-        self._thread.heart.beat()
+        while True:
+            self._thread.heart.beat()
+            await asyncio.sleep(1.0)
 
     def _follow(self) -> None:
         assert self._tls is not None, "only started with certificates"
         while not self._following.heart.rest(self._ended, _CERTIFICATE_SECONDS):
             self._tls.refresh()
+
+
+class _Tracked(HttpToolsProtocol):
+    """uvicorn's protocol; says when a request is whole, and when it was answered."""
+
+    def __init__(self, acceptor: Acceptor, config: uvicorn.Config, server: uvicorn.Server) -> None:
+        super().__init__(config=config, server_state=server.server_state, app_state={})
+        self._acceptor = acceptor
+
+    def on_message_complete(self) -> None:
+        self._acceptor.busy(self.transport)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        transport = self.transport
+        super().on_response_complete()
+        self._acceptor.idle(transport)

@@ -1,5 +1,6 @@
 """The extender over HTTP, as the scheduler's client meets it."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -178,3 +179,12 @@ def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
 def test_an_address_that_is_taken_is_an_error_at_the_start(port: int) -> None:
     with pytest.raises(OSError, match="Address already in use"):
         ExtenderServer(HOST, port, Extender(_Scores())).start()
+
+
+@pytest.mark.parametrize("silent", [64, 640])
+def test_clients_that_send_no_whole_request_shut_no_scheduler_out(silent: int) -> None:
+    with _served() as port, contextlib.ExitStack() as held:
+        for number in range(silent):
+            wire = held.enter_context(socket.create_connection((HOST, port), 5))
+            wire.sendall(b"POST /prioritize HTTP/1.1\r\n" if number % 2 else b"P")
+        assert _ask(port, "POST", "/prioritize", _args())[0] == 200
