@@ -63,8 +63,7 @@ class Runs:
         if self._pool is not None:
             if error is not None:
                 end_workers()
-            # a worker that is ended may hold a lock of the pool, which would be waited for for ever
-            self._pool.shutdown(wait=error is None, cancel_futures=True)
+            self._pool.shutdown(cancel_futures=True)
 
     def __call__(self, name: str, wanted: "Sequence[Wanted]") -> "list[Result]":
         """Return the results of these runs, the first one's first."""

@@ -48,10 +48,8 @@ def guarded() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if _came:
-            _leave()  # everything is cleaned up; Python's own end would wait for threads whose work has ended
-        if isinstance(error, KeyboardInterrupt):
-            raise SystemExit(INTERRUPTED) from None
+        if _came or isinstance(error, KeyboardInterrupt):
+            raise SystemExit(128 + (_came or signal.SIGINT)) from None
         raise
     finally:
         _ended = True  # what is left is Python's own end, which reports an interrupt as a traceback
