@@ -174,7 +174,9 @@ def _threads() -> dict[str, threading.Thread]:
 
 
 @contextmanager
-def started(place: Place, make: Callable[[Place], Process]) -> Iterator[tuple[Process, dict[str, threading.Thread]]]:
+def started(
+    place: Place, make: Callable[[Place], Process], wanted: frozenset[str] = frozenset()
+) -> Iterator[tuple[Process, dict[str, threading.Thread]]]:
     """Start a process, and wait until it has all its threads."""
     before = set(_threads().values())
     process = make(place)
@@ -182,7 +184,8 @@ def started(place: Place, make: Callable[[Place], Process]) -> Iterator[tuple[Pr
     try:
         found: dict[str, threading.Thread] = {}
         calm = 0
-        while calm < 10:
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while calm < 10 or (not wanted <= found.keys() and time.monotonic() < deadline):
             time.sleep(0.05)
             now = {name: thread for name, thread in _threads().items() if thread not in before}
             calm = calm + 1 if now.keys() == found.keys() else 0
@@ -217,7 +220,7 @@ def test_a_thread_that_is_killed_is_unhealthy_whichever_it_is(name: str, place: 
         names = sorted(threads)
     assert len(names) >= (2 if name == "audit agent" else 3), names
     for victim in names:
-        with started(place, PROCESSES[name]) as (process, threads):
+        with started(place, PROCESSES[name], frozenset(names)) as (process, threads):
             assert process.unhealthy() is None, victim
             killed = threads[victim]
             _wait_for_problem(
