@@ -40,6 +40,7 @@ from slack_operator.throttler.controller import process as throttler_controller
 from tests.kube.fake_api import FakeApi
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
