@@ -18,5 +18,6 @@ def test_an_event_comes_back_to_few_modules() -> None:
     for _, way in found:
         assert way[0].module == "slack.kube.watch"
         assert len(list(groupby(way, key=lambda stay: stay.module))) == len(way)
-    assert mean(len(way) for _, way in found) < 13.5
-    assert mean(returns(way) for _, way in found) < 4.5
+    # Each event asks whether its pod is gated, which `slack.cluster.wire` alone decides.
+    assert mean(len(way) for _, way in found) < 14.6
+    assert mean(returns(way) for _, way in found) < 4.8

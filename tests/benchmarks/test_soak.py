@@ -40,6 +40,7 @@ class Keeper:
         self.closed = True
 
 
+@pytest.mark.thorough
 def test_what_forgets_passes_and_what_keeps_is_named() -> None:
     good, bad = Keeper(forgets=True), Keeper(forgets=False)
     found = run("good", good, days=3)
@@ -84,6 +85,7 @@ def test_every_map_and_sequence_is_counted_by_its_name(monkeypatch: pytest.Monke
     assert sizes([Outer()]) == {"Outer.by_key": 2, "Inner.names": 4, "Outer.history[]": 3}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", [auditor, throttler], ids=["auditor", "throttler"])
 def test_a_companion_keeps_nothing_that_is_gone(module: Any) -> None:
     """Three days in long turns; `make soak` runs a week in short ones."""
@@ -93,6 +95,7 @@ def test_a_companion_keeps_nothing_that_is_gone(module: Any) -> None:
     assert found.faults == []
 
 
+@pytest.mark.thorough
 def test_the_auditors_week_raises_limits_and_the_throttlers_has_late_pods() -> None:
     """A week in which nothing happens would show nothing."""
     pods = auditor.week(1)

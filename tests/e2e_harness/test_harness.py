@@ -91,7 +91,8 @@ def test_an_unknown_backend_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
         backend.choose(tmp_path)
 
 
-def test_waiting_in_vain_tells_what_was_there_instead() -> None:
+def test_waiting_in_vain_tells_what_was_there_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("e2e.harness.objects.time_scale", lambda: 3.0)
     with pytest.raises(HarnessError, match=r"waited 0\.3 s for three nodes; last seen: \['a', 'b'\]"):
         wait_until(lambda: False, 0.1, "three nodes", state=lambda: ["a", "b"], every=0.02)
     answers = iter([[], [1]])
