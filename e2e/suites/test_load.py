@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,15 @@ def test_pods_that_fit_nowhere_end_it_with_the_schedulers_words(slack: Backend) 
     assert_nothing_left(slack)
 
 
+@pytest.fixture
+def hangups_are_taken() -> Iterator[None]:
+    """Let commands take SIGHUP also where these tests run under `nohup`, whose children inherit that it is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangups_are_taken")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_takes_it_away_and_tells_what_is_known(slack: Backend, number: signal.Signals, tmp_path: Path) -> None:
     command = [*LOAD, "--kubeconfig", str(slack.kubeconfig), "--pods", "2", "--for", "10m"]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ workloads:
     life: {kind: exponential, meanSeconds: 600}
     arrivals: {kind: poisson, perMinute: 5}
 """
+
+
+@pytest.fixture(autouse=True)
+def _hangups_are_taken() -> Iterator[None]:
+    """Let commands take SIGHUP also where these tests run under `nohup`, whose children inherit that it is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def _running(session: int) -> list[str]:
@@ -55,7 +64,11 @@ def test_an_interrupted_simulation_ends_with_130_and_says_nothing(
         time.sleep(after_seconds)
         send = os.killpg if whom.startswith("the group") else os.kill
         send(process.pid, signal.SIGINT)
-        out, said = process.communicate(timeout=30)
+        try:
+            out, said = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     assert (process.returncode, out, said) == (130, "", "")
     ends = time.monotonic() + 5
     while (left := _running(process.pid)) and time.monotonic() < ends:
@@ -70,7 +83,11 @@ def test_a_closed_terminal_and_a_kill_end_a_simulation_as_ctrl_c_does(tmp_path: 
     with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, start_new_session=True) as process:
         time.sleep(2.5)
         process.send_signal(number)
-        said = process.communicate(timeout=30)[1]
+        try:
+            said = process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
     assert process.returncode == 128 + number
     assert b"Traceback" not in said
     ends = time.monotonic() + 5
