@@ -38,7 +38,7 @@ from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
 from slack_operator.placeholders.failures import CAUSES
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
-from slack_operator.runtime import callers, review_queue, serving
+from slack_operator.runtime import callers, report_receiver, review_queue, serving
 from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.controller import late_pods, webhook
@@ -382,6 +382,7 @@ def test_the_bounds_on_the_page_are_those_of_the_servers() -> None:
         f"{http_server.MOST_AT_ONCE} connections, {http_server.TIMEOUT_SECONDS:g} s per request",
         f"{http_server.MOST_HEAD_BYTES >> 10} KiB of head",
         f"{serving.CONNECTIONS} connections, {serving.STRANGERS} of them without a caller that is known",
+        f"{report_receiver.CONNECTIONS} connections, {report_receiver.STRANGERS}\nof them without a whole request",
         f"must be whole within {serving.REQUEST_SECONDS:g} s",
         f"All bodies together take {serving.BODY_BYTES // mebi} MiB",
         f"refusals are kept for {callers.REFUSED_SECONDS:g} s, and {review_queue.MOST_WAITING} reviews may wait",

@@ -26,6 +26,8 @@ TAKERS = 4
 REVIEW_SECONDS = 30.0
 """A request that waits longer for its token's review is cut off."""
 READ_SECONDS = 20.0
+STRANGERS = 256
+"""Many agents connect at the same time, as after a change of the leader; each needs the time to send its request."""
 CONNECTIONS = 512
 """So many agents, or strangers, may wait for the review of a token at once."""
 T = TypeVar("T")
@@ -48,6 +50,7 @@ class ReportReceiver(ServingThread):
     """Serves until `stop`."""
 
     _connections = CONNECTIONS
+    _strangers = STRANGERS
     _unpacks = False
 
     def __init__(

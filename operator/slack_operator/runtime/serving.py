@@ -49,6 +49,8 @@ class ServingThread(ABC):
     """For how long a connection may be idle."""
     _connections = CONNECTIONS
     """At once."""
+    _strangers = STRANGERS
+    """At once, of those: connections without a whole request so far."""
     _unpacks = True
     """Whether aiohttp unpacks bodies with a Content-Encoding; who bounds the unpacking itself says no."""
 
@@ -167,7 +169,7 @@ class ServingThread(ABC):
         assert self._socket is not None, "bound by `start`"
         bounds = Bounds(
             connections=self._connections,
-            strangers=STRANGERS,
+            strangers=self._strangers,
             request_seconds=REQUEST_SECONDS,
             idle_seconds=self._keep_alive_seconds + REQUEST_SECONDS,  # aiohttp ends an idle connection first
         )
