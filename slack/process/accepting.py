@@ -23,7 +23,7 @@ from slack.supervision.tasks import SupervisedTask
 
 log = logging.getLogger(__name__)
 
-BACKLOG: Final = 128
+BACKLOG: Final = 1024
 ACCEPTS_PER_TURN: Final = 4
 """Of the event loop: who was accepted has had some turns to send its request before newcomers can push it out."""
 TLS_BUFFER_BYTES: Final = 32 << 10

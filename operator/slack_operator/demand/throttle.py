@@ -105,10 +105,17 @@ def answer(verdict: Verdict) -> dict[str, Any]:
     return told | ({} if verdict.retry_after_ms is None else {"retryAfterMs": round(verdict.retry_after_ms)})
 
 
+CONNECTIONS: Final = 512
+STRANGERS: Final = 256
+"""Many publishers connect at the same time, as after a restart; each needs the time to send its request."""
+
+
 class Throttle(ServingThread):
     """Serves until `stop`."""
 
     _unpacks = False
+    _connections = CONNECTIONS
+    _strangers = STRANGERS
 
     def __init__(
         self,

@@ -226,6 +226,18 @@ def test_a_body_without_a_length_is_read_as_far_as_it_may_go(plain: Webhook) -> 
     connection.close()
 
 
+def test_reviews_of_many_pods_that_are_created_at_once_are_all_answered(plain: Webhook) -> None:
+    """A review that is cut off is not repeated: its pod would start without a gate."""
+    connections = [http.client.HTTPConnection("127.0.0.1", plain.port, timeout=30) for _ in range(300)]
+    for connection in connections:
+        connection.connect()
+    for connection in connections:
+        connection.request("POST", "/mutate", body=a_review(None))
+    assert [connection.getresponse().status for connection in connections] == [200] * len(connections)
+    for connection in connections:
+        connection.close()
+
+
 def test_without_the_agents_authority_or_with_a_bad_certificate_it_does_not_start(place: Place) -> None:
     with pytest.raises(CannotStart, match="--agent-ca-file"):
         controller(settings(place.folder, agent_ca_file=place.folder / "nowhere"), Stopping())

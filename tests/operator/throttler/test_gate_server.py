@@ -230,3 +230,22 @@ def test_a_token_that_was_refused_costs_no_second_review(place: Place) -> None:
         assert read(link)[0]["type"] == "refused"
         link.close()
     assert asked == ["invented"]
+
+
+def test_gates_that_wait_for_their_review_keep_their_places(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All gates of a node come back at once after a restart of the agent, and reviews take their time."""
+    judged: list[str] = []
+
+    def judge_slowly(token: str) -> str:
+        judged.append(token)
+        time.sleep(0.2)
+        return judge(token)
+
+    monkeypatch.setattr(place.server, "_judge", judge_slowly)
+    links = [place.link(f"token-u{number}") for number in range(3 * MAX_STRANGERS)]
+    try:
+        assert [read(link)[0]["type"] for link in links] == ["welcome"] * len(links)
+    finally:
+        for link in links:
+            link.close()
+    assert len(judged) == len(links), "no review is wasted"

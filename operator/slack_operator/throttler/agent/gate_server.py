@@ -191,9 +191,10 @@ class GateServer:
         self._tasks.add(task)
         uid = ""
         try:
-            uid = await self._who(reader, str((writer.get_extra_info("peername") or ("",))[0]))
+            hello = await self._hello(reader)
             if self._acceptor is not None:
-                self._acceptor.busy(writer.transport)  # no stranger any more: it stays
+                self._acceptor.busy(writer.transport)  # no stranger any more: it stays while its token is judged
+            uid = await self._who(hello, str((writer.get_extra_info("peername") or ("",))[0]))
             former = self._gates.get(uid)
             self._gates[uid] = writer
             if former is not None:
@@ -212,7 +213,7 @@ class GateServer:
                 del self._gates[uid]
             await _closed(writer)
 
-    async def _who(self, reader: asyncio.StreamReader, address: str) -> str:
+    async def _hello(self, reader: asyncio.StreamReader) -> Hello:
         try:
             line = await asyncio.wait_for(reader.readline(), HELLO_SECONDS)
             hello = protocol.from_gate(line)
@@ -222,6 +223,9 @@ class GateServer:
             raise NotLetIn("the first line is no hello") from None
         if not isinstance(hello, Hello):
             raise NotLetIn("the first line is no hello")
+        return hello
+
+    async def _who(self, hello: Hello, address: str) -> str:
         key, now = hashlib.sha256(hello.token.encode()).hexdigest(), time.monotonic()
         refused = self._refused.get(key)
         if refused is not None and now < refused[1]:

@@ -28,11 +28,19 @@ KEEP_ALIVE_SECONDS: Final = 120.0
 """Go's client keeps idle connections for 90 s, and repeats no POST that meets one which closes."""
 
 
+CONNECTIONS: Final = 1024
+STRANGERS: Final = 512
+"""Each pod that is created at the same time is a connection of an API server. A review that is cut off is not repeated,
+and its pod starts without a gate."""
+
+
 class Webhook(ServingThread):
     """Serves until `stop`."""
 
     _unpacks = False
     _keep_alive_seconds = KEEP_ALIVE_SECONDS
+    _connections = CONNECTIONS
+    _strangers = STRANGERS
 
     def __init__(
         self,
