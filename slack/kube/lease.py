@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -39,13 +39,23 @@ def steady_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+_POD_NAME_LENGTH: Final = 63
+_RANDOM_LENGTH: Final = 5
+
+
 def deployment_of(identity: str) -> str:
     """Name the Deployment of a holder or of a pod: pod names end with a hash and a random part. '' for none.
+
+    The API server cuts what comes before the random part. The dash before that part is therefore missing in a pod name
+    of full length.
 
     >>> deployment_of("resource-slack-5d8f7c9b4-x2x7k_1a2b3c4d")
     'resource-slack'
     """
-    return identity.partition("_")[0].rpartition("-")[0].rpartition("-")[0]
+    pod = identity.partition("_")[0]
+    cut = len(pod) == _POD_NAME_LENGTH and not pod[:-_RANDOM_LENGTH].endswith("-")
+    replica_set = pod[:-_RANDOM_LENGTH] if cut else pod.rpartition("-")[0]
+    return replica_set.rpartition("-")[0]
 
 
 class HolderSeen:

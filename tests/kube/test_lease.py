@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
-from slack.kube.lease import Elector, LeaseTimes
+from slack.kube.lease import Elector, LeaseTimes, deployment_of
 from tests.examples import examples
 from tests.kube.fake_api import FakeApi, eventually
 
+LONGEST_DEPLOYMENT = 52
+"""The chart cuts names there."""
 KEY = ("coordination.k8s.io/v1", "leases", "n", "resource-slack")
 
 
@@ -355,3 +357,21 @@ def test_there_are_never_two_leaders(steps: list[tuple[str, int, str, float, flo
         server.fate, server.pass_time = fate, meanwhile
         getattr(candidates[who], action)()
         check()
+
+
+@given(
+    name=st.from_regex(rf"[a-z]([a-z0-9-]{{0,{LONGEST_DEPLOYMENT - 2}}}[a-z0-9])?", fullmatch=True),
+    template_hash=st.text("bcdf24689", min_size=5, max_size=10),
+)
+@examples(300)
+def test_the_deployment_of_a_pod_is_named_however_long_its_name_is(name: str, template_hash: str) -> None:
+    """As the API server makes a name: at most 58 characters, then five random ones."""
+    pod = f"{name}-{template_hash}-"[:58] + "x2x7k"
+    assert deployment_of(f"{pod}_1a2b3c4d") == name
+
+
+@pytest.mark.parametrize("length", range(40, LONGEST_DEPLOYMENT + 1))
+def test_the_deployment_of_a_pod_is_named_at_every_length_near_the_cut(length: int) -> None:
+    name = "r" * (length - 6) + "-slack"
+    pod = f"{name}-5d8f7c9b4f-"[:58] + "x2x7k"
+    assert deployment_of(pod) == name
