@@ -122,6 +122,10 @@ def refreshed(scorer: Scorer) -> None:
     wait_until(lambda: scorer.metric(sample) > last, 30, "scores to be refreshed")
 
 
+def answered(scorer: Scorer, count: int) -> bool:
+    return scorer.metric('slack_scorer_calls_total{code="200",verb="preempt"}') >= count
+
+
 def predicted(scorer: Scorer, cores: float) -> bool:
     return scorer.metric("slack_scorer_predicted_cpu_cores") >= cores - 0.01
 
@@ -208,10 +212,9 @@ def test_a_ceiling_evicts_nobody_from_a_node_that_the_pod_may_not_use(scene: tup
             cluster.api.create(filler)
         wait_until(lambda: all((scorer.explain(f"filler-{name}") or {}).get("node") for name in NODES), 30, "fillers")
         refreshed(scorer)
-        asked = 'slack_scorer_calls_total{code="200",verb="preempt"}'
         for number in range(6):
             cluster.api.create(pod(f"urgent-{number}", **{**POD, "cpu": "1"}, priority_class="urgent"))
-            wait_until(lambda: scorer.metric(asked) > number, 30, "the scheduler to ask /preempt")  # noqa: B023
+            wait_until(partial(answered, scorer, number + 1), 30, "the scheduler to ask /preempt")
         waiting = pods(cluster.api, "default", fieldSelector="spec.nodeName=")
         assert (evicted(cluster), len(waiting)) == (set(), 6)
         assert scorer.metric("slack_scorer_all_nodes_above_ceiling_total") >= 6

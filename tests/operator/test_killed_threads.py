@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -223,13 +224,7 @@ def test_a_thread_that_is_killed_is_unhealthy_whichever_it_is(name: str, place: 
     for victim in names:
         with started(place, PROCESSES[name], frozenset(names)) as (process, threads):
             assert process.unhealthy() is None, victim
-            killed = threads[victim]
-            _wait_for_problem(
-                victim,
-                place,
-                process,
-                lambda killed=killed: _kill(killed),  # type: ignore[misc]
-            )
+            _wait_for_problem(victim, place, process, partial(_kill, threads[victim]))
 
 
 def _tasks(threads: dict[str, threading.Thread]) -> "list[asyncio.Task[Any]]":

@@ -16,6 +16,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 MOST_WAITING: Final = 512
@@ -125,7 +126,7 @@ class ReviewQueue(Generic[T]):
                 waiting.done.set_exception(QueueFull(str(error)))
                 waiting.done.exception()
                 return
-            running.add_done_callback(lambda future, waiting=waiting: self._judged(waiting, future))  # type: ignore[misc]
+            running.add_done_callback(partial(self._judged, waiting))
 
     def _judged(self, waiting: _Waiting, future: "asyncio.Future[T]") -> None:
         self._ended(waiting)
