@@ -21,6 +21,7 @@ def objection(late: LatePod, facts: PodFacts, node: str) -> str | None:
         (container is None or not container.gated, "it has no such container that is gated"),
         (container is not None and not container.probed, "the container has no probe, so nothing says that it is late"),
         (container is not None and container.ready, "the container is ready"),
+        (container is not None and container.has_started, "the container's startup probe has succeeded"),
         (
             container is not None and container.container_id != late.container_id,
             "the agent has not seen this instance of the container",

@@ -88,6 +88,8 @@ class ContainerFacts:
     gated: bool
     probed: bool
     """Whether it has a startup or readiness probe."""
+    has_started: bool
+    """Whether it has a startup probe that has succeeded."""
     ready: bool
     runs: bool
     kubelet: str
@@ -195,6 +197,7 @@ def _container(
         entry.name,
         gated,
         probed=entry.startup_probe is not None or entry.readiness_probe is not None,
+        has_started=entry.startup_probe is not None and status is not None and status.started is True,
         ready=status is not None and status.ready and status.started is not False,
         runs=state.running is not None,
         kubelet=_kubelet(state, ready=status is not None and status.ready),

@@ -298,6 +298,63 @@ def test_a_late_container_is_reported_until_it_is_late_no_more(tmp_path: Path, l
     assert not desk.late
 
 
+def test_what_ran_before_the_agent_is_never_late(tmp_path: Path) -> None:
+    """An agent that begins anew while probes fail cannot know whether a container was ready once."""
+    desk = a_desk(tmp_path, DELETES)
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 1.0)
+    arrive(desk, "u2", "a")
+    turn = desk.turn(70.0)
+    assert (turn.late, desk.late) == ([], ())
+    assert granted(turn.messages) == [("u2", "a")], "its slot is free all the same"
+    desk.update(a_pod("u1", row("a", HELD, "a1")), 71.0)
+    desk.ask("u1", "a", 71.0)
+    desk.forget("u2")
+    assert granted(desk.turn(72.0).messages) == [("u1", "a")]
+    desk.turn(200.0)
+    assert desk.late == (Key("u1", "a"),), "the next start was seen as a whole"
+
+
+def test_a_late_container_without_a_permit_does_not_cost_its_pod(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path, DELETES)
+    arrive(desk, "u1", "a")
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 70.0)
+    (late,) = desk.turn(140.0).late
+    assert (late.delete, desk.late) == (False, ())
+
+
+def test_a_permit_of_the_agent_before_counts_from_when_it_was_given(tmp_path: Path) -> None:
+    Journal(tmp_path / "journal", BOOT).append([("u1", "a", "", 5.0)])
+    desk = a_desk(tmp_path, DELETES, now=20.0)
+    desk.update(a_pod("u1", row("a")), 21.0)
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 22.0)
+    (late,) = desk.turn(65.0).late
+    assert (late.delete, desk.late) == (True, (Key("u1", "a"),))
+
+
+def test_nobody_is_reported_late_by_an_agent_that_does_not_see_its_pods(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path, DELETES)
+    arrive(desk, "u1", "a")
+    desk.turn(10.0)
+    desk.update(a_pod("u1", row("a", RUNS, "a1")), 11.0)
+    (late,) = desk.turn(71.0, blind=True).late
+    assert (late.delete, desk.late) == (False, ())
+    desk.turn(72.0)
+    assert desk.late == (), "the watch may have missed that it was ready"
+
+
+def test_a_startup_probe_that_has_succeeded_ends_the_start(tmp_path: Path) -> None:
+    desk = a_desk(tmp_path, DELETES)
+    arrive(desk, "u1", "a")
+    desk.turn(10.0)
+    began = a_pod("u1", {**row("a", RUNS, "a1"), "started": True})
+    assert began.spec.containers is not None
+    began.spec.containers[0].startup_probe = began.spec.containers[0].readiness_probe
+    desk.turn(71.0)
+    assert list(desk.late) == [Key("u1", "a")]
+    desk.update(began, 72.0)
+    assert not desk.late
+
+
 def test_a_late_pod_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
     desk = a_desk(tmp_path, DELETES)
     arrive(desk, "u1", "a")

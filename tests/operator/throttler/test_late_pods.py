@@ -114,14 +114,21 @@ def test_a_late_pod_is_evicted_that_very_pod_in_that_very_state(place: Place) ->
         {"spec__initContainers": []},
         {"spec__containers__0__env": []},
         {"spec__containers__0__readinessProbe": None},
+        {"spec__containers__0__startupProbe": {"exec": {}}},
     ],
-    ids=["ready", "restarted", "other-node", "other-pod", "ends", "ended", "no-gate", "not-gated", "no-probe"],
+    ids=["ready", "restarted", "other-node", "other-pod", "ends", "ended", "no-gate", "not-gated", "no-probe", "began"],
 )
 def test_what_the_api_server_says_decides(place: Place, changes: dict[str, Any]) -> None:
     """Such as a container that is ready, of which an agent with a silent watch has not heard."""
     place.server.pod = a_pod(**changes)
     assert place.report(LATE) == "not_needed"
     assert place.server.evictions == []
+
+
+def test_a_startup_probe_that_has_not_succeeded_yet_saves_no_pod(place: Place) -> None:
+    began = {"spec__containers__0__startupProbe": {"exec": {}}, "status__containerStatuses__0__started": False}
+    place.server.pod = a_pod(**began)
+    assert place.report(LATE) == "evicted"
 
 
 def test_a_pod_that_is_gone_is_not_evicted(place: Place) -> None:

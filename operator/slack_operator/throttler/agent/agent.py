@@ -298,7 +298,7 @@ class Agent:
         """Take one turn, and return the seconds until the next one."""
         now = time.monotonic()
         usage = self._load(now)
-        turn = self._desk.turn(now, usage)
+        turn = self._desk.turn(now, usage, blind=self._blind() is not None)
         self._tell(turn.messages)
         try:
             self._report(turn, now)

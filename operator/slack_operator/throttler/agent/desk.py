@@ -43,7 +43,9 @@ class _Instance:
     offered_at: float | None = None
     """Since when it waits."""
     granted_at: float | None = None
-    """When it was let in, until it is ready."""
+    """When this agent or the one before let it in, until it is ready; None: no agent knows when it began."""
+    found_running: bool = False
+    """The instance ran when the agent first saw it: it may have been ready long ago."""
     ungranted: str | None = None
     """Id of the instance that began without a grant, once people are told of it."""
 
@@ -174,7 +176,9 @@ class Desk:
     @property
     def late(self) -> tuple[Key, ...]:
         """Containers that were not ready in time and are not yet, if the policy has their pods evicted."""
-        return tuple(self._late) if self.throttle.limits.delete_late else ()
+        if not self.throttle.limits.delete_late:
+            return ()
+        return tuple(key for key in self._late if not self._has_started(key))
 
     @property
     def pending_uids(self) -> Iterator[str]:
@@ -225,10 +229,15 @@ class Desk:
         self._offer(key, instance, now)
         return self._answer(key, instance, now, usage)
 
-    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE) -> Turn:
-        """Let time pass, and grant what may start: journal first, then the messages."""
-        turn = Turn(late=list(self.throttle.expire(now)))
-        self._late.update((late.key, None) for late in turn.late)
+    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE, *, blind: bool = False) -> Turn:
+        """Let time pass, and grant what may start: journal first, then the messages.
+
+        Args:
+            now: monotonic seconds.
+            usage: of the node.
+            blind: the pods that are known here may not be those of the node any more.
+        """
+        turn = Turn(late=self._take_late(now, blind=blind))
         if now < self._grants_from:
             return turn
         grants = self.throttle.grants(now, usage)
@@ -253,6 +262,23 @@ class Desk:
             turn.messages.append((grant.key.pod, _granted(grant)))
         self._journal.compact(self._pods.keys())
         return turn
+
+    def _take_late(self, now: float, *, blind: bool) -> list[Late]:
+        """Return who was not ready in time; only those are to lose their pods whose whole start was seen."""
+        told: list[Late] = []
+        for late in self.throttle.expire(now):
+            instance = self._instances[late.key]
+            if instance.found_running:
+                continue
+            is_sure = instance.granted_at is not None and not blind and not self._has_started(late.key)
+            if is_sure:
+                self._late[late.key] = None
+            told.append(replace(late, delete=late.delete and is_sure))
+        return told
+
+    def _has_started(self, key: Key) -> bool:
+        pod = self._pods.get(key.pod)
+        return pod is not None and pod.has_started(key.container)
 
     def _take(self, pod: NodePod, now: float) -> bool:
         uid = pod.metadata.uid
@@ -281,9 +307,11 @@ class Desk:
         running = status is not None and status.state is not None and status.state.running is not None
         instance = self._instances[key]
         instance.now = instance.ended = "" if running else last
+        instance.found_running = running
         if kept is None or kept.after != last or running:
             return
-        self.throttle.running(key, now, granted_at=min(kept.at, now))
+        instance.granted_at = min(kept.at, now)
+        self.throttle.running(key, now, granted_at=instance.granted_at)
         instance.granted = Grant(key, 0, kept.at, None, forced=False, reason="granted before the agent began anew")
 
     def _follow(self, key: Key, status: ContainerStatus, restart_policy: str | None, now: float) -> Iterator[FromAgent]:
@@ -341,7 +369,7 @@ class Desk:
 
     def _end(self, key: Key, instance: _Instance, now: float, *, backing_off: bool = False) -> None:
         instance.ended, instance.runs, instance.held, instance.granted = instance.now, False, False, None
-        instance.granted_at = None
+        instance.granted_at, instance.found_running = None, False
         self._late.pop(key, None)
         # until the kubelet waits for its permit it could not use one
         self.throttle.ended(key, now, backing_off=backing_off or self._gates_restarts(key))

@@ -115,6 +115,13 @@ class NodePod(_Wire):
         """Return what is known of its containers."""
         return (self.status.container_statuses if self.status is not None else None) or []
 
+    def has_started(self, container: str) -> bool:
+        """Whether a container's startup probe has succeeded: what is not ready later is no slow start."""
+        probed = any(
+            entry.name == container and entry.startup_probe is not None for entry in self.spec.containers or ()
+        )
+        return probed and any(status.name == container and status.started is True for status in self.statuses())
+
     @property
     def gated_names(self) -> tuple[str, ...]:
         """Its gated containers."""
