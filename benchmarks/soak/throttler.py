@@ -133,6 +133,7 @@ class ThrottlerWeek:
             count=self.controller_metrics.on_late_pod,
             may_write=lambda: True,
             deletes=lambda node: True,
+            stale=lambda: None,
             clock=self._clock,
         )
         self.starts = Starts(

@@ -104,6 +104,7 @@ def outcome(connection: Connection, made: Json, node: str = "late-1") -> str:
         count=outcomes.append,
         may_write=lambda: True,
         deletes=lambda node: True,
+        stale=lambda: None,
     )
     part.asked(node, [late(made)])
     assert part.turn()

@@ -40,6 +40,8 @@ LIST_LIMIT_SECONDS = 120.0
 """A list that takes longer counts as stuck."""
 CONFIRM_SECONDS = 30.0
 """How long the CRD must have been absent before that is believed: an API server may be just starting."""
+STALE_SECONDS = 60.0
+"""After so long without a list, what is known may not be what people want now."""
 UNWATCHED_SECONDS = 5.0
 """Between two lists while there is an object that ends kopf's watch, so that no event comes."""
 
@@ -57,6 +59,7 @@ class PolicySource:
         self._kind = kind
         self._clock = clock
         self._absent_since: float | None = None
+        self._listed_at: float | None = None
         self._connection = connection
         self._desired = desired
         self._stopping = threading.Event()
@@ -81,6 +84,15 @@ class PolicySource:
     def unhealthy(self) -> str | None:
         """Return why policies are no longer followed; the lister restarts kopf, and is the one that must live."""
         return self._lister.unhealthy()
+
+    def stale(self) -> str | None:
+        """Say why what is known may be out of date; None while lists are made."""
+        listed_at = self._listed_at
+        if listed_at is None:
+            return f"{self._kind.plural} are not listed yet"
+        if self._clock() - listed_at > STALE_SECONDS:
+            return f"{self._kind.plural} have not been listed for more than {STALE_SECONDS:.0f} s"
+        return None
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -110,6 +122,7 @@ class PolicySource:
             log.info("%s are listed again", self._kind.plural)
         self._watch.log.well()
         taken = self._desired.replace_all(documents, events_before=before, unreadable=bad)
+        self._listed_at = self._clock() if taken else self._listed_at
         if bad:
             self._watch.stop()
             return UNWATCHED_SECONDS if taken else 0.1
@@ -135,7 +148,9 @@ class PolicySource:
             self._absence_said = True
             log.info("%s", self._kind.without)
         self._watch.stop()
-        return ABSENT_SECONDS if self._desired.replace_all((), events_before=self._desired.events) else 0.1
+        taken = self._desired.replace_all((), events_before=self._desired.events)
+        self._listed_at = now if taken else self._listed_at
+        return ABSENT_SECONDS if taken else 0.1
 
     def _name(self, bad: Sequence[Undecodable]) -> None:
         self._unreadable.begin()

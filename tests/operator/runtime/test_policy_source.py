@@ -16,7 +16,13 @@ from slack.kube.watch import Undecodable
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
 from slack_operator.runtime import kopf_watch, policy_source
 from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
-from slack_operator.runtime.policy_source import ABSENT_SECONDS, CONFIRM_SECONDS, ERROR_SECONDS, PolicySource
+from slack_operator.runtime.policy_source import (
+    ABSENT_SECONDS,
+    CONFIRM_SECONDS,
+    ERROR_SECONDS,
+    STALE_SECONDS,
+    PolicySource,
+)
 from tests.kube.fake_api import FakeApi
 from tests.operator.fakes import Clock, policy
 
@@ -240,6 +246,19 @@ def test_a_list_that_fails_leaves_what_is_known(error: Exception) -> None:
     source = PolicySource(Lists(error), policies, SLACK_POLICY)  # type: ignore[arg-type]
     assert source.reconcile() == ERROR_SECONDS
     assert names(policies) == ["web"]
+
+
+def test_what_has_not_been_listed_for_long_counts_as_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_watch.KopfWatch, "start", lambda self: None)
+    clock = Clock(1000.0)
+    lists: Any = Lists(b'{"metadata": {}, "items": []}', Unreachable("no answer"))
+    source = PolicySource(lists, desired()[0], SLACK_POLICY, clock)
+    assert source.stale() == "slackpolicies are not listed yet"
+    source.reconcile()
+    assert source.stale() is None
+    clock.now += STALE_SECONDS + 1
+    source.reconcile()
+    assert source.stale() == "slackpolicies have not been listed for more than 60 s"
 
 
 def test_kopf_is_told_to_watch_only() -> None:

@@ -16,10 +16,12 @@ from e2e.harness.cluster.certificates import Authority
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
+from slack_operator.runtime.policy_source import PolicySource
 from slack_operator.runtime.process import Process
 from slack_operator.throttler.controller import env_files, process
 from slack_operator.throttler.controller.admission import Outcome
 from slack_operator.throttler.controller.env_files import EnvFiles
+from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.process import controller
 from slack_operator.throttler.controller.webhook import MAX_REVIEW_BYTES, Webhook
 from tests.kube.fake_api import FakeApi, Reply
@@ -131,6 +133,16 @@ def test_pods_are_gated_over_tls_by_a_replica_that_does_not_lead_and_it_is_ready
     assert place.api.count("put") == 0, "the lease is another's"
     assert "slack_throttler_admission_seconds_count 1.0" in page
     assert "slack_throttler_unsupported 0.0" in page
+
+
+def test_late_pods_are_evicted_by_a_view_of_policies_and_labels_that_is_fresh(place: Place) -> None:
+    made = controller(settings(place.folder, evict_late_pods=True), Stopping())
+    late_pods = next(worker for worker in made.parts.workers if isinstance(worker, LatePods))
+    assert late_pods._stale() == "throttlepolicies are not listed yet"
+    assert isinstance(made.parts.policies, PolicySource)
+    made.parts.policies.reconcile()
+    assert late_pods._stale() == "/api/v1/nodes is not listed yet"
+    made.stop()
 
 
 def test_a_new_authority_of_the_agents_goes_into_the_next_gate_and_a_bad_one_into_none(place: Place) -> None:

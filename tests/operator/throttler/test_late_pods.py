@@ -72,12 +72,14 @@ class Place:
         self.server, self.clock = Server(), Clock(1000.0)
         self.outcomes: list[str] = []
         self.leads, self.deletes = True, True
+        self.stale: str | None = None
         self.late = LatePods(
             server=self.server,
             decode=msgspec.json.decode,
             count=self.outcomes.append,
             may_write=lambda: self.leads,
             deletes=lambda node: self.deletes,
+            stale=lambda: self.stale,
             clock=self.clock,
         )
 
@@ -145,6 +147,17 @@ def test_without_a_policy_that_says_so_nothing_is_read(place: Place) -> None:
     place.deletes = False
     assert place.report(LATE) == "not_needed"
     assert place.server.sent == []
+
+
+def test_with_a_view_that_is_not_fresh_nothing_is_evicted(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """The node may have another policy by now, or its policy may say Release."""
+    place.stale = "/api/v1/nodes has been silent for more than 200 s"
+    assert place.report(LATE) == "failed"
+    assert place.server.sent == []
+    assert place.stale in caplog.text
+    place.stale = None
+    place.clock.now += 11
+    assert place.report(LATE) == "evicted"
 
 
 def test_a_replica_that_does_not_lead_evicts_nothing_and_keeps_nothing(place: Place) -> None:

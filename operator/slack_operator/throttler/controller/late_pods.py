@@ -73,6 +73,7 @@ class LatePods:
         count: Callable[[str], None],
         may_write: Callable[[], bool],
         deletes: Callable[[str], bool],
+        stale: Callable[[], str | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is evicted yet.
@@ -83,10 +84,11 @@ class LatePods:
             count: counts pods by outcome.
             may_write: whether this process leads.
             deletes: whether the policy of a node says so.
+            stale: why that may not be what the policies and the node's labels say now; None if it is.
             clock: monotonic seconds.
         """
         self._server, self._decode, self._count = server, decode, count
-        self._may_write, self._deletes, self._clock = may_write, deletes, clock
+        self._may_write, self._deletes, self._stale, self._clock = may_write, deletes, stale, clock
         self._lock = threading.Lock()
         self._waiting: OrderedDict[str, tuple[str, LatePod]] = OrderedDict()
         """By uid: the agent's node, and what it has said last."""
@@ -153,6 +155,11 @@ class LatePods:
             self._wake.clear()
 
     def _judge(self, node: str, late: LatePod) -> str:
+        why = self._stale()
+        if why is not None:
+            if self._outages.is_new(why):
+                log.warning("no late pod is evicted: %s", why)
+            return EVICTION_FAILED
         if not self._deletes(node):
             return EVICTION_NOT_NEEDED
         said = fields(namespace=late.namespace, pod=late.pod, container=late.container, node=node)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from slack.cluster.labels import API_VERSION, THROTTLER_FIELD_MANAGER
+from slack.kube.connection import Connection
+from slack.kube.reflector import Reflector
 from slack.process import running
 from slack.process.outages import Outages
 from slack.process.running import CannotStart
@@ -37,7 +39,7 @@ from slack_operator.throttler.controller.admission import NEVER, Rules
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics
-from slack_operator.throttler.controller.node_labels import NodeLabels, reflector
+from slack_operator.throttler.controller.node_labels import NodeLabels, NodeRow, reflector
 from slack_operator.throttler.controller.permits import Permits
 from slack_operator.throttler.controller.policy_reporter import PolicyReporter
 from slack_operator.throttler.controller.receiver import Receiver
@@ -118,27 +120,24 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     """
     metrics = ControllerMetrics()
     certificate = _certificate(settings)
+    tls = None if certificate is None else certificate.context
     connection = connected(settings, metrics.on_request)
-    env_files = EnvFiles(connection, settings.namespace)
-    try:
-        injection = Injection(settings, env_files)
-    except BadCertificate as error:
-        raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
-    injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
+    injection = _injection(settings, connection)
     metrics.show_unsupported(injection.rules.unsupported is not None)
     base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
     labels = NodeLabels()
     permits = _permits(settings, base, metrics, lambda: starts, desired, labels)
-    late_pods = _late_pods(settings, base, metrics, desired, labels)
+    nodes = reflector(connection, labels)
+    held = () if permits is None else (held_pods.reflector(connection, permits.pods),)
+    watches = Watches(held, unless_forbidden=(nodes,))
+    policies = PolicySource(connection, desired, THROTTLE_POLICY)
+    late_pods = _late_pods(settings, base, metrics, desired, labels, stale=lambda: _stale(policies, nodes, watches))
     starts = Starts(
         base.wake.touch,
         permits.reported if permits is not None else lambda report: None,
         late_pods.asked if late_pods is not None else lambda node, said: None,
     )
-    nodes = reflector(connection, labels)
-    held = () if permits is None else (held_pods.reflector(connection, permits.pods),)
-    watches = Watches(held, unless_forbidden=(nodes,))
     reporter = PolicyReporter(
         desired=desired,
         labels=labels,
@@ -150,7 +149,8 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         stale=watches.stale,
         sees_nodes=lambda: not nodes.forbidden,
     )
-    receiver = _receiver(settings, base, starts, None if certificate is None else certificate.context)
+    webhook = _webhook(settings, injection, metrics, tls)
+    receiver = _receiver(settings, base, starts, tls)
 
     def turn() -> None:
         if certificate is not None:
@@ -160,27 +160,42 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
         metrics.show_reports(receiver.taken, sum(receiver.refused.values()))
         reporter.turn()
 
-    webhook = Webhook(
-        *settings.webhook_host_port,
-        rules=lambda: injection.rules,
-        on_admission=metrics.on_admission,
-        tls=certificate.context if certificate is not None else None,
-    )
     parts = Parts(
         watches=watches,
-        policies=PolicySource(connection, desired, THROTTLE_POLICY),
+        policies=policies,
         loop=ReconcileLoop(turn, base.wake, heart=base.heart),
         registry=metrics.registry,
         unreadable=metrics.unreadable,
         unready=lambda: None,
         whole=dict,
         workers=tuple(worker for worker in (permits, late_pods) if worker is not None),
-        servers=(
-            Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
-            Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
-        ),
+        servers=_servers(settings, webhook, receiver),
     )
     return Process(base, parts)
+
+
+def _injection(settings: ThrottlerControllerSettings, connection: Connection) -> Injection:
+    try:
+        injection = Injection(settings, EnvFiles(connection, settings.namespace))
+    except BadCertificate as error:
+        raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
+    injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
+    return injection
+
+
+def _webhook(
+    settings: ThrottlerControllerSettings, injection: Injection, metrics: ControllerMetrics, tls: ssl.SSLContext | None
+) -> Webhook:
+    return Webhook(
+        *settings.webhook_host_port, rules=lambda: injection.rules, on_admission=metrics.on_admission, tls=tls
+    )
+
+
+def _servers(settings: ThrottlerControllerSettings, webhook: Webhook, receiver: Receiver) -> tuple[Server, ...]:
+    return (
+        Server(webhook, flag("webhook_listen"), settings.webhook_listen, f"pods at {settings.webhook_listen}"),
+        Server(receiver, flag("reports_listen"), settings.reports_listen, f"reports at {settings.reports_listen}"),
+    )
 
 
 def _permits(
@@ -216,6 +231,8 @@ def _late_pods(
     metrics: ControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
+    *,
+    stale: Callable[[], str | None],
 ) -> LatePods | None:
     """Make what evicts late pods; None if this release may not."""
     if not settings.evict_late_pods:
@@ -232,7 +249,15 @@ def _late_pods(
         count=metrics.on_late_pod,
         may_write=base.leadership.may_write,
         deletes=deletes,
+        stale=stale,
     )
+
+
+def _stale(policies: PolicySource, nodes: Reflector[NodeRow], watches: Watches) -> str | None:
+    """Say why a node's policy, as it is known here, may not be the present one; None if it is."""
+    if nodes.forbidden:
+        return f"nodes may not be watched: {nodes.last_error}"
+    return policies.stale() or watches.stale()
 
 
 def _backend(settings: ThrottlerControllerSettings) -> Backend:
