@@ -1,11 +1,13 @@
 """The gate does what the agent says, and lets its pod start when none has answered for long enough."""
 
 import json
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,6 +164,50 @@ def test_without_an_agent_all_start_but_not_before_the_time_is_over(
     gate.turn()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"]
     assert "web: may start without a permit" in capsys.readouterr().err
+
+
+def freeze(monkeypatch: pytest.MonkeyPatch, clock: Clock, seconds: float) -> None:
+    """Have the next wait of a gate end so many seconds late."""
+    wait = select.select
+
+    def late(*waited: Any) -> Any:
+        monkeypatch.undo()
+        clock.now += seconds
+        return wait(*waited)
+
+    monkeypatch.setattr(select, "select", late)
+
+
+def test_a_gate_that_was_stopped_reads_the_answer_that_is_there_before_it_opens(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    clock.now += 3600
+    link.say("wait", "web")
+    link.say("wait", "log")
+    gate.turn()
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_time_in_which_a_gate_was_stopped_is_no_silence_of_its_agent(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
+) -> None:
+    gate = make()
+    gate.turn()
+    with pytest.MonkeyPatch.context() as patch:
+        freeze(patch, clock, 3600.0)
+        gate.turn()
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+    assert len(link.sent) == 4, "it has asked again"
+    clock.now += 59
+    gate.turn()
+    assert list(tmp_path.iterdir()) == []
+    clock.now += 2
+    gate.turn()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"], "an agent that hangs"
 
 
 def test_an_agent_that_hangs_is_no_agent(

@@ -23,6 +23,8 @@ REMINDERS = 3
 _FIRST_RING_SECONDS, _LAST_RING_SECONDS = 2.0, 16.0
 """The kubelet says that a container waits at its next look only, so it is made to look until the agent has seen it."""
 _LEAST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 60.0
+_FROZEN_SECONDS = 5.0
+"""A wait that ends so much later than it should: the gate itself was stopped, and could hear nobody meanwhile."""
 
 
 class Gate:
@@ -66,10 +68,8 @@ class Gate:
         now = time.monotonic()
         if self._link is None and now >= self._connect_at:
             self._connect()
-        self._fail_open(time.monotonic())
         self._ring(time.monotonic())
-        sockets = self._doorbell.sockets + ([self._link.socket] if self._link is not None else [])
-        readable, _, _ = select.select(sockets, [], [], self._pause(time.monotonic()))
+        readable = self._wait()
         self._doorbell.answer()
         if self._link is not None:
             try:
@@ -79,6 +79,19 @@ class Gate:
                 self._remind(time.monotonic())
             except LinkDown as problem:
                 self._lost(str(problem))
+        self._fail_open(time.monotonic())  # last, so that an answer which is there already is read before
+
+    def _wait(self) -> list[object]:
+        """Sleep until something is readable or due; time in which the gate was stopped is no silence of the agent."""
+        sockets = self._doorbell.sockets + ([self._link.socket] if self._link is not None else [])
+        before = time.monotonic()
+        pause = self._pause(before)
+        readable, _, _ = select.select(sockets, [], [], pause)
+        frozen = time.monotonic() - before - pause
+        if frozen > _FROZEN_SECONDS:
+            for container in self._heard_at:
+                self._heard_at[container] += frozen
+        return list(readable)
 
     def close(self) -> None:
         """Close all sockets."""
