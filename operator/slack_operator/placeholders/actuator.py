@@ -23,6 +23,7 @@ from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, S
 from slack.planner.objects.decide import LOST, MADE_OTHERWISE, NOBODYS, SHOW_SECONDS, UNDISPLACEABLE, Held
 from slack.planner.objects.drift import Part, changed_parts, same_room
 from slack.process.logs import fields
+from slack_operator.placeholders.vanished import Vanished
 from slack_operator.runtime.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
@@ -137,8 +138,7 @@ class Actuator:
         """By ReplicaSet: the digest that this process wrote last."""
         self._cleared: dict[str, float] = {}
         """By pod: when its deletion cost was taken away; for as long as a contest remembers."""
-        self._there: set[str] = set()
-        """ReplicaSets that the watch has shown, but for those that we deleted."""
+        self._vanished = Vanished()
         self._taken_back: list[TakenBack] = []
         self._writer = writer
         self._namespace = namespace
@@ -153,7 +153,10 @@ class Actuator:
         now = self._clock()
         self._own = {name: own for name, own in self._own.items() if name in sets}
         self._cleared = {pod: at for pod, at in self._cleared.items() if now - at < WINDOW_SECONDS}
+        self._applied = {name: done for name, done in self._applied.items() if now - done.at < SHOW_SECONDS}
+        self._refused = {name: told for name, told in self._refused.items() if now - told[2] < REFUSED_SECONDS}
         held = dict(self.contests.held(now))
+        self._vanished.see(sets, held, now)
         for name, admitted in list(self._as_admitted.items()):
             found = sets.get(name)
             if found is None or found.metadata.annotation(ANNOTATION_APPLIED) != admitted.digest:
@@ -194,7 +197,6 @@ class Actuator:
             NotLeading: the gate closed; nothing further was written.
             Stopped: the process ends.
         """
-        self._there |= sets.keys()
         problems: list[str] = []
         for action in self._affordable(policy, actions, sets):
             if not self._may_write():
@@ -272,7 +274,7 @@ class Actuator:
                 yield action
             elif not self._overtaken(action.name, sets.get(action.name)):
                 taken = list(action.taken) or self._taken_by_another(action, sets.get(action.name))
-                if action.before is None and action.name in self._there:
+                if action.before is None and self._vanished.is_deleted_by_others(action.manifest):
                     taken.append(Taken(Part.OBJECT, _DELETED))
                 if self._may_take(policy, action.name, taken):
                     yield action
@@ -313,7 +315,7 @@ class Actuator:
             case DeleteSet():
                 self._expectations.expect(action.name, MANY, self._clock())
                 self._writer.delete(self._path("apps/v1", "replicasets", action.name), uid=action.uid)
-                self._there.discard(action.name)
+                self._vanished.delete(action.name, action.uid)
                 log.info("ReplicaSet deleted", extra=fields(policy=policy, name=action.name, why=action.why))
             case DeletePod():
                 if action.why is not None:

@@ -10,9 +10,12 @@ import pytest
 from slack.cluster.labels import LABEL_POLICY, LABEL_SHAPE
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError
+from slack.planner.objects.actions import Apply, DeleteSet
+from slack.planner.objects.decide import stamped
 from slack_operator.placeholders.brake import Brake
 from tests.operator.accidents import AccidentWorld
 from tests.operator.fakes import NAMESPACE, Clock, FakeApi, World, policy
+from tests.planner.objects.test_decide import manifest, shape_plan
 
 Json = dict[str, Any]
 SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
@@ -549,3 +552,69 @@ def test_an_upgrade_that_changes_the_manifest_is_no_contest() -> None:
     assert container(found)["image"] == "pause:newer"
     assert w.condition("web", "OwnershipContested") == {}
     assert told(w) == []
+
+
+def test_a_policy_that_is_deleted_and_created_again_and_again_has_its_replica_sets_each_time() -> None:
+    w = world()
+    for number in range(8):
+        name = its_name(w)
+        del w.api.objects["/apis/resource-slack.io/v1alpha1/slackpolicies/web"]
+        if number % 2:  # the garbage collector is the first to see it
+            del w.api.objects[f"{SETS}/{name}"]
+        w.settle(3)
+        assert w.replicas() == {}
+        again = policy("web", extraCapacity={"minRate": 0.4})
+        again["metadata"]["uid"] = f"uid-{number}"
+        w.apply_policy(again)
+        w.settle(3)
+        assert list(w.replicas().values()) == [4], number
+    assert not count(w, "object")
+    assert told(w) == []
+
+
+def test_a_replica_set_that_we_deleted_and_the_watch_still_shows_is_not_taken_for_one_that_others_deleted() -> None:
+    w = world()
+    sets = dict(w.view.observe(w.wall()).present.sets)
+    (own,) = sets.values()
+    w.actuator.held(sets)
+    w.actuator.carry_out("web", [DeleteSet(own.metadata.name, own.metadata.uid or "", "retired")], sets)
+    w.actuator.held(sets)  # as before: the watch is late
+    w.actuator.carry_out("", [], sets)
+    w.settle(3)
+    assert list(w.replicas().values()) == [4]
+    assert not count(w, "object")
+
+
+def test_who_deletes_a_replica_set_again_and_again_is_left_alone_and_tried_once_after_each_pause() -> None:
+    w = world()
+
+    def deletions(turns: int) -> int:
+        made = 0
+        for _ in range(turns):
+            for name in w.replicas():
+                made += 1
+                del w.api.objects[f"{SETS}/{name}"]
+            w.reconcile(seconds=15.0)
+        return made
+
+    assert deletions(30) == 6
+    assert "somebody who deletes it" in w.condition("web", "OwnershipContested")["message"]
+    assert deletions(40) <= 2, "a pause of ten minutes is over"
+
+
+@pytest.mark.parametrize("times", [1, 10, 100])
+def test_nothing_is_remembered_of_replica_sets_that_are_gone(times: int) -> None:
+    w = world()
+    present = dict(w.view.observe(w.wall()).present.sets)
+    for number in range(5 * times):
+        made = stamped(manifest(shape_plan(1)))
+        made["metadata"]["name"] = f"slack-web-{number:08x}"
+        refused = number % 5 == 0
+        w.api.refuse = lambda *_, refused=refused: ApiError(403, "Forbidden", "no quota") if refused else None
+        w.actuator.carry_out("web", [Apply(made, None, 1)], present)
+        w.actuator.held(present)
+        w.clock.now += 1.0
+    w.clock.now += 601.0
+    w.actuator.held({})
+    kept = {field: len(value) for field, value in vars(w.actuator).items() if isinstance(value, dict | set)}
+    assert set(kept.values()) == {0}, kept
