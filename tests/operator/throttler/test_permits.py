@@ -280,6 +280,26 @@ def test_pods_of_a_node_without_an_agent_start_after_a_while_and_that_is_told(wo
     assert len(world.cluster.writes) > writes, "somebody may have deleted it meanwhile"
 
 
+def test_a_controller_that_was_stopped_hears_agents_before_it_lets_pods_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.arrive(row("u1", "a"))
+    world.report()
+    world.turn()
+
+    def stopped(seconds: float) -> bool:
+        world.now += 3600
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.permits._wake, "wait", stopped)
+        world.permits._rest()
+    world.turn()
+    assert world.cluster.keys() == set(), "its agent may have reported meanwhile"
+    world.turn(FAIL_OPEN + PATIENCE)
+    assert world.cluster.keys() == {"a"}
+
+
 def test_an_agent_that_reports_keeps_its_pods_waiting(world: World) -> None:
     world.arrive(row("u1", "a"))
     for _ in range(30):

@@ -41,6 +41,8 @@ PRUNE_SECONDS = 60.0
 UNSEEN_SECONDS = 2.0
 """A pod that is not seen to wait by then is one whose container has run before, and whose key is gone."""
 KEPT_SECONDS = 60.0
+FROZEN_SECONDS = 10.0
+"""A rest that ends so much later than it should: this process was stopped, and could hear no agent meanwhile."""
 RETRY_SECONDS, REFUSED_SECONDS = 2.0, 30.0
 """After what passes by itself, and after what somebody must mend: pods that cannot be let in hold up no others."""
 WRITERS = 4
@@ -148,13 +150,21 @@ class Permits:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.wait(SWEEP_SECONDS)
-            self._wake.clear()
+            self._rest()
             try:
                 self.turn()
                 self._thread.heart.beat()
             except Exception:  # the next turn decides anew
                 log.exception("permits: a turn has failed")
+
+    def _rest(self) -> None:
+        """Wait until something is due; after a time in which this process was stopped, agents get theirs anew."""
+        before = self._clock()
+        self._wake.wait(SWEEP_SECONDS)
+        self._wake.clear()
+        now = self._clock()
+        if self._led_since is not None and now - before > SWEEP_SECONDS + FROZEN_SECONDS:
+            self._led_since = now
 
     def turn(self) -> None:
         """Do what is due; nothing while another leads."""
