@@ -101,6 +101,18 @@ class LeaseTimes:
             raise ValueError(f"lease times must fall from duration to retry and be above 0: {self}")
 
 
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What is called from the elector's thread."""
+
+    started: Callable[[], None] = lambda: None
+    """Leadership begins."""
+    lost: Callable[[], None] = lambda: None
+    """Leadership ended against our will; `is_leader` is false already."""
+    held: Callable[[str], None] = lambda _: None
+    """Another holder is seen; once for each."""
+
+
 class Elector:
     """One candidate. `start` it, act only while `is_leader`, `stop` it after the last write is through.
 
@@ -116,9 +128,7 @@ class Elector:
         identity: str,
         times: LeaseTimes | None = None,
         annotations: Mapping[str, str] | None = None,
-        on_started: Callable[[], None] | None = None,
-        on_lost: Callable[[], None] | None = None,
-        on_held: Callable[[str], None] | None = None,
+        listeners: Listeners | None = None,
         settles: bool = False,
         clock: Callable[[], float] = steady_seconds,
         sleep: Callable[[float], object] | None = None,
@@ -133,9 +143,7 @@ class Elector:
             identity: Unique to this process and life, for instance the pod's name and a random part.
             times: Durations.
             annotations: What the holder says of itself; written with each renewal.
-            on_started: Called from the elector's thread when leadership begins.
-            on_lost: Called from the elector's thread when it ended against our will; `is_leader` is false already.
-            on_held: Called from the elector's thread with each other holder that is seen, once.
+            listeners: What is called when leadership changes.
             settles: Whether a lease that this candidate creates is held for its whole duration before leadership
                 begins. A process that led by another lease, which its successor does not know, has ended by then.
             clock: Seconds that only grow.
@@ -152,9 +160,7 @@ class Elector:
         self._name = name
         self._times = times or LeaseTimes()
         self._annotations = dict(annotations or {})
-        self._on_started = on_started
-        self._on_lost = on_lost
-        self._on_held = on_held
+        self._listeners = listeners or Listeners()
         self._settles = settles
         self._leads_from = -math.inf
         self._clock = clock
@@ -242,8 +248,7 @@ class Elector:
         self._leading = True
         log.info("lease %s: %s leads (transition %d)", self._path, self.identity, self.transitions)
         try:
-            if self._on_started is not None:
-                self._on_started()
+            self._listeners.started()
         except Exception:
             log.exception("lease %s: the work of a leader did not begin", self._path)
             self._lose("its work did not begin")  # a leader that does nothing keeps others from leading
@@ -293,8 +298,7 @@ class Elector:
         if self._holder != self._told_holder:
             self._told_holder = self._holder
             log.info("lease %s: %s leads, %s waits", self._path, self._holder, self.identity)
-            if self._on_held is not None:
-                self._on_held(self._holder)
+            self._listeners.held(self._holder)
 
     def _create(self) -> bool:
         now = _micro_time()
@@ -345,8 +349,7 @@ class Elector:
     def _lose(self, why: str) -> None:
         self._leading = False
         log.warning("lease %s: %s leads no more: %s", self._path, self.identity, why)
-        if self._on_lost is not None:
-            self._on_lost()
+        self._listeners.lost()
 
     def _get(self) -> dict[str, Any] | None:
         try:

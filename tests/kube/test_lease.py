@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
-from slack.kube.lease import Elector, LeaseTimes, deployment_of
+from slack.kube.lease import Elector, LeaseTimes, Listeners, deployment_of
 from tests.examples import examples
 from tests.kube.fake_api import FakeApi, eventually
 
@@ -106,7 +106,7 @@ def test_without_the_api_the_leader_steps_down_before_anybody_can_take_the_lease
 ) -> None:
     clock = Clock()
     lost: list[bool] = []
-    a: Elector = elector(connection, "a", clock, on_lost=lambda: lost.append(a.is_leader))
+    a: Elector = elector(connection, "a", clock, listeners=Listeners(lost=lambda: lost.append(a.is_leader)))
     b = elector(connection, "b", clock)
     a.acquire_or_renew()
     b.acquire_or_renew()
@@ -135,7 +135,7 @@ def test_is_leader_turns_false_while_the_thread_is_stuck(api: FakeApi, connectio
 
 def test_who_finds_another_holder_stops_at_once(api: FakeApi, connection: Connection) -> None:
     clock, lost = Clock(), []
-    a = elector(connection, "a", clock, on_lost=lambda: lost.append(1))
+    a = elector(connection, "a", clock, listeners=Listeners(lost=lambda: lost.append(1)))
     a.acquire_or_renew()
     api.put("/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack", spec={"holderIdentity": "thief"})
     a.acquire_or_renew()
@@ -144,7 +144,7 @@ def test_who_finds_another_holder_stops_at_once(api: FakeApi, connection: Connec
 
 def test_a_machine_that_slept_is_no_leader_when_it_wakes_up(api: FakeApi, connection: Connection) -> None:
     clock, lost, started = Clock(), [], []
-    a = elector(connection, "a", clock, on_lost=lambda: lost.append(1), on_started=lambda: started.append(1))
+    a = elector(connection, "a", clock, listeners=Listeners(lambda: started.append(1), lambda: lost.append(1)))
     a.acquire_or_renew()
     clock.now += 3600
     assert not a.is_leader
@@ -224,7 +224,7 @@ def test_a_callback_that_raises_does_not_end_the_elector(api: FakeApi, connectio
         calls.release()
         raise RuntimeError("a bug")
 
-    a = elector(connection, "a", time.monotonic, times=LeaseTimes(1.0, 0.6, 0.02), on_started=broken)
+    a = elector(connection, "a", time.monotonic, times=LeaseTimes(1.0, 0.6, 0.02), listeners=Listeners(broken))
     a.start()
     assert calls.acquire(timeout=5)
     assert calls.acquire(timeout=5), "the elector goes on, and nobody leads without work"
@@ -237,7 +237,7 @@ def test_a_leader_whose_work_does_not_begin_leads_no_more(api: FakeApi, connecti
     def fails() -> None:
         raise RuntimeError("no thread for policies")
 
-    a = elector(connection, "a", Clock(), on_started=fails, on_lost=lambda: lost.append("a"))
+    a = elector(connection, "a", Clock(), listeners=Listeners(fails, lambda: lost.append("a")))
     a.acquire_or_renew()
     assert (a.is_leader, lost) == (False, ["a"])
     a.release()
@@ -269,7 +269,7 @@ def test_a_lease_of_a_new_name_is_held_for_its_duration_before_its_creator_leads
 def test_another_holder_is_told_once(api: FakeApi, connection: Connection) -> None:
     held: list[str] = []
     clock = Clock()
-    a, b = elector(connection, "a", clock), elector(connection, "b", clock, on_held=held.append)
+    a, b = elector(connection, "a", clock), elector(connection, "b", clock, listeners=Listeners(held=held.append))
     for _ in range(5):
         a.acquire_or_renew()
         b.acquire_or_renew()

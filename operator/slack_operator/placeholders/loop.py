@@ -18,7 +18,7 @@ from slack.kube.apply import Json
 from slack.planner.domain.membership import divide, node_labels
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import PlannerState, PolicyPlan, ShapePlan
-from slack.planner.objects.actions import DeletePod, SetCost, Stop
+from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
 from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
 from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.objects.surplus import held_up
@@ -350,21 +350,7 @@ class Loop:
         ]
         if ours:
             self._priority_class.ensure(observation.priority_classes, create=any(item.act for item in ours))
-        held = self._actuator.held(observation.present.sets)
-        decided = [
-            decide(
-                item,
-                observation.present,
-                owner_uid=subject.owner["uid"],
-                manifest=self._maker(subject.policy.name, subject.owner),
-                marked_since=self._actuator.marked_since,
-                now=self._clock(),
-                held=held,
-            )
-            if subject.owner is not None
-            else ()
-            for subject, item in zip(subjects, items, strict=True)
-        ]
+        decided = self._decide(subjects, items, observation)
         writes = [action for actions in decided for action in actions]
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
         stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
@@ -389,12 +375,35 @@ class Loop:
         self._actuator.carry_out("", removals(observation.corpses, dry), observation.present.sets)
         if self._actuator.unserved is not None:
             self._wake.touch()
+        self._tell_taken_back(subjects)
+        return problems
+
+    def _decide(
+        self, subjects: Sequence[Subject], items: Sequence[PolicyPlan], observation: Observation
+    ) -> list[tuple[Action, ...]]:
+        """Work out the writes of each policy; none for a policy whose owner is not known."""
+        held = self._actuator.held(observation.present.sets)
+        return [
+            decide(
+                item,
+                observation.present,
+                owner_uid=subject.owner["uid"],
+                manifest=self._maker(subject.policy.name, subject.owner),
+                marked_since=self._actuator.marked_since,
+                now=self._clock(),
+                held=held,
+            )
+            if subject.owner is not None
+            else ()
+            for subject, item in zip(subjects, items, strict=True)
+        ]
+
+    def _tell_taken_back(self, subjects: Sequence[Subject]) -> None:
         for taken in (*self._actuator.taken_back(), *self._priority_class.taken_back()):
             self._metrics.taken_back.labels(taken.policy, taken.part).inc()
             self._reporter.taken_back(
                 [s.entry for s in subjects if s.policy.name == taken.policy or not taken.policy], taken
             )
-        return problems
 
     def _contested(self, subject: Subject, observation: Observation) -> Condition | None:
         """Say which objects of a policy are left to others, or stay although they are deleted."""

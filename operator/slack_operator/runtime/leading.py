@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from slack.kube.connection import Connection
-from slack.kube.lease import Elector, deployment_of
+from slack.kube.lease import Elector, Listeners, deployment_of
 from slack.process.logs import fields
 from slack.process.stopping import Stopping
 
@@ -59,9 +59,7 @@ class Leadership:
                 name=lease_name,
                 identity=self.identity,
                 annotations=annotations,
-                on_started=self._lead,
-                on_lost=self._lose,
-                on_held=self._tell_other,
+                listeners=Listeners(self._lead, self._lose, self._tell_other),
                 # an earlier version led by a lease of its Deployment's name
                 settles=bool(pod) and self._deployment != lease_name,
             )

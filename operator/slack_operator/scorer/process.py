@@ -85,14 +85,7 @@ class Scorer:
             on_refresh=metrics.on_refresh,
             tidy=lambda: self.scores.tidy(),
         )
-        self.load = self.refresher.load = LoadSource(
-            settings.load_watcher,
-            settings.refresh,
-            self.refresher.touch,
-            authority=str(settings.load_watcher_ca_file) if settings.load_watcher_ca_file else None,
-            on_error=metrics.on_fetch_error,
-            on_ignored=metrics.on_ignored,
-        )
+        self.load = self.refresher.load = _load_source(settings, self.refresher, metrics)
         self._recorder = Recorder(settings.record) if settings.record else None
         self.scores = LiveScores(
             lambda: self.refresher.current,
@@ -197,6 +190,17 @@ def _record(recorder: Recorder, settings: ScorerSettings) -> None:
         recorder.start()
     except OSError as error:
         raise CannotStart(f"{flag('record')} {settings.record}: cannot be written: {error.strerror}") from None
+
+
+def _load_source(settings: ScorerSettings, refresher: Refresher, metrics: ScorerMetrics) -> LoadSource:
+    return LoadSource(
+        settings.load_watcher,
+        settings.refresh,
+        refresher.touch,
+        authority=str(settings.load_watcher_ca_file) if settings.load_watcher_ca_file else None,
+        on_error=metrics.on_fetch_error,
+        on_ignored=metrics.on_ignored,
+    )
 
 
 def _certificates(settings: ScorerSettings) -> ClientCertificates | None:
