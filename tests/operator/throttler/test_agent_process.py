@@ -286,6 +286,7 @@ def test_an_agent_whose_watch_is_refused_says_that_it_is_blind_and_that_it_sees_
     wait_until(lambda: "slack_throttler_blind 1.0" in place.get("/metrics")[1])
     place.pod("other", "a")  # the watch is open again, and brings something
     wait_until(lambda: not place.agent.agent.pods.forbidden)
+    assert read(link)[0]["type"] == "welcome", "a gate asks anew for that"
     link.send({"type": "ask", "container": "a"})
     assert read(link)[0]["type"] in ("wait", "granted")
     link.close()

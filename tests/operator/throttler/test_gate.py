@@ -307,6 +307,54 @@ def test_an_agent_that_says_that_it_is_blind_is_no_agent(
     assert {message["container"] for message in link.sent[sent:]} == {"log", "web"}, "it may see them again"
 
 
+def asked(gate: Gate, link: FakeLink, clock: Clock, seconds: int, *, blind: bool) -> list[int]:
+    """Return after how many seconds the gate has asked, an agent that is blind, or that says nothing."""
+    found = []
+    for second in range(1, seconds + 1):
+        clock.now += 1
+        sent = len(link.sent)
+        gate.turn()
+        if len(link.sent) > sent:
+            found.append(second)
+            if blind:
+                link.say("blind", "web", reason="its pod is not known to the agent")
+                gate.turn()
+    return found
+
+
+def test_an_agent_that_was_blind_is_asked_again_soon_and_then_less_and_less_often(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("blind", "web", reason="its pod is not known to the agent")
+    gate.turn()
+    times = asked(gate, link, clock, 300, blind=True)
+    assert times[0] == 1
+    assert times[2] <= 8
+    assert 20 <= len(times) <= 45, "of an agent that stays blind it asks every 7.5 to 15 s"
+    link.say("wait", "web")
+    link.say("wait", "log")
+    gate.turn()
+    clock.now += 20
+    gate.turn()
+    assert len(asked(gate, link, clock, 30, blind=False)) == 2, "one that sees is asked every 15 s"
+
+
+def test_an_agent_that_says_welcome_after_it_was_blind_is_asked_at_once(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("blind", "web", reason="the watch is refused")
+    gate.turn()
+    asked(gate, link, clock, 50, blind=True)
+    link.say("welcome", fail_open_after_seconds=60)
+    gate.turn()
+    (first, *_) = asked(gate, link, clock, 5, blind=False)
+    assert first <= 2
+
+
 def test_an_agent_that_answers_reminders_keeps_the_permits_of_what_runs(
     make: Callable[[], Gate], link: FakeLink, clock: Clock, tmp_path: Path
 ) -> None:

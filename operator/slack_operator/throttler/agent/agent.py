@@ -130,6 +130,7 @@ class Agent:
         self._tallies = Tallies()
         self._authority = ""
         self._outages = Outages()
+        self._was_blind = False
         self._unknown = {"pods"} | ({"policy"} if follows_policy else set())
         began = time.monotonic()
         self._desk = Desk(NodeThrottle(limits), Journal(journal, boot), began)
@@ -298,7 +299,10 @@ class Agent:
         """Take one turn, and return the seconds until the next one."""
         now = time.monotonic()
         usage = self._load(now)
-        turn = self._desk.turn(now, usage, blind=self._blind() is not None)
+        was_blind, self._was_blind = self._was_blind, self._blind() is not None
+        if was_blind and not self._was_blind:
+            self._server.welcome_all()  # gates ask soon then
+        turn = self._desk.turn(now, usage, blind=self._was_blind)
         self._tell(turn.messages)
         try:
             self._report(turn, now)
@@ -330,7 +334,7 @@ class Agent:
                 gates=self._server.gates,
                 refused=self._server.refused,
                 known="policy" not in self._unknown,
-                blind=self._blind() is not None,
+                blind=self._was_blind,
             )
         if self._telling is None:
             return

@@ -6,6 +6,7 @@ wait. A throttler that is broken must not keep pods down. The next agent that an
 One thread; between the reminders of `REMIND_SECONDS` and the kubelet's probes it sleeps in `select`.
 """
 
+import os
 import select
 import sys
 import time
@@ -18,6 +19,10 @@ from slack_operator.throttler.gate.settings import GateSettings
 TRY_AGAIN_SECONDS = 2.0
 REMIND_SECONDS = 15.0
 """Between two asks for a container without a permit: an agent that hangs or sees nothing does not answer them."""
+_BLIND_SECONDS = 1.0
+"""Until the first ask after an agent has said that it does not see its pods; each further one takes twice as long."""
+_SEES_AGAIN_SECONDS = 2.0
+"""All gates of a node ask within that, once their agent has told them that it sees its pods again."""
 REMINDERS = 3
 """At least so many fit into `fail_open_after`: a healthy agent is heard before the gate opens."""
 _FIRST_RING_SECONDS, _LAST_RING_SECONDS = 2.0, 16.0
@@ -59,6 +64,8 @@ class Gate:
         self._remind_at = now
         self._ring_at, self._ring_pause = now + _FIRST_RING_SECONDS, _FIRST_RING_SECONDS
         self._last_problem = self._last_blindness = ""
+        self._blind_pause = 0.0
+        """Seconds until a blind agent was asked again last; 0: it sees its pods."""
         learnt = self._permits.learnt()
         self._learnt = learnt if learnt and is_authority(learnt) else ""
         """Who signs agents' certificates by now, as an agent has said that was trusted."""
@@ -138,10 +145,18 @@ class Gate:
     def _remind(self, now: float) -> None:
         if now < self._remind_at:
             return
-        self._remind_at = now + self._remind_seconds
+        self._remind_at = now + self._next_reminder()
         # an agent that sees its pods again is to take back the permits that it did not give
         for container in sorted(self._withheld | self._opened.keys()):
             self._ask(container)
+
+    def _next_reminder(self) -> float:
+        """Return the seconds until the next ask: soon after an agent was blind, for that often ends soon."""
+        if not self._blind_pause:
+            return self._remind_seconds
+        pause = min(self._blind_pause, self._remind_seconds)
+        self._blind_pause = min(2 * self._blind_pause, REMIND_SECONDS)
+        return pause * _jitter()
 
     def _lost(self, why: str) -> None:
         if self._link is not None:
@@ -158,7 +173,8 @@ class Gate:
         self._last_problem = ""
         if kind == "welcome":
             self._fail_open_after = _seconds(message.get("fail_open_after_seconds"), self._fail_open_after)
-            self._remind_at = min(self._remind_at, time.monotonic() + self._remind_seconds)
+            pause = _SEES_AGAIN_SECONDS * _jitter() if self._blind_pause else self._remind_seconds
+            self._remind_at = min(self._remind_at, time.monotonic() + pause)
             self._learn(message.get("authority"))
         elif kind == "ping" and self._link is not None:
             self._link.send({"type": "pong"})
@@ -177,12 +193,15 @@ class Gate:
 
     def _answer(self, kind: str, container: str, message: dict[str, object]) -> None:
         if kind in ("refused", "blind"):  # no answers: the container starts when it has waited long enough
+            if kind == "blind" and not self._blind_pause:
+                self._blind_pause = _BLIND_SECONDS
+                self._remind_at = min(self._remind_at, time.monotonic() + self._next_reminder())
             self._complain(kind, container, str(message.get("reason")))
             return
         if kind not in ("granted", "wait", "withdraw"):
             return
         self._heard_at[container] = time.monotonic()
-        self._last_blindness = ""
+        self._last_blindness, self._blind_pause = "", 0.0
         self._opened.pop(container, None)
         start = message.get("start", 0)
         self._starts[container] = start if isinstance(start, int) else 0
@@ -260,6 +279,11 @@ class Gate:
 
 def _seconds(value: object, otherwise: float) -> float:
     return float(value) if isinstance(value, int | float) and value >= 1 else otherwise
+
+
+def _jitter() -> float:
+    """Return a factor between 0.5 and 1, so that the gates of a node do not all come at once."""
+    return 0.5 + os.urandom(1)[0] / 510  # `random` would be half a MiB in each gate
 
 
 def _say(text: str) -> None:
