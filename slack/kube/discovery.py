@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 GONE_SECONDS = 600.0
 """How long a kind that was there must be in no version before its objects count as gone."""
+CONFIRM_SECONDS = 30.0
+"""How long a kind of which nothing is known must be in no version: an API server may be just starting."""
 _MOST_VERSIONS = 20
 
 
@@ -43,6 +45,8 @@ _RESOURCES = msgspec.json.Decoder(_Resources)
 def is_served(connection: Connection, path: str) -> bool | None:
     """Say whether the kind of a collection is served in any version of its group; None where that cannot be told.
 
+    Only False is a reason to take a collection for empty. A version without an answer may have the kind.
+
     Args:
         connection: to the API server.
         path: of the collection, which has answered 404: `/apis/example.com/v1/things`, or in a namespace.
@@ -50,15 +54,25 @@ def is_served(connection: Connection, path: str) -> bool | None:
     _, group, _, *_, plural = path.strip("/").split("/")
     try:
         found = decoded(f"GET /apis/{group}", connection.request("GET", f"/apis/{group}"), _GROUP)
-        versions = (found.versions or [])[:_MOST_VERSIONS]
-        return any(_has(connection, version.group_version, plural) for version in versions)
     except ApiError as error:
         return False if error.not_found else None
     except KubeError:
         return None
+    versions = found.versions or []
+    answers = []
+    for version in versions[:_MOST_VERSIONS]:
+        answers.append(_has(connection, version.group_version, plural))
+        if answers[-1]:
+            return True
+    return None if None in answers or len(versions) > _MOST_VERSIONS else False
 
 
-def _has(connection: Connection, group_version: str, plural: str) -> bool:
+def _has(connection: Connection, group_version: str, plural: str) -> bool | None:
     path = f"/apis/{group_version}"
-    found = decoded(f"GET {path}", connection.request("GET", path), _RESOURCES)
+    try:
+        found = decoded(f"GET {path}", connection.request("GET", path), _RESOURCES)
+    except ApiError as error:
+        return False if error.not_found else None  # it went after the group was read
+    except KubeError:
+        return None
     return any(resource.name == plural for resource in found.resources or ())

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from slack.kube.connection import CONNECT_SECONDS, Connection, Stream
-from slack.kube.discovery import GONE_SECONDS, is_served
+from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS, is_served
 from slack.kube.errors import ApiError, KubeError, Unreachable
 from slack.kube.paging import PAGE_SIZE, PageDecoder, Query, pages
 from slack.kube.retry import Backoff, is_transient
@@ -43,6 +43,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 PAGE_TRIES = 5
 SILENT_STREAMS = 2  # then the server may be waiting for a version that never comes (the same restored backup)
 ABSENT_SECONDS = 30.0  # a kind whose CRD may be installed later is asked for again
+CONFIRM_PAUSE_SECONDS = 3.0
 TOO_LARGE_TRIES = 5  # then the version is from another life of etcd (a restored backup): list again
 
 
@@ -190,8 +191,8 @@ class Reflector(Generic[T]):
             log.info("reflector %s: no WatchList here (%s), listing in pages", self.path, error.status)
             self._watch_list_works = False
             return 0.0
-        if error.not_found and self._may_be_absent and self._is_absent():
-            return ABSENT_SECONDS
+        if error.not_found and self._may_be_absent and (pause := self._wait_absent()) is not None:
+            return pause
         if error.too_large_version:
             self._too_large_in_a_row += 1
             if self._too_large_in_a_row >= TOO_LARGE_TRIES:
@@ -199,24 +200,33 @@ class Reflector(Generic[T]):
                 self._forget()
         return self._after_error(error, error.retry_after_seconds)
 
-    def _is_absent(self) -> bool:
-        """Say whether there is nothing to wait for: the server knows the kind in no version.
+    def _wait_absent(self) -> float | None:
+        """Return for how long a kind that the server knows in no version is not asked for; None if it may be served.
 
-        Where nothing was known the collection is empty. What was known and no event has deleted stays for ten minutes.
+        A version that is served no more, and discovery without an answer, are trouble: what is there is not known.
+        What was known and no event has deleted stays for ten minutes. Where nothing was known the collection is empty
+        after half a minute.
         """
-        if self._knows_objects and is_served(self._connection, self.path):
-            return False
+        if is_served(self._connection, self.path) is not False:
+            self._absent_since, self.absent = None, False
+            return None
         now = self._clock()
         self._absent_since = now if self._absent_since is None else self._absent_since
         self._forget()
-        self.absent = True
-        if self._knows_objects and now - self._absent_since < GONE_SECONDS:
+        seconds = now - self._absent_since
+        if self._knows_objects and seconds < GONE_SECONDS:
+            self.absent = True
             log.warning("reflector %s: the kind is not served any more; what is known of it is kept", self.path)
-            return True
+            return ABSENT_SECONDS
+        if not self._knows_objects and not self.absent and seconds < CONFIRM_SECONDS:
+            self.last_error = f"the API server does not serve it; after {CONFIRM_SECONDS:.0f} s it counts as absent"
+            return CONFIRM_PAUSE_SECONDS
+        self.absent = True
+        self.last_error = None
         self._knows_objects = False
         self._sink.begin()
         self._sink.end()
-        return True
+        return ABSENT_SECONDS
 
     def _after_error(self, error: Exception, at_least: float | None = None) -> float:
         if self._stopping.is_set():

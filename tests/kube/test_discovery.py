@@ -36,7 +36,12 @@ class Server:
         ({"v1": ["others"], "v2": ["others", "others/status"]}, False),
         ({"v1": ["others"], "v2": ["things"]}, True),
         ({"v1": ["things"]}, True),
+        ({"v1": ABSENT, "v2": ["things"]}, True),
+        ({"v1": ABSENT, "v2": ["others"]}, False),
+        ({"v1": Unreachable("gone"), "v2": ["things"]}, True),
+        ({"v1": Unreachable("gone"), "v2": ["others"]}, None),
         ({"v1": ApiError(403, "Forbidden", "no")}, None),
+        ({f"v{number}": ["others"] for number in range(21)}, None),
         ({"v1": Unreachable("gone")}, None),
     ],
 )

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from slack.kube.connection import Connection
+from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS
+from slack.kube.errors import ApiError
 from slack.kube.object_names import ObjectName
 from slack.kube.reflector import Reflector
 from slack.kube.retry import Backoff
@@ -481,13 +483,38 @@ def test_a_list_in_which_everything_is_new_equals_the_server_after_any_storm(api
     eventually(lambda: store.things == server(api), 10)
 
 
-def test_a_kind_that_may_be_absent_is_empty_and_said_nothing_about_until_it_is_there(
-    connection: Connection, api: FakeApi, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Store()
-    store.things["old"] = 1
-    reflector = Reflector(connection, THINGS, Thing, store, may_be_absent=True)
+GROUP = {"kind": "APIGroup", "versions": [{"groupVersion": "test/v2"}]}
+"""Discovery, where our version is served no more."""
+
+
+def discovery(api: FakeApi, monkeypatch: pytest.MonkeyPatch, *answers: Reply) -> None:
+    """Each 404 of the collection is followed by these answers of discovery."""
     api.script("watchlist", Reply.status(404, "NotFound"))
+    given = iter(answers)
+
+    def request(_method: str, path: str, **_: object) -> bytes:
+        reply = next(given)
+        if reply.code != 200:
+            raise ApiError(reply.code, "Broken", path)
+        return msgspec.json.encode(reply.body)
+
+    monkeypatch.setattr(Connection, "request", lambda _self, *args, **options: request(*args, **options))
+
+
+def test_a_kind_that_may_be_absent_is_empty_when_that_has_lasted_and_said_nothing_about_until_it_is_there(
+    connection: Connection, api: FakeApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, now = Store(), [0.0]
+    store.things["old"] = 1
+    reflector = Reflector(connection, THINGS, Thing, store, may_be_absent=True, clock=lambda: now[0])
+    for seconds in (0.0, CONFIRM_SECONDS - 1.0):
+        now[0] = seconds
+        discovery(api, monkeypatch, Reply.status(404))
+        assert reflector._sync_or_watch() < CONFIRM_SECONDS / 5
+        assert (store.things, reflector.synced, reflector.absent) == ({"old": 1}, False, False)
+        assert "does not serve it" in (reflector.last_error or "")
+    now[0] = CONFIRM_SECONDS
+    discovery(api, monkeypatch, Reply.status(404))
     seconds = reflector._sync_or_watch()
     assert (store.things, reflector.synced, reflector.absent, caplog.records) == ({}, False, True, [])
     assert seconds > 1
@@ -496,3 +523,29 @@ def test_a_kind_that_may_be_absent_is_empty_and_said_nothing_about_until_it_is_t
         eventually(lambda: reflector.synced and not reflector.absent)
     finally:
         reflector.stop()
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [Reply(200, GROUP), Reply(200, {"resources": [{"name": "things"}]})],
+        [Reply.status(503)],
+        [Reply(200, GROUP), Reply.status(500)],
+        [Reply.status(403)],
+    ],
+)
+def test_a_version_that_is_gone_and_discovery_without_an_answer_are_trouble_and_never_an_empty_list(
+    connection: Connection, api: FakeApi, monkeypatch: pytest.MonkeyPatch, known: bool, answers: list[Reply]
+) -> None:
+    store, now = Store(), [0.0]
+    reflector = Reflector(connection, THINGS, Thing, store, may_be_absent=True, clock=lambda: now[0])
+    if known:
+        reflector._list()
+        reflector._forget()
+    store.things["old"] = 1
+    for _ in range(4):
+        discovery(api, monkeypatch, *answers)
+        reflector._sync_or_watch()
+        assert (store.things, reflector.synced, reflector.absent) == ({"old": 1}, False, False)
+        now[0] += 10 * GONE_SECONDS

@@ -5,8 +5,9 @@ list is whole" signal, and because a list is what tells that the CRD is absent; 
 cannot be listed is told once an outage, and so is its end.
 
 An object that cannot be decoded is left out and named; kopf ends for such an object, so that only lists are made while
-it is there. A collection that is not found is trouble, and no empty list, unless the API server has its kind in no
-version: at once where nothing was known, after ten minutes where there were objects that no event has deleted.
+it is there. A collection that is not found is trouble, and no empty list, unless discovery says that the API server has
+its kind in no version: for half a minute where nothing was known, for ten minutes where there were objects that no
+event has deleted.
 """
 
 import logging
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from slack.kube.connection import Connection
-from slack.kube.discovery import GONE_SECONDS, is_served
+from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS, is_served
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paging import listed
 from slack.kube.unreadable import UnreadableObjects
@@ -38,8 +39,6 @@ ABSENT_SECONDS = 10.0
 ERROR_SECONDS = 2.0
 LIST_LIMIT_SECONDS = 120.0
 """A list that takes longer counts as stuck."""
-CONFIRM_SECONDS = 30.0
-"""How long the CRD must have been absent before that is believed: an API server may be just starting."""
 STALE_SECONDS = 60.0
 """After so long without a list, what is known may not be what people want now."""
 UNWATCHED_SECONDS = 5.0
@@ -138,10 +137,10 @@ class PolicySource:
         now = self._clock()
         if self._absent_since is None:
             self._absent_since = now
-        known, served = bool(self._desired.entries()), is_served(self._connection, self._kind.paths[0])
-        if served or (served is None and known):
-            self._absent_since = None
+        if is_served(self._connection, self._kind.paths[0]) is not False:
+            self._absent_since = None  # without an answer nothing is known
             return self._troubled(error)
+        known = bool(self._desired.entries())
         if now - self._absent_since < (GONE_SECONDS if known else CONFIRM_SECONDS):
             return self._troubled(error) if known else ERROR_SECONDS
         if not self._absence_said:

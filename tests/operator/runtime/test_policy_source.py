@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from slack.kube.discovery import GONE_SECONDS
+from slack.kube.discovery import CONFIRM_SECONDS, GONE_SECONDS
 from slack.kube.errors import ApiError, Unreachable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import Undecodable
@@ -18,7 +18,6 @@ from slack_operator.runtime import kopf_watch, policy_source
 from slack_operator.runtime.kopf_watch import QUIET_SECONDS, KopfLog, kopf_registry, kopf_settings
 from slack_operator.runtime.policy_source import (
     ABSENT_SECONDS,
-    CONFIRM_SECONDS,
     ERROR_SECONDS,
     STALE_SECONDS,
     PolicySource,
@@ -176,6 +175,21 @@ def test_a_version_that_is_served_no_more_is_trouble_and_no_empty_list(
     assert names(policies) == (["web"] if known else [])
     assert policies.synced is known
     assert "slackpolicies cannot be listed" in caplog.text
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("answer", [ApiError(503, "Unavailable", "later"), Unreachable("gone"), b"no JSON"])
+def test_discovery_without_an_answer_is_no_empty_list_either(known: bool, answer: bytes | Exception) -> None:
+    policies, _ = desired()
+    if known:
+        listed(policies, policy("web"))
+    clock = Clock(0.0)
+    source = PolicySource(Lists(*[ABSENT, answer] * 4), policies, SLACK_POLICY, clock)  # type: ignore[arg-type]
+    for _ in range(4):
+        assert source.reconcile() == ERROR_SECONDS
+        clock.now += 10 * GONE_SECONDS
+    assert names(policies) == (["web"] if known else [])
+    assert policies.synced is known
 
 
 def page(*items: bytes) -> bytes:
