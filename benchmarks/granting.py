@@ -33,6 +33,7 @@ from e2e.harness.cluster.certificates import Authority
 from e2e.harness.json_patch import patched
 from e2e.harness.objects import wait_until
 from e2e.harness.ports import LOOPBACK, free_port
+from e2e.harness.product.gate_link import ConnectedLink
 from slack.process import arguments
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.decision import NodeThrottle
@@ -44,7 +45,6 @@ from slack.throttler.protocol import AUDIENCE
 from slack.throttler.reports.messages import Answer, encode
 from slack_operator.throttler.agent import agent as agent_parts
 from slack_operator.throttler.agent.process import run
-from slack_operator.throttler.gate.agent_link import AgentLink
 from tests.kube.fake_api import FakeApi, Reply
 
 PENDING, SLOTS, ROUNDS = 500, 6, 2
@@ -136,7 +136,7 @@ class Node:
 
     def __init__(self, api: FakeApi) -> None:
         self._api = api
-        self._links: dict[str, AgentLink] = {}
+        self._links: dict[str, ConnectedLink] = {}
         self._names: dict[str, str] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -157,7 +157,7 @@ class Node:
             user = {"extra": {"authentication.kubernetes.io/pod-uid": [uid]}}
             review = {"status": {"authenticated": True, "audiences": [AUDIENCE], "user": user}}
             self._api.script("post", Reply(201, review))
-            link = AgentLink(LOOPBACK, port, NAME, pem, str(folder / "token"))
+            link = ConnectedLink(LOOPBACK, port, NAME, pem, str(folder / "token"))
             link.socket.setblocking(True)
             link.socket.recv(1 << 16)  # its welcome: whose token it was is settled
             link.socket.setblocking(False)

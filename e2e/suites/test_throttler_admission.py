@@ -21,6 +21,7 @@ from e2e.harness.cluster.control_plane import ControlPlane, Options
 from e2e.harness.json_patch import patched
 from e2e.harness.objects import IMAGE, deployment, make_namespace, pods, wait_until
 from e2e.harness.ports import LOOPBACK
+from e2e.harness.product.gate_link import ConnectedLink
 from e2e.harness.product.helm import NAMESPACE
 from e2e.harness.product.operator import CRDS
 from e2e.harness.product.throttler import (
@@ -37,7 +38,6 @@ from e2e.harness.product.throttler import (
     wait_until_injected,
 )
 from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
-from slack_operator.throttler.gate.agent_link import AgentLink
 
 SHOP, OTHER = "throttled-shop", "other-shop"
 WEBHOOK, POLICY = "Webhook", "AdmissionPolicy"
@@ -428,7 +428,7 @@ def test_the_agent_uses_the_rights_of_the_chart_and_asks_for_no_others(
             token = tmp_path / "token"
             token.write_text("no-token-of-this-cluster")
             pem = authority.certificate_path.read_text()
-            link = AgentLink(LOOPBACK, agent.port, AGENT_NAME, pem, str(token))
+            link = ConnectedLink(LOOPBACK, agent.port, AGENT_NAME, pem, str(token))
             told = wait_until(link.receive, 30, "an answer to the token") or []
             assert [message["type"] for message in told] == ["refused"]
             link.close()

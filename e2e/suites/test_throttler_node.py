@@ -21,6 +21,7 @@ from e2e.harness.api import Json
 from e2e.harness.errors import UnavailableError
 from e2e.harness.node import images
 from e2e.harness.objects import wait_until
+from e2e.harness.product.gate_link import ConnectedLink
 from e2e.harness.product.gated_pods import NAMESPACE, PROBE, container, shop, started_at
 from e2e.harness.product.paced_node import PacedNode, paced_node
 from e2e.harness.product.starting_watch import watched
@@ -34,7 +35,7 @@ from e2e.harness.product.throttler import (
     wait_until_injected,
 )
 from slack.throttler.injection import DEPENDS_ON
-from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+from slack_operator.throttler.gate.agent_link import LinkDown
 
 pytestmark = pytest.mark.timeout(900)
 BACK_OFF = {"crashLoopBackOff": {"maxContainerRestartPeriod": "5s"}}
@@ -208,7 +209,7 @@ def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nob
     def shout() -> None:
         for _ in range(3):
             try:
-                link = AgentLink(place.node.name, place.agent.port, AGENT_NAME, pem, str(token))
+                link = ConnectedLink(place.node.name, place.agent.port, AGENT_NAME, pem, str(token))
                 for number in range(2000):
                     link.send({"type": "ask", "container": "victim" if number % 2 else "main", "start": number})
                     granted.extend(each for each in link.receive() if each["type"] == "granted")

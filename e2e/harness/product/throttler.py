@@ -124,7 +124,7 @@ class Agent:
     Usage:
 
         with Agent(cluster, manifests, authority, folder) as agent:
-            AgentLink(LOOPBACK, agent.port, AGENT_NAME, pem, token_file)
+            ConnectedLink(LOOPBACK, agent.port, AGENT_NAME, pem, token_file)
     """
 
     def __init__(

@@ -15,6 +15,7 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.json_patch import patched
+from e2e.harness.product.gate_link import ConnectedLink
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
@@ -24,7 +25,7 @@ from slack_operator.runtime.certificates import BadCertificate
 from slack_operator.throttler.agent import desk, process
 from slack_operator.throttler.agent.process import ThrottlerAgent
 from slack_operator.throttler.authority import authority_of
-from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+from slack_operator.throttler.gate.agent_link import LinkDown
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.settings import GateSettings
 from tests.kube.fake_api import FakeApi, Reply
@@ -55,7 +56,7 @@ class Place:
         )
         return str(made["metadata"]["uid"])
 
-    def link(self, uid: str, authority: str | None = None) -> AgentLink:
+    def link(self, uid: str, authority: str | None = None) -> ConnectedLink:
         """Connect as the gate of a pod does."""
         user = {"extra": {"authentication.kubernetes.io/pod-uid": [uid]}}
         review = {"status": {"authenticated": True, "audiences": [AUDIENCE], "user": user}}
@@ -63,7 +64,7 @@ class Place:
         token = self.folder / "token"
         token.write_text("a-token")
         pem = authority or self.authority.certificate_path.read_text()
-        return AgentLink("127.0.0.1", self.agent.agent.port, NAME, pem, str(token))
+        return ConnectedLink("127.0.0.1", self.agent.agent.port, NAME, pem, str(token))
 
     def get(self, path: str) -> tuple[int, str]:
         """Ask what probes and Prometheus ask."""

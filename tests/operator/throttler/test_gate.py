@@ -1,5 +1,6 @@
 """The gate does what the agent says, and lets its pod start when none has answered for long enough."""
 
+import contextlib
 import json
 import select
 import socket
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from e2e.harness.cluster.certificates import Authority
+from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack_operator.throttler.gate import gate as gate_module
@@ -26,8 +29,13 @@ class FakeLink:
 
     def __init__(self) -> None:
         self.socket, self.other = socket.socketpair()
+        self.established, self.writes = False, True
         self.sent: list[dict[str, object]] = []
         self._messages: list[dict[str, object]] = []
+
+    def advance(self) -> None:
+        """Be there."""
+        self.established, self.writes = True, False
 
     def say(self, kind: str, container: str = "web", **fields: object) -> None:
         """Have a message there for the gate."""
@@ -455,9 +463,53 @@ def test_a_link_to_nobody_says_where_and_never_the_token(tmp_path: Path) -> None
     token = tmp_path / "token"
     token.write_text("secret")
     with pytest.raises(LinkDown) as caught:
-        AgentLink("127.0.0.1", 1, "agent", "no PEM", str(token))
+        ConnectedLink("127.0.0.1", 1, "agent", "no PEM", str(token))
     assert "secret" not in str(caught.value)
     assert "127.0.0.1:1" in str(caught.value)
+
+
+@pytest.mark.parametrize("accepts", [True, False], ids=["no-handshake", "no-answer"])
+def test_probes_are_answered_while_an_agent_that_hangs_is_connected_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepts: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kubelet waits for a second: with one probe that is not answered, the pod is not ready."""
+    monkeypatch.setattr(gate_module, "CONNECT_SECONDS", 2.0)
+    (tmp_path / "token").write_text("secret")
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as agent, contextlib.ExitStack() as others:
+        port = agent.getsockname()[1]
+        if not accepts:  # its queue is full: the kernel answers no SYN any more
+            for _ in range(3):
+                other = others.enter_context(socket.socket())
+                other.setblocking(False)
+                other.connect_ex(("127.0.0.1", port))
+        pem = Authority.create(tmp_path / "authority").certificate_path.read_text()
+        told = {"AGENT_PORT": str(port), "AGENT_CA": pem, "TOKEN_FILE": str(tmp_path / "token")}
+        gate = Gate(settings(tmp_path, **told))
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.is_set():
+                gate.turn()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            longest = 0.0
+            for _ in range(30):
+                began = time.monotonic()
+                with socket.create_connection(("127.0.0.1", gate._doorbell.port), 5) as probe:
+                    probe.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                    assert probe.recv(200).startswith(b"HTTP/1.1 ")
+                longest = max(longest, time.monotonic() - began)
+                time.sleep(0.1)
+        finally:
+            ended.set()
+            gate._doorbell.ring()
+            socket.create_connection(("127.0.0.1", gate._doorbell.port), 5).close()
+            thread.join()
+            gate.close()
+    assert longest < 0.5
+    assert "no connection within 2 s" in capsys.readouterr().err
 
 
 def test_messages_are_json_lines(tmp_path: Path) -> None:

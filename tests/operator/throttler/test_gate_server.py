@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from e2e.harness.cluster.certificates import Authority
+from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.agent.gate_server import MAX_STRANGERS, BadToken, GateServer, NotLetIn, pod_uid
-from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
+from slack_operator.throttler.gate.agent_link import LinkDown
 
 NAME = "resource-slack-throttler-agent"
 
@@ -33,11 +34,11 @@ class Place:
     folder: Path
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    def link(self, token: str = "token-u1", name: str = NAME, authority: str | None = None) -> AgentLink:
+    def link(self, token: str = "token-u1", name: str = NAME, authority: str | None = None) -> ConnectedLink:
         """Connect as a gate does."""
         path = self.folder / "token"
         path.write_text(token)
-        return AgentLink("127.0.0.1", self.port, name, authority or self.authority, str(path))
+        return ConnectedLink("127.0.0.1", self.port, name, authority or self.authority, str(path))
 
     def tell(self, uid: str, message: FromAgent) -> bool:
         """Push a message."""
@@ -84,7 +85,7 @@ def place(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch)
     loop.close()
 
 
-def read(link: AgentLink, count: int = 1) -> list[dict[str, object]]:
+def read(link: ConnectedLink, count: int = 1) -> list[dict[str, object]]:
     """Wait for that many messages."""
     link.socket.settimeout(10)
     found: list[dict[str, object]] = []

@@ -3,11 +3,14 @@
 It is made anew for each try, with the token as it is then. Nothing is read from it that is longer than a line may be.
 """
 
+import errno
 import json
+import os
 import socket
 import ssl
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
+"""For the whole of TCP and TLS."""
 MAX_LINE_BYTES = 16 << 10
 _READ_BYTES = 16_384
 _SILENT_SECONDS, _BETWEEN_SECONDS, _TRIES = 10, 5, 3
@@ -28,12 +31,12 @@ class LinkDown(Exception):
 
 
 class AgentLink:
-    """One connection. Blocking while it is made, never afterwards."""
+    """One connection. It never waits, not even while it is made: `advance` goes on once the socket is ready."""
 
     def __init__(
         self, host: str, port: int, server_name: str, authority: str, token_file: str, static_pod: str = ""
     ) -> None:
-        """Connect, prove that it is the agent, and say who we are.
+        """Begin to connect.
 
         Args:
             host: the node's address.
@@ -44,29 +47,60 @@ class AgentLink:
             static_pod: NAMESPACE/NAME of a static pod, whose token is the node's.
 
         Raises:
-            LinkDown: it did not come to that.
+            LinkDown: there is no token, or nobody listens there.
         """
         self._buffer = b""
         self._ended = False
+        self._where = f"{host}:{port}"
+        self._server_name, self._authority = server_name, authority
+        self._tls: ssl.SSLSocket | None = None
+        self.established = False
+        """Whether the agent has proved who it is, and was told who we are."""
+        self.writes = True
+        """Whether the socket must be writable before `advance` can go on; else it must be readable."""
         try:
-            context = ssl.create_default_context(cadata=authority)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
             with open(token_file, encoding="ascii") as file:
                 token = file.read().strip()
-            if static_pod:
-                token = f"static:{static_pod}:{token}"
-            plain = socket.create_connection((host, port), CONNECT_SECONDS)
+            self._token = f"static:{static_pod}:{token}" if static_pod else token
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            self.socket: socket.socket = socket.socket(family, kind, protocol)
         except (OSError, ValueError) as error:
-            raise LinkDown(f"{host}:{port}: {error}") from None
-        self.socket: socket.socket = plain
-        try:
-            self.socket = context.wrap_socket(plain, server_hostname=server_name)
-            _keep_alive(self.socket)
-            self.send({"type": "hello", "token": token})
-            self.socket.setblocking(False)
-        except (OSError, ValueError) as error:
+            raise LinkDown(f"{self._where}: {error}") from None
+        self.socket.setblocking(False)
+        failed = self.socket.connect_ex(address)
+        if failed not in (0, errno.EINPROGRESS):
             self.socket.close()
-            raise LinkDown(f"{host}:{port}: {error}") from None
+            raise LinkDown(f"{self._where}: {os.strerror(failed)}")
+
+    def advance(self) -> None:
+        """Go on with the connection, now that the socket is ready: TLS, then who we are.
+
+        Raises:
+            LinkDown: it does not come to a connection.
+        """
+        try:
+            if self._tls is None:
+                self._tls = self._begin_tls()
+            self._tls.do_handshake()
+            _keep_alive(self._tls)
+            self.send({"type": "hello", "token": self._token})
+            self.established, self.writes = True, False
+        except ssl.SSLWantReadError:
+            self.writes = False
+        except ssl.SSLWantWriteError:
+            self.writes = True
+        except (OSError, ValueError) as error:
+            raise LinkDown(f"{self._where}: {error}") from None
+
+    def _begin_tls(self) -> ssl.SSLSocket:
+        failed = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failed:
+            raise OSError(failed, os.strerror(failed))
+        context = ssl.create_default_context(cadata=self._authority)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        secured = context.wrap_socket(self.socket, server_hostname=self._server_name, do_handshake_on_connect=False)
+        self.socket = secured
+        return secured
 
     def send(self, message: dict[str, object]) -> None:
         """Send one message.

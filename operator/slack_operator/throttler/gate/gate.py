@@ -11,7 +11,7 @@ import select
 import sys
 import time
 
-from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown, is_authority
+from slack_operator.throttler.gate.agent_link import CONNECT_SECONDS, AgentLink, LinkDown, is_authority
 from slack_operator.throttler.gate.doorbell import Doorbell
 from slack_operator.throttler.gate.permits import Permits
 from slack_operator.throttler.gate.settings import GateSettings
@@ -60,7 +60,7 @@ class Gate:
         self._fail_open_after = settings.fail_open_after
         now = time.monotonic()
         self._heard_at = dict.fromkeys(settings.containers, now)
-        self._connect_at = now
+        self._connect_at = self._connected_by = now
         self._remind_at = now
         self._ring_at, self._ring_pause = now + _FIRST_RING_SECONDS, _FIRST_RING_SECONDS
         self._last_problem = self._last_blindness = ""
@@ -76,29 +76,43 @@ class Gate:
         if self._link is None and now >= self._connect_at:
             self._connect()
         self._ring(time.monotonic())
-        readable = self._wait()
+        ready = self._wait()
         self._doorbell.answer()
         if self._link is not None:
             try:
-                if self._link.socket in readable:
-                    for message in self._link.receive():
-                        self._take(message)
-                self._remind(time.monotonic())
+                self._hear(self._link, ready=self._link.socket in ready)
             except LinkDown as problem:
                 self._lost(str(problem))
         self._fail_open(time.monotonic())  # last, so that an answer which is there already is read before
 
+    def _hear(self, link: AgentLink, *, ready: bool) -> None:
+        """Go on with a connection that is being made, or take what the agent says."""
+        if not link.established:
+            if ready:
+                link.advance()
+            if link.established:
+                self._greet()
+            elif time.monotonic() >= self._connected_by:
+                raise LinkDown(f"no connection within {CONNECT_SECONDS:.0f} s")
+            return
+        if ready:
+            for message in link.receive():
+                self._take(message)
+        self._remind(time.monotonic())
+
     def _wait(self) -> list[object]:
-        """Sleep until something is readable or due; time in which the gate was stopped is no silence of the agent."""
-        sockets = self._doorbell.sockets + ([self._link.socket] if self._link is not None else [])
+        """Sleep until something is ready or due; time in which the gate was stopped is no silence of the agent."""
+        link = [self._link.socket] if self._link is not None else []
+        writes = self._link is not None and self._link.writes
+        sockets = self._doorbell.sockets + ([] if writes else link)
         before = time.monotonic()
         pause = self._pause(before)
-        readable, _, _ = select.select(sockets, [], [], pause)
+        readable, writable, _ = select.select(sockets, link if writes else [], [], pause)
         frozen = time.monotonic() - before - pause
         if frozen > _FROZEN_SECONDS:
             for container in self._heard_at:
                 self._heard_at[container] += frozen
-        return list(readable)
+        return [*readable, *writable]
 
     def close(self) -> None:
         """Close all sockets."""
@@ -108,7 +122,7 @@ class Gate:
 
     def _connect(self) -> None:
         settings = self._settings
-        self._connect_at = time.monotonic() + TRY_AGAIN_SECONDS
+        self._connected_by = time.monotonic() + CONNECT_SECONDS
         try:
             self._link = AgentLink(
                 settings.agent_host,
@@ -118,11 +132,13 @@ class Gate:
                 settings.token_file,
                 settings.static_pod,
             )
-            self._remind_at = time.monotonic() + self._remind_seconds
-            for container in settings.containers:
-                self._ask(container)
         except LinkDown as problem:
             self._lost(str(problem))
+
+    def _greet(self) -> None:
+        self._remind_at = time.monotonic() + self._remind_seconds
+        for container in self._settings.containers:
+            self._ask(container)
 
     def _ask(self, container: str) -> None:
         if self._link is None:
@@ -265,13 +281,16 @@ class Gate:
 
     def _pause(self, now: float) -> float:
         due = [now + _MAX_PAUSE_SECONDS]
+        withheld = self._withheld
         if self._link is None:
             due.append(self._connect_at)
-        if withheld := self._withheld:
+        elif not self._link.established:
+            due.append(self._connected_by)
+        elif withheld or self._opened:
+            due.append(self._remind_at)
+        if withheld:
             heard = min(self._heard_at[container] for container in withheld)
             due.append(max(heard + self._fail_open_after, now + _LEAST_PAUSE_SECONDS))
-        if (withheld or self._opened) and self._link is not None:
-            due.append(self._remind_at)
         if self._unseen:
             due.append(self._ring_at)
         return max(0.0, min(due) - now)
