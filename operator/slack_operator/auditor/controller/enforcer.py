@@ -37,7 +37,7 @@ from slack_operator.auditor.controller.event_reporter import about
 from slack_operator.auditor.controller.limit_record import LimitRecord
 from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.policy_status import Enforcement
-from slack_operator.auditor.controller.resizer import Resizer, other_object
+from slack_operator.auditor.controller.resizer import Resizer, is_gone, other_object
 from slack_operator.runtime.steady_clock import steady
 
 log = logging.getLogger(__name__)
@@ -195,8 +195,8 @@ class Enforcer:
             self._recorder.record(about(action.pod), EventKind.NORMAL, CPU_LIMIT_RESTORED, text)
 
     def _failed(self, action: Action, state: EnforcementState, error: ApiError) -> None:
-        if error.not_found:
-            return  # the pod is gone
+        if is_gone(error):
+            return
         if error.conflict or other_object(error):
             state.on_outcome("conflict")
             log.info("not resized, again later: %s", error, extra=fields(container=action.name))

@@ -7,7 +7,7 @@ written to the pod but its limit.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from slack.audit.enforcement.decision import Action, ActionKind
 from slack.audit.enforcement.raised_limits import FormerLimit
@@ -18,6 +18,13 @@ from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
 from slack_operator.auditor.controller.limit_record import LimitRecord
 from slack_operator.runtime.leading import NotLeading
+
+NO_RESIZE: Final = "NoResize"
+"""The reason of an error that every pod would have."""
+_NO_RESIZE_TEXT: Final = (
+    "this API server does not serve pods/resize: limits are raised from Kubernetes 1.33 on, with the feature gate "
+    "InPlacePodVerticalScaling (on by default)"
+)
 
 
 class Resizer:
@@ -44,7 +51,7 @@ class Resizer:
         try:
             self._send(action, version=str(pod["metadata"]["resourceVersion"]))
         except ApiError as error:
-            if error.not_found:
+            if is_gone(error):
                 raise
             # A request that was tried again after its answer was lost conflicts with itself: the pod knows.
             if _limit(self._current(action.pod), action) == action.to_millis:
@@ -68,18 +75,36 @@ class Resizer:
         metadata = {"uid": action.pod.uid} | ({"resourceVersion": version} if version else {})
         limits = {"name": action.container.name, "resources": {"limits": {"cpu": format_cpu(action.to_millis)}}}
         patch = {"metadata": metadata, "spec": {_containers(action): [limits]}}
-        return self._writer.strategic_patch(f"{_path(action.pod)}/resize", patch, dry_run=dry_run)
+        return self._patch(action.pod, patch, dry_run=dry_run)
 
     def _current(self, pod: PodFacts) -> Json:
         """Read that very pod, by a dry run that changes nothing: the right to resize is enough."""
         if not self._may_write():
             raise NotLeading
-        return self._writer.strategic_patch(f"{_path(pod)}/resize", {"metadata": {"uid": pod.uid}}, dry_run=True)
+        return self._patch(pod, {"metadata": {"uid": pod.uid}}, dry_run=True)
+
+    def _patch(self, pod: PodFacts, patch: Json, *, dry_run: bool) -> Json:
+        try:
+            return self._writer.strategic_patch(f"{_path(pod)}/resize", patch, dry_run=dry_run)
+        except ApiError as error:
+            if error.not_found and not _names(error, pod):
+                raise ApiError(error.status, NO_RESIZE, _NO_RESIZE_TEXT) from error
+            raise
 
 
 def other_object(error: ApiError) -> bool:
     """Whether another pod has the name by now: the API server calls a uid that differs a change of the uid."""
     return any(cause.field == "metadata.uid" for cause in error.causes)
+
+
+def is_gone(error: ApiError) -> bool:
+    """Whether the pod is gone."""
+    return error.not_found and error.reason != NO_RESIZE
+
+
+def _names(error: ApiError, pod: PodFacts) -> bool:
+    """Whether an answer 404 is about the pod: `pods "api-x" not found`. One about the path does not name it."""
+    return f'"{pod.name}"' in error.message
 
 
 def _path(pod: PodFacts) -> str:

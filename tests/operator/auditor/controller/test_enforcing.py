@@ -278,6 +278,23 @@ def test_a_refusal_is_told_and_not_repeated_for_an_hour(hands: Hands) -> None:
     assert hands.outcomes == ["refused"]
 
 
+def test_an_api_server_without_resizes_is_named_and_not_asked_each_turn(hands: Hands) -> None:
+    hands.server.refuse["dry"] = ApiError(404, "Not Found", "404 page not found")
+    now = hands.turn()
+    assert "does not serve pods/resize" in (now.refused or "")
+    assert "InPlacePodVerticalScaling" in (now.refused or "")
+    for _ in range(3):
+        hands.wall.now += 60
+        hands.turn()
+    assert hands.server.sent == ["dry 1"]
+
+
+def test_a_pod_that_is_gone_is_no_refusal(hands: Hands) -> None:
+    hands.server.refuse["dry"] = ApiError(404, "NotFound", 'pods "a" not found')
+    assert hands.turn().refused is None
+    assert hands.outcomes == []
+
+
 def test_a_conflict_leaves_no_entry_and_is_tried_again(hands: Hands) -> None:
     hands.turn()
     hands.wall.now += 901
