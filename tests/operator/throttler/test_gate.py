@@ -1,6 +1,7 @@
 """The gate does what the agent says, and lets its pod start when none has answered for long enough."""
 
 import contextlib
+import itertools
 import json
 import select
 import socket
@@ -216,6 +217,47 @@ def test_the_time_in_which_a_gate_was_stopped_is_no_silence_of_its_agent(
     clock.now += 2
     gate.turn()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.env", "web.env"], "an agent that hangs"
+
+
+def tries(gate: Gate, clock: Clock, monkeypatch: pytest.MonkeyPatch, seconds: int) -> list[int]:
+    """Return after how many seconds the gate has tried to connect, to nobody."""
+    found: list[int] = []
+    began = clock.now
+
+    def fails(*_: object) -> None:
+        found.append(round(clock.now - began))
+        raise LinkDown("certificate verify failed")
+
+    monkeypatch.setattr(gate_module, "AgentLink", fails)
+    for _ in range(seconds):
+        gate.turn()
+        clock.now += 1
+    return found
+
+
+def test_a_gate_that_no_agent_lets_in_tries_less_and_less_often(
+    make: Callable[[], Gate], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a release that is gone do, or those that trust a former authority: a node may have a hundred."""
+    found = tries(make(), clock, monkeypatch, 7200)
+    assert sum(second < 10 for second in found) >= 5, "an agent that begins anew is found within two seconds"
+    assert sum(second < 60 for second in found) >= 12, "while containers wait, every five seconds at least"
+    assert sum(second >= 3600 for second in found) <= 3600 / 28, "once it is open, every 30 to 60 s"
+    assert max(after - before for before, after in itertools.pairwise(found)) <= 61
+
+
+def test_a_gate_that_an_agent_has_let_in_comes_back_soon(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = make()
+    tries(gate, clock, monkeypatch, 3600)
+    monkeypatch.setattr(gate_module, "AgentLink", lambda *_: link)
+    clock.now += 60
+    gate.turn()
+    link.say("welcome", fail_open_after_seconds=60)
+    gate.turn()
+    gate._lost("the agent is gone")
+    assert gate._connect_at - clock.now <= 2
 
 
 def test_an_agent_that_hangs_is_no_agent(

@@ -136,6 +136,17 @@ def test_a_token_that_is_no_good_is_refused_and_asks_nothing(place: Place) -> No
     link.close()
 
 
+def test_gates_that_come_again_and_again_are_logged_once_and_counted(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(5):
+        link = place.link("a token of nobody")
+        assert read(link)[0]["type"] == "refused"
+        link.close()
+    assert place.server.refused == 5
+    assert sum("a gate was not let in" in record.message for record in caplog.records) == 1
+
+
 def test_garbage_ends_its_own_connection_only(place: Place) -> None:
     good = place.link()
     read(good)

@@ -20,6 +20,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
 from slack.process.accepting import Acceptor, Bounds, listening_socket
+from slack.process.outages import Outages
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack.throttler import protocol
@@ -113,6 +114,7 @@ class GateServer:
         self._judge = judge
         self._answer = answer
         self._welcome = welcome
+        self._outages = Outages()
         self._gates: dict[str, asyncio.StreamWriter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: OrderedDict[str, tuple[str, float]] = OrderedDict()
@@ -203,7 +205,8 @@ class GateServer:
             await self._listen(uid, reader, writer)
         except NotLetIn as refusal:
             self.refused += 1
-            log.warning("a gate was not let in: %s", refusal)
+            if self._outages.is_new(str(refusal)):  # gates come again and again
+                log.warning("a gate was not let in: %s", refusal)
             writer.write(protocol.encode_line(protocol.Refused(reason=protocol.text(str(refusal)))))
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             log.debug("a gate's connection has ended: %s", error)

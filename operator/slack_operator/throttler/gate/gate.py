@@ -17,6 +17,11 @@ from slack_operator.throttler.gate.permits import Permits
 from slack_operator.throttler.gate.settings import GateSettings
 
 TRY_AGAIN_SECONDS = 2.0
+"""Between two tries to connect at first; the longer no agent has let the gate in, the longer."""
+WAITING_TRY_SECONDS, OPEN_TRY_SECONDS = 5.0, 60.0
+"""At the most: while a container waits for a permit, and while none does, as in a gate that has opened."""
+_PART_OF_OUTAGE = 0.25
+"""So much of the time for which there has been no agent is between two tries."""
 REMIND_SECONDS = 15.0
 """Between two asks for a container without a permit: an agent that hangs or sees nothing does not answer them."""
 _BLIND_SECONDS = 1.0
@@ -61,6 +66,8 @@ class Gate:
         now = time.monotonic()
         self._heard_at = dict.fromkeys(settings.containers, now)
         self._connect_at = self._connected_by = now
+        self._down_since: float | None = None
+        """Since when no agent has let this gate in; None: one has."""
         self._remind_at = now
         self._ring_at, self._ring_pause = now + _FIRST_RING_SECONDS, _FIRST_RING_SECONDS
         self._last_problem = self._last_blindness = ""
@@ -178,7 +185,11 @@ class Gate:
         if self._link is not None:
             self._link.close()
             self._link = None
-        self._connect_at = time.monotonic() + TRY_AGAIN_SECONDS
+        now = time.monotonic()
+        self._down_since = now if self._down_since is None else self._down_since
+        longest = WAITING_TRY_SECONDS if self._withheld else OPEN_TRY_SECONDS
+        pause = max(TRY_AGAIN_SECONDS, min(_PART_OF_OUTAGE * (now - self._down_since), longest))
+        self._connect_at = now + pause * _jitter()
         if why != self._last_problem:
             _say(f"no agent: {why}")
             self._last_problem = why
@@ -188,6 +199,7 @@ class Gate:
         kind, container = message.get("type"), message.get("container")
         self._last_problem = ""
         if kind == "welcome":
+            self._down_since = None
             self._fail_open_after = _seconds(message.get("fail_open_after_seconds"), self._fail_open_after)
             pause = _SEES_AGAIN_SECONDS * _jitter() if self._blind_pause else self._remind_seconds
             self._remind_at = min(self._remind_at, time.monotonic() + pause)
