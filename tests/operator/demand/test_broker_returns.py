@@ -173,7 +173,8 @@ def test_kafka_makes_another_client_after_an_error(monkeypatch: pytest.MonkeyPat
         def __init__(self, **options: Any) -> None:
             made.append(options["sasl_plain_password"])
 
-        def describe_topics(self) -> list[Any]:
+        def describe_topics(self, topics: list[str]) -> list[Any]:
+            assert topics == []
             if len(made) == 1:
                 raise errors.KafkaConnectionError
             return []

@@ -2,7 +2,8 @@
 
 A queue's topic is named as the source of the design has it, `{namespace}-{action}-{memory}MB`; its workers consume by
 themselves, as the group that the URL names (`kafka://HOST:9092?group=NAME`). Two reads for all topics: the group's
-committed offsets, and the ends of the partitions. What is in flight Kafka does not know: committed late, it waits.
+committed offsets, and the ends of the partitions. A topic that cannot be read is that queue's problem alone. What is in
+flight Kafka does not know: committed late, it waits.
 """
 
 import asyncio
@@ -29,6 +30,22 @@ from slack.demand.broker import (
 from slack_operator.demand.brokers.credentials import NONE, Credentials
 
 ANSWER_MILLIS: Final = 2000
+NO_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
+"""A topic that nobody has made yet."""
+_USABLE: Final = (kafka_errors.NoError.errno, kafka_errors.ReplicaNotAvailableError.errno)
+"""A partition without one of its replicas still has a leader, which answers."""
+_OF_ALL_TOPICS: Final = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.GroupAuthorizationFailedError,
+    kafka_errors.InvalidGroupIdError,
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedVersionError,
+)
+"""Errors of the group or of the connection: no single topic is to blame."""
+MOST_READS: Final = 48
+"""Groups of topics that are read at one read of the lag: one, unless topics have errors."""
 
 
 def topic(queue: str) -> str:
@@ -138,30 +155,63 @@ class KafkaLag:
         with self._one_at_a_time:
             if self._client is None:
                 self._client = KafkaAdminClient(**self._options, **_sasl(self._credentials.fresh()))
-            partitions = [
-                TopicPartition(found["name"], part["partition_index"])
-                for found in self._client.describe_topics()
-                if found["name"] in wanted
-                for part in found["partitions"]
-            ]
-            if not partitions:
-                return {}
-            committed = self._client.list_group_offsets({self._group: partitions}).get(self._group, {})
-            ends = self._client.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-            fresh = [part for part in partitions if _offset(committed.get(part)) < 0]
-            begins = self._client.list_partition_offsets(dict.fromkeys(fresh, OffsetSpec.EARLIEST)) if fresh else {}
+            partitions: dict[str, list[TopicPartition]] = {}
+            problems: dict[str, str] = {}
+            for found in self._client.describe_topics(list(wanted)):
+                name = found["name"]
+                if name not in wanted or found["error_code"] == NO_TOPIC:
+                    continue
+                problem = _topic_problem(found)
+                if problem is None:
+                    partitions[name] = [TopicPartition(name, part["partition_index"]) for part in found["partitions"]]
+                else:
+                    problems[name] = problem
+            lags = self._lags(partitions, problems)
+        lags |= {name: QueueLag(backlog=0, in_flight=0, problem=problem) for name, problem in problems.items()}
+        return {wanted[name]: lag for name, lag in lags.items()}
+
+    def _lags(self, partitions: Mapping[str, list[TopicPartition]], problems: dict[str, str]) -> dict[str, QueueLag]:
+        """Read the counters of all topics in as few requests as the errors of single topics allow.
+
+        The library raises an error for the whole request if one partition has an error. The topics are then halved
+        until the topic with the error is alone. Topics that are not read when the requests are used up have a problem.
+        """
         lags: dict[str, QueueLag] = {}
-        for name, queue in wanted.items():
-            own = [part for part in partitions if part.topic == name]
-            if own:
-                published = sum(_offset(ends.get(part)) for part in own)
-                delivered = sum(max(_offset(committed.get(part)), _offset(begins.get(part))) for part in own)
-                lags[queue] = QueueLag(
-                    backlog=max(published - delivered, 0),
-                    in_flight=0,
-                    delivered_total=delivered,
-                    published_total=published,
-                )
+        open_halves = [list(partitions)] if partitions else []
+        for _ in range(MOST_READS):
+            if not open_halves:
+                break
+            topics = open_halves.pop(0)
+            try:
+                lags |= self._lags_together({name: partitions[name] for name in topics})
+            except _OF_ALL_TOPICS:
+                raise
+            except kafka_errors.BrokerResponseError as error:
+                middle = len(topics) // 2
+                if middle:
+                    open_halves += [topics[:middle], topics[middle:]]
+                else:
+                    problems[topics[0]] = f"topic {topics[0]!r}: {type(error).__name__}"
+        for name in (name for topics in open_halves for name in topics):
+            problems[name] = f"topic {name!r}: not read, because too many other topics have errors"
+        return lags
+
+    def _lags_together(self, partitions: Mapping[str, list[TopicPartition]]) -> dict[str, QueueLag]:
+        every = [part for own in partitions.values() for part in own]
+        committed = self._client.list_group_offsets({self._group: every}).get(self._group, {})
+        ends = self._client.list_partition_offsets(dict.fromkeys(every, OffsetSpec.LATEST))
+        fresh = [part for part in every if _offset(committed.get(part)) < 0]
+        begins = self._client.list_partition_offsets(dict.fromkeys(fresh, OffsetSpec.EARLIEST)) if fresh else {}
+        lags: dict[str, QueueLag] = {}
+        for name, own in partitions.items():
+            published = sum(_offset(ends.get(part)) for part in own)
+            delivered = sum(max(_offset(committed.get(part)), _offset(begins.get(part))) for part in own)
+            lags[name] = QueueLag(
+                backlog=max(published - delivered, 0),
+                in_flight=0,
+                delivered_total=delivered,
+                published_total=published,
+            )
         return lags
 
     async def close(self) -> None:
@@ -193,6 +243,19 @@ def _sasl(credentials: Credentials) -> dict[str, Any]:
     if credentials.secret is not None or credentials.creds_file is not None:
         raise BrokerRefused("credentials file: for Kafka write user:password")
     return {}
+
+
+def _topic_problem(found: Mapping[str, Any]) -> str | None:
+    """Return why a topic cannot be read; None if each of its partitions has a leader."""
+    name, number = found["name"], found["error_code"]
+    if number:
+        return f"topic {name!r}: {kafka_errors.for_code(number).__name__}"
+    if not found["partitions"]:
+        return f"topic {name!r}: it has no partitions"
+    for part in found["partitions"]:
+        if part["leader_id"] < 0 or part["error_code"] not in _USABLE:
+            return f"topic {name!r}: partition {part['partition_index']} has no leader"
+    return None
 
 
 def _offset(found: Any) -> int:
