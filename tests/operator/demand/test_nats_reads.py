@@ -293,6 +293,46 @@ def test_a_stream_that_does_not_answer_is_that_stream_s_failure_alone() -> None:
     asyncio.run(whole())
 
 
+class Refusing(Server):
+    """A server whose streams have a leader, except one; consumers of `broken` have lost theirs."""
+
+    def __init__(self, consumers: Mapping[str, dict[str, Any]], counts: Mapping[str, int], broken: str) -> None:
+        super().__init__(consumers, counts)
+        self.broken = broken
+
+    async def api(self, subject: str, body: Any, kind: Any) -> Any:
+        if self.broken in subject:
+            raise ApiRefused("JetStream system temporarily unavailable", 10008)
+        return await super().api(subject, body, kind)
+
+
+def test_a_stream_that_is_refused_is_that_stream_s_failure_alone() -> None:
+    ours, theirs = "act.a.work.64", "act.b.work.64"
+    server = Refusing({theirs: consumer(theirs, 1, 0, 5)}, {theirs: 5}, "ACT_a")
+    lag = LagReader(server, ("act.a.", "act.b."))  # type: ignore[arg-type]  # its counters
+
+    async def whole() -> None:
+        lag.know(ours)
+        lags = await lag.read()
+        assert (lags[theirs].backlog, lags[theirs].problem) == (5, None)
+        assert lags[ours].problem == "JetStream system temporarily unavailable"
+        alone = LagReader(server, ("act.a.",))  # type: ignore[arg-type]  # its counters
+        with pytest.raises(BrokerUnreachable, match="temporarily unavailable"):
+            await alone.read()
+
+    asyncio.run(whole())
+
+
+def test_a_consumer_that_is_refused_stops_no_other_queue() -> None:
+    queues = [f"act.media.work-{number}.64" for number in range(PAGE + 2)]
+    server = Refusing({name: consumer(name, 1, 1, 4) for name in queues}, dict.fromkeys(queues, 5), "CONSUMER.INFO")
+    lag = LagReader(server, ("act.",))  # type: ignore[arg-type]  # its counters
+    lags = asyncio.run(lag.read())
+    assert len(lags) == PAGE + 2
+    assert sum(found.in_flight == 1 for found in lags.values()) == PAGE, "those of the page are exact"
+    assert all(found.backlog + found.in_flight == 5 for found in lags.values())
+
+
 def test_consumers_of_pools_that_are_gone_are_forgotten_once_the_server_has_none() -> None:
     queues = [f"act.media.pr-{number}.256" for number in range(100)]
     server = Server({queue: consumer(queue) for queue in queues}, {})

@@ -85,7 +85,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Silent:
-    """A stream that did not answer, and when it is asked again."""
+    """A stream that did not answer or was refused, and when it is asked again."""
 
     due_at: float
     words: str
@@ -129,8 +129,7 @@ class LagReader:
         """Return the counters of all queues with the prefix.
 
         Raises:
-            BrokerUnreachable: not connected, or no answer in time.
-            BrokerRefused: the server says no.
+            BrokerUnreachable: not connected, or all streams have no answer in time or are refused.
         """
         async with self._turn:
             self._read += 1
@@ -153,11 +152,11 @@ class LagReader:
             }
 
     async def _stream_or_silence(self, own: str, prefix: str) -> dict[str, int] | None:
-        """Return a stream's counts; None where it does not answer, which is that stream's failure alone."""
+        """Return a stream's counts; None if it does not answer or is refused, which is that stream's failure alone."""
         try:
             async with asyncio.timeout(STREAM_SECONDS):
                 counts = await self._stream(own, prefix)
-        except (BrokerUnreachable, TimeoutError) as error:
+        except (BrokerUnreachable, ApiRefused, TimeoutError) as error:
             words = str(error) or f"stream {layout.stream_name(own)} does not answer"
             self._silent[own] = _Silent(self._clock() + SILENT_SECONDS, words)
             return None
@@ -227,13 +226,12 @@ class LagReader:
         try:
             async with asyncio.timeout(CONSUMER_SECONDS):
                 self._learn(queue, await self._connection.api(subject, None, _OneConsumer))
-        except (BrokerUnreachable, TimeoutError):
+        except (BrokerUnreachable, ApiRefused, TimeoutError) as error:
+            if isinstance(error, ApiRefused) and error.number in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
+                self._known[queue] = _Known(read=self._read)  # nobody has pulled from it: all of it waits
+                return
             # This consumer alone does not answer: what it said last holds on, and others have their turn before it.
             self._known[queue].read = self._read + SKIPPED_READS
-        except ApiRefused as refused:
-            if refused.number not in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
-                raise
-            self._known[queue] = _Known(read=self._read)  # nobody has pulled from it: all of it waits
 
     def _learn(self, queue: str, consumer: _Consumer) -> None:
         delivered = consumer.delivered.consumer_seq
