@@ -364,6 +364,30 @@ def test_a_key_of_redis_that_is_no_stream_is_refused_and_tells_no_lag_and_others
         on(started, test)
 
 
+def test_a_name_that_this_user_of_redis_may_not_read_hides_no_other_queue(tmp_path: Path) -> None:
+    reason = RedisServer.missing()
+    if reason:
+        pytest.skip(reason)
+    credentials = tmp_path / "credentials"
+    credentials.write_text("media:secret")
+
+    async def test(broker: Broker) -> None:
+        assert isinstance(broker, RedisBroker)
+        rights = ("on", ">secret", "+@all", "~act.media.*", "~act:*", "&*")
+        await broker.client.execute_command("ACL", "SETUSER", "media", *rights)  # type: ignore[no-untyped-call]
+        await broker.ensure(QueueSettings(name="act.web.mail.128"))
+        limited = await open_broker(broker.told, credentials)
+        try:
+            await limited.ensure(QUICK)
+            await published(limited, 2)
+            assert {queue: lag.backlog for queue, lag in (await limited.lag()).items()} == {QUEUE: 2}
+        finally:
+            await limited.close()
+
+    with RedisServer(tmp_path) as started:
+        on(started, test)
+
+
 def test_names_that_somebody_has_put_among_redis_queues_cost_one_read_and_a_time_out_cuts_it(tmp_path: Path) -> None:
     reason = RedisServer.missing()
     if reason:
