@@ -322,7 +322,7 @@ def test_the_next_start_of_a_container_that_runs_is_permitted_too_when_the_agent
 
     back = FakeLink()
     monkeypatch.setattr(gate_module, "AgentLink", lambda *_: back)
-    clock.now += 3
+    clock.now += 61
     gate.turn()
     assert [(message["container"], message["instance"]) for message in back.sent] == [
         ("web", "web-1"),
