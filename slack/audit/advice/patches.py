@@ -144,8 +144,9 @@ def no_variable(container: ContainerFacts | None, name: str) -> str | None:
         return f"envFrom may set {name} already, and what it sets cannot be read here"
     for known, value in container.variables:
         if known == name:
-            now = f"{value!r}" if value else "from another object" if value is None else "empty"
-            return f"{name} is set already ({now}): change it by hand, and keep what else is in it"
+            if value is None:
+                return f"{name} is set already (from another object), or envFrom may set it: change it by hand"
+            return f"{name} is set already ({repr(value) if value else 'empty'}): change it by hand, and keep its rest"
     return None
 
 

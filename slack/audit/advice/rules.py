@@ -11,7 +11,7 @@ from slack.audit.advice import patches
 from slack.audit.advice.advice import Advice, AdviceId, Case, Facts, evidence
 from slack.audit.advice.limits import allow_burst, pod_limit, raise_limit, requests_only
 from slack.audit.advice.nodes import exclusive_cpus, fixed_kernel, shorter_period
-from slack.audit.advice.runtimes import ANY_RUNTIME, GO_VARIABLE, go_does_it, runtime_of
+from slack.audit.advice.runtimes import ANY_RUNTIME, GO_VARIABLE, Runtime, go_does_it, runtime_of
 from slack.audit.findings.finding import Finding, Mark, Severity
 from slack.audit.findings.sample import Level
 from slack.audit.kernel.quota_bugs import kernel_verdict
@@ -35,9 +35,10 @@ def match_threads(case: Case) -> Advice | None:
     if Mark.MANY_THREADS not in case.marks or case.level not in (Level.CONTAINER, Level.OTHER):
         return None
     finding, container = case.finding, case.facts.container
-    limit_cores = finding.limit_cores
-    if Mark.INHERITED in case.marks or limit_cores is None:
-        limit_cores = (case.facts.pod.cpu_limit_millis or 0) / 1000 if case.facts.pod else 0.0
+    # the quota that stops it, as it was measured: that of a pod may be the sum of its containers' limits
+    limit_cores = finding.blamed_cores or finding.limit_cores
+    if limit_cores is None:
+        return None
     threads = max(1, math.ceil(limit_cores))
     runtime = runtime_of(container)
     hint = (runtime.hint if runtime else ANY_RUNTIME).format(threads=threads)
@@ -53,21 +54,29 @@ def match_threads(case: Case) -> Advice | None:
     elif runtime is None or not runtime.variable:
         no_patch = "what sets it depends on the program"
     else:
-        if case.facts.pod and container:
+        if case.facts.pod and container and not runtime.is_list:
             value = runtime.value.format(threads=threads)
             patch = patches.environment(case.facts.pod, container, runtime.variable, value)
         if patch is None:
             no_template = patches.no_template(case.facts.pod) if case.facts.pod else case.unnamed
-            no_patch = no_template or patches.no_variable(container, runtime.variable)
+            no_patch = no_template or patches.no_variable(container, runtime.variable) or _no_list(runtime)
     return Advice(
         AdviceId.MATCH_THREADS,
         f"let it run {threads} thread{'s' if threads > 1 else ''} at once" + (f" ({runtime.name})" if runtime else ""),
         f"{evidence(finding)}; about {finding.busy_cpus or 0:.1f} CPUs busy when the quota ran out",
         f"more busy threads than the limit has CPUs use the quota up early in the period and all stop for the "
         f"rest: {hint}",
-        "fewer threads finish less at once where CPU is not what they wait for",
+        "fewer threads finish less at once where CPU is not what they wait for"
+        + (f"; an image that sets {runtime.variable} itself loses that value" if patch and runtime else ""),
         (patch,) if patch else (),
         no_patch,
+    )
+
+
+def _no_list(runtime: Runtime) -> str:
+    return (
+        f"the image may set {runtime.variable} itself, with options that a new value would remove: add "
+        f"{runtime.hint.partition('=')[0]} to what it has"
     )
 
 

@@ -26,6 +26,8 @@ class Runtime:
     value: str = "{threads}"
     sees_its_limit: str = ""
     """Why there is nothing to set for the container's own limit; '' if the runtime does not see it."""
+    is_list: bool = False
+    """The variable holds options of several writers, the image's too, which a new value would replace."""
 
 
 def _word(words: str) -> re.Pattern[str]:
@@ -43,6 +45,7 @@ RUNTIMES = (
         "-XX:+UseContainerSupport), and garbage collector, compiler and common pool follow it; an "
         "-XX:ActiveProcessorCount would only keep it from following a limit that is raised. Look for what makes more "
         "busy threads all the same: pools of a fixed size, an ActiveProcessorCount that is set, an older JVM",
+        is_list=True,
     ),
     Runtime("gunicorn or uvicorn", _word("gunicorn|uvicorn"), "WEB_CONCURRENCY={threads} workers", "WEB_CONCURRENCY"),
     Runtime(

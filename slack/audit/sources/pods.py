@@ -34,8 +34,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     resize_restarts: bool
     """resizePolicy for cpu is RestartContainer."""
     variables: tuple[tuple[str, str | None], ...] | None = ()
-    """Of `THREAD_VARIABLES`, those that are set; None for a value that is not in the pod. None: not to be known, as
-    envFrom may set any."""
+    """Of `THREAD_VARIABLES`, those that are set or may be; None for a value that is not in the pod: of `valueFrom`, or of
+    an `envFrom` beside other variables. None: not to be known, as `envFrom` may set any."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +105,11 @@ def _variables(container: Container) -> tuple[tuple[str, str | None], ...] | Non
         for variable in container.env or ()
         if variable.name in THREAD_VARIABLES
     )
-    return None if container.env_from and not found else found
+    if not container.env_from:
+        return found
+    known = {name for name, _ in found}
+    unread = tuple((name, None) for name in THREAD_VARIABLES if name not in known)
+    return found + unread if found else None
 
 
 def _owner(meta: Metadata) -> tuple[str, str]:

@@ -328,6 +328,33 @@ def test_a_jvm_under_the_pods_quota_keeps_the_options_that_it_has() -> None:
     assert "-javaagent:/otel/agent.jar" in present(advice.no_patch)
 
 
+def test_options_of_an_image_are_not_replaced() -> None:
+    """What an image sets is not in the pod: an agent of the image's would be lost."""
+    pod = pod_facts(limit=None, pod_limit=500, image="eclipse-temurin:21-jre")
+    advice = the(advise(under_the_pod(), facts(pod)), AdviceId.MATCH_THREADS)
+    assert advice.patches == ()
+    assert "the image may set JAVA_TOOL_OPTIONS itself" in present(advice.no_patch)
+
+
+def test_a_number_of_threads_is_replaced_and_the_risk_is_named() -> None:
+    advice = the(advise(starved(), facts(pod_facts(image="gunicorn:3"))), AdviceId.MATCH_THREADS)
+    assert advice.patch is not None
+    assert "an image that sets WEB_CONCURRENCY itself" in present(advice.risk)
+
+
+@pytest.mark.parametrize(("quota_ms", "threads"), [(50, 1), (250, 3)])
+def test_threads_go_by_the_quota_in_force_of_a_pod_without_a_limit_of_its_own(quota_ms: float, threads: int) -> None:
+    """The pod's quota is the sum of its containers' limits; its spec has no limit of the pod."""
+    stood = throttled_for(73, quota_ms, 100, 81)
+    parent = sample(
+        POD, at=8.1, quota_ms=quota_ms, periods=81, throttled=81, throttled_ms=stood, usage_ms=81 * quota_ms
+    )
+    child = sample(at=8.1, quota_ms=400, usage_ms=81 * quota_ms, periods=81, throttled=0, inherited_ms=stood)
+    finding = judged(parent, child, cpus=16)[API.path]
+    advice = the(advise(finding, facts(pod_facts(limit=4000, image="gunicorn:3"))), AdviceId.MATCH_THREADS)
+    assert f"let it run {threads} thread" in advice.title
+
+
 def test_a_raise_that_the_spec_has_already_is_no_raise() -> None:
     """A quota that is in force still, or again, is lower than the spec says."""
     advice = the(advise(starved(), facts(pod_facts(limit=4000))), AdviceId.RAISE_LIMIT)

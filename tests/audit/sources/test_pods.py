@@ -214,6 +214,13 @@ def test_variables_of_threads_are_kept_and_what_cannot_be_read_is_said() -> None
     assert variables(env=[secret]) == (("GOMAXPROCS", None),)
     assert variables(env=[other]) == ()
     assert variables(envFrom=[{"configMapRef": {"name": "m"}}]) is None
+    both = variables(env=[options], envFrom=[{"configMapRef": {"name": "m"}}])
+    assert both == (
+        ("JAVA_TOOL_OPTIONS", "-javaagent:/a.jar"),
+        ("GOMAXPROCS", None),
+        ("UV_THREADPOOL_SIZE", None),
+        ("WEB_CONCURRENCY", None),
+    )
 
 
 def test_a_runtime_classs_overhead_is_kept() -> None:
