@@ -92,6 +92,7 @@ FOREIGN = {
         "MostAllocated",
         "NodeResourcesFit",
         "NodeResourcesBalancedAllocation",
+        "InPlacePodVerticalScaling",
         "OpportunisticBatching",
         "OutOfcpu",
         "TerminationByKubelet",

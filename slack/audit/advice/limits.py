@@ -10,6 +10,8 @@ from slack.audit.kernel.quota_bugs import kernel_features
 from slack.audit.sources.pods import PodFacts
 from slack.cluster.quantity import format_cpu
 
+RESIZE_NEEDS = "a resize of a pod needs Kubernetes 1.33 (feature gate InPlacePodVerticalScaling), else new pods"
+
 
 def raise_limit(case: Case) -> Advice | None:
     """Raise a container's limit: it uses nine tenths of it and more, or loses time at less and not in bursts."""
@@ -44,6 +46,8 @@ def _raising(case: Case, advice: AdviceId, reason: str, cpu_millis: int | None, 
         made = (patches.raise_limit(pod, container, cpu_millis),)
     to = f" to {format_cpu(cpu_millis)}" if cpu_millis is not None else ""
     risks = ["the node must have that much to spare, or its neighbours wait instead"]
+    if any(patch.command for patch in made):
+        risks.append(RESIZE_NEEDS)
     if pod and pod.qos_class == "Guaranteed":
         risks.append("Guaranteed: the request has to rise with it, so the scheduler must find the room")
     if container and container.resize_restarts:
@@ -238,7 +242,8 @@ def _raise_sum(case: Case, pod: PodFacts) -> Advice:
         evidence(case.finding),
         "the pod as a whole is stopped, by the quota that the kubelet sets for it when all its containers have limits"
         + why,
-        "the node must have that much to spare, or its neighbours wait instead",
+        "the node must have that much to spare, or its neighbours wait instead"
+        + (f"; {RESIZE_NEEDS}" if any(patch.command for patch in made) else ""),
         made,
         no_patch,
     )

@@ -83,11 +83,13 @@ def raise_limit(pod: PodFacts, container: ContainerFacts, cpu_limit_millis: int)
     ]
     entry = {"name": container.name, "resources": resources}
     pinned = {"name": container.name, "resources": _resources(cpu_limit_millis, moved or container.cpu_request_millis)}
+    # of init containers, only sidecars can be resized
+    resizes = not pod.static and (container.sidecar or not container.init)
     return Patch(
         kind=PatchKind.RAISE_LIMIT,
         about=_about(pod, container),
-        command=_resize(pod, {_list_of(container): [entry]}) if not pod.static else None,
-        json_patch=json.dumps(steps) if not pod.static else None,
+        command=_resize(pod, {_list_of(container): [entry]}) if resizes else None,
+        json_patch=json.dumps(steps) if resizes else None,
         merge_yaml=_template(pod, {_list_of(container): [pinned]}),
         container=container.name,
         cpu_limit_millis=cpu_limit_millis,

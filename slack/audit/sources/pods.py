@@ -34,8 +34,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     resize_restarts: bool
     """resizePolicy for cpu is RestartContainer."""
     variables: tuple[tuple[str, str | None], ...] | None = ()
-    """Of `THREAD_VARIABLES`, those that are set or may be; None for a value that is not in the pod: of `valueFrom`, or of
-    an `envFrom` beside other variables. None: not to be known, as `envFrom` may set any."""
+    """Of `THREAD_VARIABLES`, those that are set or may be. None for a value that is not in the pod: of `valueFrom`, or
+    of an `envFrom` beside other variables. None for all: not to be known, as `envFrom` may set any."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):

@@ -328,6 +328,13 @@ def test_a_jvm_under_the_pods_quota_keeps_the_options_that_it_has() -> None:
     assert "-javaagent:/otel/agent.jar" in present(advice.no_patch)
 
 
+def test_a_raise_by_a_resize_names_its_feature_gate() -> None:
+    for finding, pod in ((starved(), pod_facts()), (under_the_pod(), pod_facts(limit=500))):
+        found = [advice for advice in advise(finding, facts(pod)) if any(patch.command for patch in advice.patches)]
+        assert found
+        assert all("InPlacePod" in present(advice.risk) for advice in found)
+
+
 def test_options_of_an_image_are_not_replaced() -> None:
     """What an image sets is not in the pod: an agent of the image's would be lost."""
     pod = pod_facts(limit=None, pod_limit=500, image="eclipse-temurin:21-jre")

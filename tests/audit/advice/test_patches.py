@@ -5,6 +5,7 @@ import json
 import shlex
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -127,6 +128,15 @@ def test_a_guaranteed_pods_request_moves_with_its_limit() -> None:
     assert applied(patch)["containers"][1]["resources"]["requests"] == {"cpu": "480m"}
     spec = {"spec": {"containers": [{"name": "api", "resources": {"limits": {"cpu": "4"}, "requests": {"cpu": "4"}}}]}}
     assert stepped(spec, json.loads(present(patch.json_patch)))["spec"]["containers"][0]["resources"] == resources
+
+
+def test_an_init_container_that_ends_is_raised_in_its_template_only() -> None:
+    pod = facts_of_pod(a_pod())
+    sidecar = pod.container("mesh")
+    assert sidecar is not None
+    patch = patches.raise_limit(pod, msgspec.structs.replace(sidecar, sidecar=False), 600)
+    assert (patch.command, patch.json_patch) == (None, None)
+    assert applied(patch)["initContainers"][0]["resources"]["limits"] == {"cpu": "600m"}
 
 
 def test_a_sidecar_is_an_init_container_in_all_forms() -> None:
