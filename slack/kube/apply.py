@@ -18,7 +18,7 @@ import tenacity
 from slack.cluster.labels import FIELD_MANAGER
 from slack.kube.breaker import CircuitBreaker, circuit_of
 from slack.kube.connection import Connection
-from slack.kube.errors import ApiError, Unreachable, decoded
+from slack.kube.errors import ApiError, KubeError, Unreachable, decoded
 from slack.kube.retry import retrying
 
 Json = dict[str, Any]
@@ -187,9 +187,9 @@ def conflict_text(error: ApiError) -> str:
     return "; ".join(held) or error.message
 
 
-def refusal_text(error: ApiError) -> str:
+def refusal_text(error: KubeError) -> str:
     """A refused write to one of our own kinds in words: an upgrade that left the CRDs as they were is named."""
-    if not error.wrong_schema:
+    if not isinstance(error, ApiError) or not error.wrong_schema:
         return str(error)
     return (
         f"{error}; the CRD in the cluster is another version's, as Helm leaves CRDs alone at upgrades: "

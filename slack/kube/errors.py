@@ -201,3 +201,12 @@ def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: b
     if not said.message:
         said.message = body[:200].decode(errors="replace").strip() or "no message"
     return said.error(request, status, seconds)
+
+
+WRITE_FAILURES = (ApiError, Unreachable, BadAnswer)
+"""What one write may come to while the next one may do better; after `Stopped` there is no next one."""
+
+
+def is_another_object(error: KubeError) -> bool:
+    """Whether a write failed because its object was deleted, or another one has its name by now."""
+    return isinstance(error, ApiError) and (error.not_found or error.conflict)

@@ -15,7 +15,7 @@ from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
 from slack.demand.model import OPEN, Container, ContainerState, PoolSettings, QueueKey, Target
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool
 from slack.kube.apply import Writer, refusal_text
-from slack.kube.errors import ApiError
+from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
@@ -184,8 +184,8 @@ class PoolReporter:
         try:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, applied, force=True)
-        except ApiError as error:
-            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+        except WRITE_FAILURES as error:
+            if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=about)
             return
         self._written[entry.uid] = status, now

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 
 from slack.cluster.labels import BRAKE, LABEL_MANAGED_BY, MANAGED_BY
 from slack.kube.apply import Json, Writer
-from slack.kube.errors import ApiError, Unreachable
+from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack_operator.runtime.leading import NotLeading
@@ -69,7 +69,7 @@ class Brake:
             return False
         try:
             self._turn(sorted(running_away), now)
-        except (ApiError, Unreachable) as error:
+        except WRITE_FAILURES as error:
             self._asked_again_at = now + REFUSED_SECONDS
             log.warning("the brake is refused: %s", error, extra=fields(name=BRAKE))
             return False

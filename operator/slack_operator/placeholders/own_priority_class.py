@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from slack.cluster.labels import FIELD_MANAGER, LABEL_MANAGED_BY, PRIORITY_CLASS
 from slack.cluster.wire import PriorityClass
 from slack.kube.apply import Writer
-from slack.kube.errors import ApiError, Unreachable
+from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.kube.paths import resource_path
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PRIORITY, priority_class
@@ -74,7 +74,7 @@ class OwnPriorityClass:
         self._not_before = now + SHOW_SECONDS
         try:
             self._write(found)
-        except (ApiError, Unreachable) as error:
+        except WRITE_FAILURES as error:
             if not (isinstance(error, ApiError) and error.conflict):
                 self._not_before = now + REFUSED_SECONDS
                 what = "is absent and cannot be created" if found is None else "is the global default, and stays so"

@@ -14,7 +14,7 @@ from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.labels import API_VERSION
 from slack.cluster.snapshot import Placeholder
 from slack.kube.apply import Writer, refusal_text
-from slack.kube.errors import ApiError
+from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.planner.model.result import ConditionType, CutReservation, PolicyPlan
@@ -267,8 +267,8 @@ class Reporter:
             try:
                 # force: nobody else has a say in it, whatever has touched it meanwhile
                 self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
-            except ApiError as error:
-                if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+            except WRITE_FAILURES as error:
+                if not is_another_object(error):
                     log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
                 return
             finally:

@@ -15,7 +15,7 @@ from typing import Any
 from slack.cluster import wire
 from slack.cluster.labels import API_VERSION
 from slack.kube.apply import Writer, refusal_text
-from slack.kube.errors import ApiError, KubeError
+from slack.kube.errors import WRITE_FAILURES, ApiError, KubeError, is_another_object
 from slack.kube.paths import resource_path
 from slack.kube.retry import Backoff
 from slack.planner.policy.crd import PLURAL
@@ -163,8 +163,8 @@ class PolicyScaler:
         done.told_at, done.status = now, status
         try:
             self._writer.apply(path, manifest(SCALE_KIND, metadata.name, metadata.uid or "", status), force=True)
-        except ApiError as error:
-            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+        except WRITE_FAILURES as error:
+            if not is_another_object(error):
                 text = refusal_text(error)
                 log.warning("status of a SlackScale not written: %s", text, extra=fields(policy=metadata.name))
 

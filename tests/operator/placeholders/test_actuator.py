@@ -6,7 +6,7 @@ import pytest
 
 from slack.kube.apply import Writer
 from slack.kube.breaker import FAILURES, LONGEST_PAUSE_SECONDS
-from slack.kube.errors import ApiError, Unreachable
+from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
 from slack.kube.retry import retrying
 from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
@@ -124,14 +124,15 @@ def test_a_failure_that_passes_by_itself_is_tried_again_in_the_next_turn() -> No
     assert hands.carry_out("web", [apply(None, 2)], {}) == ()
 
 
-def test_no_answer_to_one_write_does_not_stop_the_others() -> None:
+@pytest.mark.parametrize("failure", [Unreachable("PATCH: timed out", timed_out=True), BadAnswer("PATCH: timed out")])
+def test_no_answer_to_one_write_does_not_stop_the_others(failure: KubeError) -> None:
     api, clock = FakeApi(), Clock()
     hands = actuator(api, Displaced(), clock)
     api.put(POD, {"metadata": {"name": "a", "uid": "uid-a"}})
 
     def request(method: str, path: str, **_: object) -> bytes:
-        if "replicasets" in path:
-            raise Unreachable(f"{method} {path}: timed out", timed_out=True)
+        if method == "PATCH" and "replicasets" in path:
+            raise failure
         return b"{}"
 
     api.request = request  # type: ignore[method-assign]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.kube.errors import ApiError
+from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
 from slack_operator.placeholders.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import NAMESPACE, Crash, World, pod, policy
@@ -473,3 +473,42 @@ def test_events_tell_when_a_condition_turns_and_not_of_a_refill() -> None:
     w.settle(10)
     told = [(reason, text.partition(":")[0]) for _, reason, text in w.recorder.lines]
     assert told == [("InvalidSpec", "Ready is False"), ("Accepted", "Ready is True")]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Unreachable("PATCH: timed out", timed_out=True), BadAnswer("PATCH: a login page")],
+)
+def test_a_status_without_an_answer_costs_neither_other_statuses_nor_the_turn(failure: KubeError) -> None:
+    w = World()
+    for name in ("a", "b", "c"):
+        w.apply_policy(policy(name, extraCapacity={"minRate": 0.1}))
+    turns: list[int] = []
+    w.loop._on_reconciled = lambda _: turns.append(1)
+
+    def fail(_verb: str, path: str) -> ApiError | None:
+        if path.endswith("/a/status"):
+            raise failure
+        return None
+
+    w.api.refuse = fail
+    w.settle(6)
+    assert len(turns) == 6
+    assert (bool(w.status("a")), bool(w.status("b")), bool(w.status("c"))) == (False, True, True)
+    w.api.refuse = lambda *_: None
+    w.settle(6, seconds=30.0)
+    assert w.status("a")
+
+
+@pytest.mark.parametrize("failure", [Unreachable("POST: reset"), BadAnswer("POST: a login page")])
+def test_a_priority_class_without_an_answer_costs_no_turn(failure: KubeError) -> None:
+    w = world()
+
+    def fail(_verb: str, path: str) -> ApiError | None:
+        if "priorityclasses" in path:
+            raise failure
+        return None
+
+    w.api.refuse = fail
+    w.settle(2)
+    assert w.status("web")

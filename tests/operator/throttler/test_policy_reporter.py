@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.kube.errors import ApiError
+from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
 from slack.kube.watch import EventType
 from slack.process.reporting.packing import packed
 from slack.throttler.config import parse_throttle_policy
@@ -34,7 +34,7 @@ class World:
         self.stale: str | None = None
         self.sees = True
         self.news = 0
-        self.refuses: ApiError | None = None
+        self.refuses: KubeError | None = None
         self.written: list[Json] = []
         self.events: list[tuple[str, str]] = []
         self.desired = Desired(lambda: None, parse_throttle_policy, "throttlepolicy")
@@ -254,11 +254,18 @@ def test_half_a_view_of_the_nodes_is_acted_upon_by_nobody(world: World) -> None:
     assert world.turn() == []
 
 
-@pytest.mark.parametrize("status", [404, 409, 403])
-def test_a_status_that_is_refused_is_tried_again(world: World, status: int) -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(ApiError(status, "no", "no") for status in (404, 409, 403)),
+        Unreachable("timed out"),
+        BadAnswer("a login page"),
+    ],
+)
+def test_a_status_that_fails_is_tried_again(world: World, failure: KubeError) -> None:
     world.report("a")
     world.report("b")
-    world.refuses = ApiError(status, "no", "no")
+    world.refuses = failure
     assert world.turn() == []
     world.refuses = None
     assert len(world.turn()) == 1

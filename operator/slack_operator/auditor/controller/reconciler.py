@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from slack.audit.api.crd import GROUP, POLICY_PLURAL, VERSION
 from slack.audit.api.policy import KIND, AuditPolicy, assign
 from slack.kube.apply import Writer, refusal_text
-from slack.kube.errors import ApiError
+from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.schema.conditions import is_trouble
@@ -158,8 +158,8 @@ class Reconciler:
         try:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
-        except ApiError as error:
-            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+        except WRITE_FAILURES as error:
+            if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
             return
         self._status[entry.uid] = status, self._clock()

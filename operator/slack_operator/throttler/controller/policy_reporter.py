@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from slack.cluster.labels import API_VERSION
 from slack.kube.apply import Writer, refusal_text
-from slack.kube.errors import ApiError
+from slack.kube.errors import WRITE_FAILURES, is_another_object
 from slack.kube.events import EventKind, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
@@ -89,7 +89,7 @@ class PolicyReporter:
 
         Raises:
             NotLeading: the lease is gone; nothing was written after that.
-            KubeError: the API server does not answer.
+            Stopped: the process ends.
         """
         leading = self._may_write()
         self._metrics.show_leader(leading)
@@ -161,8 +161,8 @@ class PolicyReporter:
         try:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
-        except ApiError as error:
-            if not (error.not_found or error.conflict):  # deleted, or another object of its name by now
+        except WRITE_FAILURES as error:
+            if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
             return
         self._written[entry.uid] = status, now
