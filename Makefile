@@ -211,6 +211,7 @@ bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 bench-demand: $(READY)
 	@$(BIN)/python -m benchmarks.demand.simulated $(ARGS)
 	@$(BIN)/python -m benchmarks.demand.ticking
+	@$(BIN)/python -m benchmarks.demand.reporting
 	@$(BIN)/python -m benchmarks.demand.late_starts
 
 # On real processes, with a real broker: some minutes.

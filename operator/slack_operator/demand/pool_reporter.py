@@ -7,7 +7,9 @@ those that wait longest first, so that thousands of pools do not fill the API se
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from slack.cluster.labels import API_VERSION
@@ -44,6 +46,19 @@ REFUSING_SECONDS: Final = 1.0
 ANNOUNCED_SECONDS: Final = 60.0
 """So often slack is told again what a pool still wants of it: what was said three minutes ago begins to fade there."""
 Status = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A status that should be written."""
+
+    written_at: float
+    """When this object's status was written last; monotonic."""
+    entry: Entry[Any]
+    kind: str
+    plural: str
+    status: Status
+    previous: Status
 
 
 class PoolReporter:
@@ -86,28 +101,48 @@ class PoolReporter:
         if not self._may_write() or turn is None or not self._books.synced:
             return
         book, now, text = self._books.now(), self._clock(), rfc3339(self._wall())
-        containers: dict[QueueKey, list[Container]] = {}
+        due = [*self._pools_due(book, turn, now, text), *self._quotas_due(book, turn, now, text)]
+        due.sort(key=lambda item: (headline(item.status) == headline(item.previous), item.written_at))
+        for item in due[:WRITES_A_TURN]:
+            self._write(item, now)
+        known = {entry.uid for entry in book.pools.values()} | {q.uid for found in book.quotas.values() for q in found}
+        self._written = {uid: written for uid, written in self._written.items() if uid in known}
+
+    def _pools_due(self, book: Book, turn: Turn, now: float, text: str) -> Iterator[_Due]:
+        containers: defaultdict[QueueKey, list[Container]] = defaultdict(list)
         for container in turn.containers:
-            containers.setdefault(container.key, []).append(container)
-        due: list[tuple[float, Entry[Any], str, str, Status, Status]] = []
+            containers[container.key].append(container)
         for key, entry in book.pools.items():
             previous, at = self._previous(entry)
             status: Status = self._pool(book, turn, key, entry, containers.get(key, []), previous, text)
             if self._is_due(status, previous, now - at):
-                due.append((at, entry, POOL_KIND, POOL_PLURAL, status, previous))
+                yield _Due(at, entry, POOL_KIND, POOL_PLURAL, status, previous)
+
+    def _quotas_due(self, book: Book, turn: Turn, now: float, text: str) -> Iterator[_Due]:
+        """Yield statuses of quotas. All pools, containers and verdicts are looked at once, not once per namespace."""
+        if not book.quotas:
+            return
+        pools: defaultdict[str, dict[str, PoolSettings]] = defaultdict(dict)
+        for pool in book.wanted.pools:
+            pools[pool.key.namespace][pool.key.action] = pool
+        containers: defaultdict[str, list[Container]] = defaultdict(list)
+        for container in turn.containers:
+            containers[container.namespace].append(container)
+        throttled = Counter(key.namespace for key, verdict in turn.result.verdicts.items() if verdict.reject)
         for namespace, quotas in book.quotas.items():
-            pools = {pool.key.action: pool for pool in book.wanted.pools if pool.key.namespace == namespace}
-            theirs = [c for key, found in containers.items() if key.namespace == namespace for c in found]
             for quota in quotas:
                 previous, at = self._previous(quota)
-                status = self._quota(turn, quota, pools, theirs, previous, text)
+                status = quota_status(
+                    pools.get(namespace, {}),
+                    containers.get(namespace, ()),
+                    throttled[namespace],
+                    quota.generation,
+                    quota.problems,
+                    previous,
+                    text,
+                )
                 if self._is_due(status, previous, now - at):
-                    due.append((at, quota, QUOTA_KIND, QUOTA_PLURAL, status, previous))
-        due.sort(key=lambda item: (headline(item[4]) == headline(item[5]), item[0]))
-        for _, entry, kind, plural, status, previous in due[:WRITES_A_TURN]:
-            self._write(entry, kind, plural, status, previous, now)
-        known = {entry.uid for entry in book.pools.values()} | {q.uid for found in book.quotas.values() for q in found}
-        self._written = {uid: written for uid, written in self._written.items() if uid in known}
+                    yield _Due(at, quota, QUOTA_KIND, QUOTA_PLURAL, status, previous)
 
     def _previous(self, entry: Entry[Any]) -> tuple[Status, float]:
         return self._written.get(entry.uid, (entry.status, float("-inf")))
@@ -150,20 +185,6 @@ class PoolReporter:
         )
         return pool_status(observed, previous, now)
 
-    def _quota(
-        self,
-        turn: Turn,
-        quota: Entry[Any],
-        pools: Mapping[str, PoolSettings],
-        containers: list[Container],
-        previous: Status,
-        now: str,
-    ) -> dict[str, Any]:
-        throttled = sum(
-            verdict.reject and key.namespace == quota.namespace for key, verdict in turn.result.verdicts.items()
-        )
-        return quota_status(pools, containers, throttled, quota.generation, quota.problems, previous, now)
-
     @staticmethod
     def _is_due(status: Status, previous: Status, age_seconds: float) -> bool:
         if headline(status) != headline(previous):
@@ -174,10 +195,11 @@ class PoolReporter:
             return True
         return figures_of(status) != figures_of(previous) and age_seconds >= FIGURES_SECONDS
 
-    def _write(self, entry: Entry[Any], kind: str, plural: str, status: Status, previous: Status, now: float) -> None:
+    def _write(self, due: _Due, now: float) -> None:
         if not self._may_write():
             raise NotLeading
-        path = resource_path(API_VERSION, plural, namespace=entry.namespace, name=entry.name) + "/status"
+        entry, kind, status, previous = due.entry, due.kind, due.status, due.previous
+        path = resource_path(API_VERSION, due.plural, namespace=entry.namespace, name=entry.name) + "/status"
         applied = manifest(kind, entry.name, entry.uid, status)
         applied["metadata"]["namespace"] = entry.namespace
         about = fields(namespace=entry.namespace, name=entry.name)
