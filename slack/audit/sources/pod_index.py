@@ -8,6 +8,7 @@ import msgspec
 from slack.audit.findings.sample import Level, Target
 from slack.audit.sources.pod_objects import Pod
 from slack.audit.sources.pods import ContainerFacts, PodFacts, bare_container_id, facts_of_pod
+from slack.cluster.labels import ANNOTATION_STATIC_POD
 
 _SHARED = 32_768
 """Distinct containers whose facts are shared; beyond that the sharing starts anew, so that memory stays bounded."""
@@ -23,7 +24,9 @@ class PodNames:
 
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self._by_uid: dict[str, PodFacts] = {}
-        self._by_other_uid: dict[str, PodFacts] = {}  # static pods, by the uid in their cgroup's path
+        self._by_other_uid: dict[str, PodFacts] = {}
+        """Static pods, by the uid in their cgroup's path. Whoever may write a pod may claim any uid in an annotation:
+        the mirror that a kubelet made takes precedence, and a pod's own uid is never another's."""
         self._by_container: dict[str, PodFacts] = {}
         self._by_name: dict[tuple[str, str], PodFacts] = {}
         self._shared: dict[ContainerFacts, ContainerFacts] = {}
@@ -39,7 +42,7 @@ class PodNames:
         facts = self._share(facts_of_pod(pod))
         self.drop(facts.uid)
         self._by_uid[facts.uid] = facts
-        if facts.cgroup_uid != facts.uid:
+        if facts.cgroup_uid != facts.uid and (_is_mirror(pod) or facts.cgroup_uid not in self._by_other_uid):
             self._by_other_uid[facts.cgroup_uid] = facts
         self._by_name[facts.namespace, facts.name] = facts
         for container_id in facts.container_ids:
@@ -118,3 +121,9 @@ class PodNames:
             self._shared.clear()
         shared = tuple(self._shared.setdefault(container, container) for container in facts.containers)
         return msgspec.structs.replace(facts, containers=shared)
+
+
+def _is_mirror(pod: Pod) -> bool:
+    """Whether a kubelet shows a static pod by it: a kubelet deletes what others call a mirror."""
+    marks = pod.metadata.annotations or {}
+    return bool(marks.get(ANNOTATION_STATIC_POD))

@@ -202,6 +202,19 @@ def test_the_uid_in_the_path_counts_and_not_a_name_that_is_another_pods() -> Non
     assert names.facts_of(by_name)[0] is not None
 
 
+@pytest.mark.parametrize("first", ["mirror", "tenant"])
+def test_no_annotation_of_a_tenant_takes_the_cgroup_of_a_static_pod(first: str) -> None:
+    marks = {"kubernetes.io/config.hash": "f00d"}
+    found = {
+        "mirror": pod({"uid": "m", "name": "etcd", "annotations": {**marks, "kubernetes.io/config.mirror": "f00d"}}),
+        "tenant": pod({"uid": "t", "name": "evil", "annotations": marks}),
+    }
+    names = PodNames([found.pop(first), *found.values()])
+    known = names.by_uid("f00d")
+    assert known is not None
+    assert known.name == "etcd"
+
+
 def test_variables_of_threads_are_kept_and_what_cannot_be_read_is_said() -> None:
     def variables(**fields: object) -> object:
         body = json.dumps({"items": [{"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", **fields}]}}]})
