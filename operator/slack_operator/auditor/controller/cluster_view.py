@@ -8,6 +8,7 @@ Fed by one reflector a collection (`cluster_watches`), each in its own thread; a
 handed out is immutable.
 """
 
+import math
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ import msgspec
 
 from slack.audit.api.messages import PodName
 from slack.audit.api.report import REPORT_NAME
-from slack.audit.enforcement.raised_limits import MAX_ENTRY_CHARACTERS
+from slack.audit.enforcement.raised_limits import adoptable, write_former
 from slack.audit.findings.sample import Target
 from slack.audit.sources.node_objects import Node
 from slack.audit.sources.pod_index import PodNames
@@ -165,11 +166,10 @@ class ClusterView:
         """Take a pod as it is now."""
         uid = pod.metadata.uid or ""
         with self._lock:
-            self._pods.put(pod)
+            facts = self._pods.put(pod)
             if self._annotated is not None:
                 text = (pod.metadata.annotations or {}).get(ANNOTATION_FORMER_LIMITS)
-                short = isinstance(text, str) and len(text) <= MAX_ENTRY_CHARACTERS
-                _keep(self._annotated, uid, text if short else None)
+                _keep(self._annotated, uid, _worth_keeping(facts, text) if isinstance(text, str) else None)
             _keep(self._resizes, uid, _resize(pod))
 
     def drop_pod(self, pod: Pod) -> None:
@@ -254,6 +254,11 @@ def _keep(kept: dict[str, V], uid: str, value: V | None) -> None:
         kept.pop(uid, None)
     else:
         kept[uid] = value
+
+
+def _worth_keeping(pod: PodFacts, text: str) -> str | None:
+    """Return what of an annotation could be taken over: about what its containers cost, whatever a tenant writes."""
+    return write_former(adoptable(pod, text, math.inf))
 
 
 def _resize(pod: Pod) -> Resize | None:

@@ -73,6 +73,19 @@ def test_a_forged_annotation_raises_nothing_at_the_first_start_either(hands: Han
     assert hands.server.data == {}
 
 
+def test_an_annotation_costs_no_memory_but_for_what_can_be_taken_over(hands: Hands) -> None:
+    """While policies only report, annotations are kept: a tenant may write 16 KiB on each of its pods."""
+    hands.server.limit = "1"
+    former = {f"none-{n}": FormerLimit("500m", "1", 1.0) for n in range(200)}
+    hands.server.annotations[ANNOTATION] = str(write_former(former))
+    hands.show_pod()
+    assert hands.view.annotated() == {}
+    former = {"api": FormerLimit("500m", "1", 1.0, "p" * 253), "none": FormerLimit("500m", "1", 1.0)}
+    hands.server.annotations[ANNOTATION] = str(write_former(former))
+    hands.show_pod()
+    assert hands.view.annotated() == {"uid-a": write_former({"api": FormerLimit("500m", "1", 1.0)})}
+
+
 def test_a_record_that_cannot_be_read_stops_raises_and_is_tried_again_each_minute(hands: Hands) -> None:
     hands.server.refuse["get"] = ApiError(403, "Forbidden", "may not get configmaps")
     now = hands.turn()
