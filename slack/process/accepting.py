@@ -28,6 +28,8 @@ ACCEPTS_PER_TURN: Final = 4
 """Of the event loop: who was accepted has had some turns to send its request before newcomers can push it out."""
 TLS_BUFFER_BYTES: Final = 32 << 10
 """What asyncio allocates for each TLS connection, from its handshake to its end; its own 256 KiB are for bulk data."""
+CROWDED_SHARE: Final = 0.75
+"""Of all places: from there on no connection is kept for a next request."""
 SWEEP_SECONDS: Final = 0.5
 """How often deadlines are looked at."""
 REFUSED_SECONDS: Final = 0.05
@@ -70,6 +72,14 @@ class _Accepted:
         elif self.wire is not None:
             with contextlib.suppress(OSError):
                 self.wire.shutdown(socket.SHUT_RDWR)  # whoever shakes hands on it sees its end
+
+    def has_sent(self) -> bool:
+        if self.wire is None or self.wire.fileno() < 0:
+            return False
+        try:
+            return bool(self.wire.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:
+            return False
 
 
 class _Watched(asyncio.Protocol):
@@ -150,6 +160,14 @@ class Acceptor:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
             self._socket = None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether few places are left, so that answers should end their connections.
+
+        A connection that is idle may have to be closed soon, just when its client sends the next request.
+        """
+        return len(self._table) > CROWDED_SHARE * self._bounds.connections
 
     def unhealthy(self) -> str | None:
         """Return why connections are not looked after any more; None if they are."""

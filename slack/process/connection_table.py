@@ -2,7 +2,8 @@
 
 A connection is idle while the server waits for bytes of its client: for a handshake, a request or the next request. It
 is busy while its request is answered; a busy one is never closed to make place. A full table closes the oldest idle
-connection of the address that has the most, so that one address cannot push out the connections of others.
+connection of the address that has the most, so that one address cannot push out the connections of others. One that
+has sent something which was not read yet is spared where another can be closed: clients do not repeat every request.
 """
 
 from collections import Counter
@@ -14,6 +15,9 @@ class Closable(Protocol):
 
     def abort(self) -> None:
         """Cut it off at once."""
+
+    def has_sent(self) -> bool:
+        """Whether bytes of the client wait to be read."""
 
 
 C = TypeVar("C", bound=Closable)
@@ -27,6 +31,8 @@ class ConnectionTable(Generic[C]):
     ...         self.name = name
     ...     def abort(self) -> None:
     ...         print(f"{self.name} is closed")
+    ...     def has_sent(self) -> bool:
+    ...         return False
     >>> table: ConnectionTable[Connection] = ConnectionTable(2)
     >>> [table.add(Connection(name), "10.0.0.1", now) for name, now in (("a", 1.0), ("b", 2.0), ("c", 3.0))]
     a is closed
@@ -90,10 +96,11 @@ class ConnectionTable(Generic[C]):
         crowded = {address for address, count in idle.items() if count == most}
         if newcomer in crowded:
             crowded = {newcomer}
-        oldest = min(
+        candidates = sorted(
             (connection for connection in self._idle_since if self._addresses[connection] in crowded),
             key=self._idle_since.__getitem__,
         )
+        oldest = next((connection for connection in candidates if not connection.has_sent()), candidates[0])
         self.remove(oldest)
         oldest.abort()
         return True

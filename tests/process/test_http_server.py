@@ -161,11 +161,14 @@ def test_a_mistake_in_an_answer_is_a_500_and_costs_no_worker(caplog: pytest.LogC
 
 
 class Connection:
-    def __init__(self) -> None:
-        self.aborted = False
+    def __init__(self, *, sent: bool = False) -> None:
+        self.aborted, self.sent = False, sent
 
     def abort(self) -> None:
         self.aborted = True
+
+    def has_sent(self) -> bool:
+        return self.sent
 
 
 def test_a_full_table_closes_the_oldest_idle_connection_of_the_address_with_the_most() -> None:
@@ -179,6 +182,17 @@ def test_a_full_table_closes_the_oldest_idle_connection_of_the_address_with_the_
     assert table.add(newcomer, "10.0.0.2", 9.0)
     assert [found.aborted for found in (probe, first, second, third)] == [False, False, True, False]
     assert len(table) == 4
+
+
+def test_a_connection_whose_next_request_is_there_is_spared_where_another_can_be_closed() -> None:
+    table: ConnectionTable[Connection] = ConnectionTable(2)
+    asks, idle = Connection(sent=True), Connection()
+    assert table.add(asks, "10.0.0.1", 0.0)
+    assert table.add(idle, "10.0.0.1", 1.0)
+    assert table.add(Connection(sent=True), "10.0.0.2", 2.0)
+    assert (asks.aborted, idle.aborted) == (False, True)
+    assert table.add(Connection(), "10.0.0.1", 3.0)
+    assert asks.aborted, "all have sent something: the oldest goes"
 
 
 def test_busy_connections_are_never_closed_for_a_new_one() -> None:

@@ -142,11 +142,14 @@ class ServingThread(ABC):
 
     @web.middleware
     async def _track(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Keep a connection while its request is answered."""
+        """Keep a connection while its request is answered, and for the next one unless places are short."""
         transport = request.transport
         self._answer_client(request)
         try:
-            return await handler(request)
+            response = await handler(request)
+            if self._acceptor is not None and self._acceptor.crowded:
+                response.force_close()
+            return response
         finally:
             if self._acceptor is not None:
                 self._acceptor.idle(transport)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 import threading
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -42,8 +43,9 @@ class ExtenderServer:
         self.port = port
         self._host = host
         self._tls = tls
+        self._extender = extender
         config = uvicorn.Config(
-            extender,
+            self._answer,
             loop="uvloop",
             http="httptools",
             ws="none",
@@ -69,6 +71,16 @@ class ExtenderServer:
         self._thread = SupervisedThread(self._run, name="extender", heart=heart)
         heart = Heartbeat("the thread that follows certificates", STUCK_SECONDS)
         self._following = SupervisedThread(self._follow, name="certificate", heart=heart)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request; the connection is kept for the next one unless places are short."""
+
+        async def send_on(message: Any) -> None:
+            if message["type"] == "http.response.start" and self._acceptor is not None and self._acceptor.crowded:
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
+
+        await self._extender(scope, receive, send_on)
 
     def unhealthy(self) -> str | None:
         """Return why requests are not answered any more; None if they are, or if the server was never started."""

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from aiohttp import web
 
+from slack.process import accepting
 from slack_operator.runtime import serving
 from slack_operator.runtime.body_budget import BodyBudget, BudgetSpent
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
@@ -54,6 +55,40 @@ def post(port: int, size: int) -> tuple[int, str]:
         return answer.status, answer.read().decode()
     finally:
         connection.close()
+
+
+def asked(connection: http.client.HTTPConnection) -> str | None:
+    """Return what the answer to a request says of its connection."""
+    connection.request("POST", "/", body=b"x")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.getheader("Connection")
+
+
+def test_connections_are_kept_while_there_are_places_and_end_with_their_answer_where_few_are_left(
+    server: Sizes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that sends its next request to a connection that is being closed may not repeat it."""
+    monkeypatch.setattr(accepting, "CROWDED_SHARE", 1.5 / serving.CONNECTIONS)
+    first, second = (http.client.HTTPConnection("127.0.0.1", server.port, timeout=10) for _ in range(2))
+    assert asked(first) is None
+    assert asked(second) == "close"
+    assert asked(first) is None, "there is a place again"
+    first.close()
+    second.close()
+
+
+def test_a_request_that_waits_to_be_read_is_seen() -> None:
+    ours, theirs = socket.socketpair()
+    connection = accepting._Accepted(ours)
+    assert not connection.has_sent()
+    theirs.send(b"POST")
+    assert connection.has_sent()
+    ours.recv(4)
+    theirs.close()
+    assert not connection.has_sent(), "one that has gone"
+    ours.close()
+    assert not connection.has_sent()
 
 
 def hold(port: int, size: int) -> socket.socket:

@@ -13,6 +13,7 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority, Pair
 from slack.cluster.wire import Pod
+from slack.process import accepting
 from slack.scorer.asgi import Extender, NotKnown
 from slack.scorer.extender import ScoreReplies
 from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
@@ -88,6 +89,16 @@ def test_scores_come_with_their_length_on_one_connection(port: int) -> None:
 
 def test_connections_are_kept_for_longer_than_the_scheduler_keeps_them() -> None:
     assert KEEP_ALIVE_SECONDS > GO_IDLE_SECONDS
+
+
+def test_an_answer_ends_its_connection_where_few_places_are_left(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accepting, "CROWDED_SHARE", 0.0)
+    with socket.create_connection((HOST, port), 10) as connection:
+        connection.sendall(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while piece := connection.recv(10_000):
+            answer += piece
+    assert b"connection: close" in answer.lower()
 
 
 @pytest.mark.parametrize(
