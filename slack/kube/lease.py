@@ -58,6 +58,10 @@ def deployment_of(identity: str) -> str:
     return replica_set.rpartition("-")[0]
 
 
+LONGEST_SILENCE_SECONDS = 60.0
+"""A holder renews every few seconds. After so long without a renewal it has ended, whatever duration it wrote."""
+
+
 class HolderSeen:
     """Tells by our own clock whether the holder of a lease is alive, for whoever does not stand for election."""
 
@@ -68,7 +72,7 @@ class HolderSeen:
         self._since = -math.inf
 
     def holder(self, lease: Mapping[str, Any] | None, now: float) -> str | None:
-        """Return who holds the lease; None for nobody, or if it did not change for its whole duration.
+        """Return who holds the lease; None for nobody, or if it did not change for its whole duration, or a minute.
 
         Args:
             lease: As read just now; None if there is none.
@@ -85,7 +89,7 @@ class HolderSeen:
             self._version, self._since = version, now
         duration = spec.get("leaseDurationSeconds")
         seconds = float(duration) if isinstance(duration, int) and duration > 0 else LeaseTimes().duration_seconds
-        return str(holder) if now - self._since < seconds else None
+        return str(holder) if now - self._since < min(seconds, LONGEST_SILENCE_SECONDS) else None
 
 
 @dataclass(frozen=True, slots=True)

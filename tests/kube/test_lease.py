@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, Unreachable
-from slack.kube.lease import Elector, LeaseTimes, Listeners, deployment_of
+from slack.kube.lease import Elector, HolderSeen, LeaseTimes, Listeners, deployment_of
 from tests.examples import examples
 from tests.kube.fake_api import FakeApi, eventually
 
@@ -375,3 +375,17 @@ def test_the_deployment_of_a_pod_is_named_at_every_length_near_the_cut(length: i
     name = "r" * (length - 6) + "-slack"
     pod = f"{name}-5d8f7c9b4f-"[:58] + "x2x7k"
     assert deployment_of(pod) == name
+
+
+@pytest.mark.parametrize("duration", [15, 3600, 2**31 - 1])
+def test_a_holder_that_is_silent_for_a_minute_has_ended_whatever_duration_it_wrote(duration: int) -> None:
+    seen = HolderSeen()
+    lease: dict[str, Any] = {
+        "metadata": {"uid": "u"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": duration},
+    }
+    assert seen.holder(lease, 0.0) == "a"
+    assert seen.holder(lease, 14.0) == "a"
+    assert seen.holder(lease, 61.0) is None
+    lease["spec"]["renewTime"] = "later"
+    assert seen.holder(lease, 62.0) == "a"
