@@ -36,7 +36,7 @@ QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/resource-slack"
 # The hook also takes pods without an owner, which nobody makes.
 # It looks for what `load` has left in any namespace; a person may see that, the hook may not.
-NOT_FOR_THE_HOOK = {rbac.Right("", "apps/deployments", "list")}
+NOT_FOR_THE_HOOK = {rbac.Right(where, "apps/deployments", "list") for where in ("", NAMESPACE)}
 ONLY_FOR_FAULTS = {rbac.Right(NAMESPACE, "pods", "delete")}
 
 

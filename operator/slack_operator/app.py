@@ -29,6 +29,7 @@ from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.left_loads import LeftLoads
 from slack_operator.placeholders.loop import Loop
 from slack_operator.placeholders.metrics import Metrics, WatchRestarts
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
@@ -83,6 +84,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way else None
     objectives = _objectives(settings, base)
     loop = _loop(settings, base, view, watches, desired, metrics, board, making_way, objectives)
+    left_loads = _left_loads(base)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
         watches=watches,
@@ -90,7 +92,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         loop=ReconcileLoop(
             loop.reconcile,
             base.wake,
-            between=(loop.tell, loop.rescue, scaler.turn, objectives.save),
+            between=(loop.tell, loop.rescue, scaler.turn, objectives.save, left_loads.turn),
             due_in=loop.tell_due_in,
             at_end=objectives.close,
             heart=base.heart,
@@ -185,6 +187,13 @@ def _scaler(settings: OperatorSettings, base: Foundation, scales: ScaleSink, des
         clock=time.monotonic,
         wall=time.time,
     )
+
+
+def _left_loads(base: Foundation) -> LeftLoads:
+    gate = base.leadership.gate
+    writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    may_write = base.leadership.may_write
+    return LeftLoads(base.connection, writer, may_write=may_write, clock=time.monotonic, wall=time.time)
 
 
 def _making_way(

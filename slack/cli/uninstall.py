@@ -52,6 +52,8 @@ class _Target:
     name: str
     path: str = ""
     uid: str = ""
+    may_be_left: bool = False
+    """Whether the rest goes on if there is no right to delete it."""
 
     @property
     def text(self) -> str:
@@ -166,12 +168,16 @@ def uninstall(
 
 def _delete(writer: "Writer | None", found: Sequence[_Target], told: _Told) -> None:
     """Delete one after the other; without a writer only say so. Who cannot go on says what is left."""
-    from slack.kube.errors import KubeError
+    from slack.kube.errors import ApiError, KubeError
 
     for number, target in enumerate(found):
         try:
             gone = writer.delete(target.path, uid=target.uid) if writer is not None else None
         except KubeError as error:
+            if target.may_be_left and isinstance(error, ApiError) and error.status == 403:
+                typer.echo(f"{target.text} is left: {error}", err=True)
+                told.say(target, "Left", str(error))
+                continue
             typer.echo(f"left: {', '.join(left.text for left in found[number:])}; run this again", err=True)
             for left in found[number:]:
                 told.say(left, "Left", str(error))
@@ -278,23 +284,25 @@ def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[
 def _left_loads(connection: "Connection", told: _Told) -> list[_Target]:
     """Find Deployments that a `load` has left anywhere, as far as one may see them; one that runs is kept."""
     from slack.cluster.labels import LABEL_MANAGED_BY
-    from slack.kube.errors import ApiError
     from slack.kube.paths import resource_path
     from slack.loadtest.manifest import ANNOTATION_UNTIL, MAKER, is_expired
 
-    try:
-        found = items(connection, resource_path("apps/v1", "deployments"), f"{LABEL_MANAGED_BY}={MAKER}")
-    except ApiError as error:
-        if error.status != 403:
-            raise
-        return []  # the Job of `helm uninstall` has no right to; a load's own Job removes it
+    found = _loads_in(connection, None)
+    if found is None:  # the Job of `helm uninstall` may not; a load's own Job removes it
+        found = _loads_in(connection, told.namespace)
+        where = "any namespace" if found is None else f"other namespaces than {told.namespace}"
+        typer.echo(
+            f"Deployments of loads in {where} are not looked for, which needs the right to list deployments: "
+            f"kubectl get deployments -A -l {LABEL_MANAGED_BY}={MAKER}",
+            err=True,
+        )
     left = []
-    for load in found:
+    for load in found or ():
         meta = load["metadata"]
         if (meta.get("labels") or {}).get(LABEL_MANAGED_BY) != MAKER:
             continue
         path = resource_path("apps/v1", "deployments", namespace=meta["namespace"], name=meta["name"])
-        target = _Target("Deployment", meta["namespace"], meta["name"], path, meta["uid"])
+        target = _Target("Deployment", meta["namespace"], meta["name"], path, meta["uid"], may_be_left=True)
         if is_expired(load, time.time()):
             left.append(target)
         else:
@@ -303,6 +311,22 @@ def _left_loads(connection: "Connection", told: _Told) -> list[_Target]:
             told.say(target, "Kept", why)
             typer.echo(f"{target.text} is kept: it is {why}", err=True)
     return left
+
+
+def _loads_in(connection: "Connection", namespace: str | None) -> list[dict[str, Any]] | None:
+    """List the Deployments of loads; None without the right to."""
+    from slack.cluster.labels import LABEL_MANAGED_BY
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+    from slack.loadtest.manifest import MAKER
+
+    try:
+        path = resource_path("apps/v1", "deployments", namespace=namespace)
+        return list(items(connection, path, f"{LABEL_MANAGED_BY}={MAKER}"))
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
 
 
 def _is_ours(found: dict[str, Any]) -> bool:

@@ -35,10 +35,14 @@ def until_text(unix_seconds: float) -> str:
 
 def is_expired(seen: Json, unix_seconds: float) -> bool:
     """Whether a load's Deployment is left over: its deadline has passed. One without a deadline never is."""
-    text = (seen["metadata"].get("annotations") or {}).get(ANNOTATION_UNTIL, "")
+    return is_over((seen["metadata"].get("annotations") or {}).get(ANNOTATION_UNTIL, ""), unix_seconds)
+
+
+def is_over(until: str, unix_seconds: float) -> bool:
+    """Whether a deadline, as the annotation has it, has passed. What is no time never has."""
     try:
-        return datetime.fromisoformat(text).timestamp() < unix_seconds
-    except ValueError:
+        return datetime.fromisoformat(until).timestamp() < unix_seconds
+    except (ValueError, OverflowError):
         return False
 
 

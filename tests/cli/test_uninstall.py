@@ -1,6 +1,8 @@
 """`uninstall` as a person calls it: short flags, and what it says of things that it keeps."""
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -79,3 +81,54 @@ def test_placeholders_that_are_slow_to_go_are_counted(run: Run, tmp_path: Path) 
         found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
     assert (found.code, found.stdout) == (0, "replicaset rs2/slack-a deleted\n"), found.stderr
     assert "2 placeholder pods are still on their way out" in found.stderr.splitlines()
+
+
+def left_load(api: FakeApi, namespace: str, name: str = "load") -> None:
+    """A load whose deadline has passed."""
+    metadata = {
+        "labels": {"app.kubernetes.io/managed-by": "resource-slack-load"},
+        "annotations": {"resource-slack.io/load-until": "2020-01-01T00:00:00+00:00"},
+    }
+    api.put(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", metadata=metadata)
+
+
+def test_a_load_that_may_not_be_deleted_is_named_and_holds_up_nothing(run: Run, tmp_path: Path) -> None:
+    with FakeApi() as api:
+        left_load(api, "shop")
+        api.put("/apis/coordination.k8s.io/v1/namespaces/rs2/leases/resource-slack", spec={})
+        api.script("delete", Reply.status(403, "Forbidden"))
+        found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+    assert (found.code, found.stdout) == (0, "lease rs2/resource-slack deleted\n"), found.stderr
+    assert any(line.startswith("deployment shop/load is left: ") for line in found.stderr.splitlines())
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_who_may_not_see_all_loads_deletes_those_of_the_namespace_and_says_so(
+    run: Run, tmp_path: Path, refused: int
+) -> None:
+    with FakeApi() as api:
+        left_load(api, "rs2")
+        left_load(api, "shop")
+        api.script("list", *[Reply.status(403, "Forbidden")] * refused)
+        found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+    assert found.code == 0, found.stderr
+    assert found.stdout == ("deployment rs2/load deleted\n" if refused == 1 else "")
+    where = "other namespaces than rs2" if refused == 1 else "any namespace"
+    assert f"Deployments of loads in {where} are not looked for" in found.stderr
+
+
+def test_a_lease_of_a_hundred_years_that_nobody_renews_is_not_waited_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        assert now[0] < 120.0
+
+    monkeypatch.setattr(uninstall, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep, time=time.time))
+    with FakeApi() as api:
+        spec = {"holderIdentity": "resource-slack-5d8f7c9b4-x2x7k_1", "leaseDurationSeconds": 2**31 - 1}
+        api.put("/apis/coordination.k8s.io/v1/namespaces/rs2/leases/resource-slack", spec=spec)
+        found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+    assert (found.code, found.stdout) == (0, "lease rs2/resource-slack deleted\n"), found.stderr
