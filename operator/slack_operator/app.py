@@ -29,13 +29,15 @@ from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.left_loads import LeftLoads
-from slack_operator.placeholders.loop import Loop
+from slack_operator.placeholders.loop import Loop, OnPlanned
 from slack_operator.placeholders.metrics import Metrics, WatchRestarts
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
+from slack_operator.placeholders.unbound import CONNECTIONS, UnboundTelling
 from slack_operator.placeholders.watches import Watches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
@@ -83,8 +85,12 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     load = _load(settings) if settings.web and settings.web_load_watcher else None
     making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way else None
     objectives = _objectives(settings, base)
-    loop = _loop(settings, base, view, watches, desired, metrics, board, making_way, objectives)
     left_loads = _left_loads(base)
+    unbound = UnboundTelling(
+        view, Lanes(connection, most=CONNECTIONS), may_write=base.leadership.may_write, wall=time.time
+    )
+    looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
+    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
         watches=watches,
@@ -102,7 +108,11 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         unready=watches.stale,
         whole=lambda: {"nodes": len(view.columns.nodes.rows)},
         servers=() if board is None else (_page(settings, board, web_token, load),),
-        workers=(*(() if making_way is None else (making_way,)), *(() if load is None else (load.source,))),
+        workers=(
+            unbound,
+            *(() if making_way is None else (making_way,)),
+            *(() if load is None else (load.source,)),
+        ),
     )
     return Process(base, parts)
 
@@ -115,7 +125,7 @@ def _loop(
     desired: DesiredPolicies,
     metrics: Metrics,
     board: Board | None,
-    making_way: MakingWay | None,
+    looks: Sequence[OnPlanned],
     objectives: Objectives,
 ) -> Loop:
     writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
@@ -135,6 +145,9 @@ def _loop(
         desired=desired,
         actuator=actuator,
         brake=Brake(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
+        forms=Forms(
+            scheduler=settings.unbound_scheduler, default=settings.hold, recognised=lambda: None, wall=time.time
+        ),
         objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
         reporter=Reporter(
@@ -165,7 +178,7 @@ def _loop(
         built_in_policy=settings.built_in_policy,
         prices=settings.prices or NO_PRICES,
         on_reconciled=board.show if board is not None else None,
-        on_planned=making_way.look if making_way is not None else None,
+        on_planned=looks,
     )
 
 

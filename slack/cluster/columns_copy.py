@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import Constraints
+from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import Needs
 from slack.cluster.tables.kind_table import KindRow
@@ -166,5 +167,6 @@ def needs_copy(columns: "ClusterColumns", before: NeedsCopy | None) -> NeedsCopy
     version = (columns.constraints.needs_version, columns.required_labels)
     if before is not None and before.version == version:
         return before
-    needs = frozenset(columns.constraints.needs) | {(key, None) for key in columns.required_labels}
+    keys = columns.required_labels | {LABEL_RELEASE}
+    needs = frozenset(columns.constraints.needs) | {(key, None) for key in keys}
     return NeedsCopy(version, needs)

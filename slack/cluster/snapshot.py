@@ -48,11 +48,11 @@ class NodeColumns:
     daemon: IntArray
     """[N, R] effective requests of DaemonSet and static pods."""
     placeholders: IntArray
-    """[N, R] effective requests of the operator's own placeholders."""
+    """[N, R] effective requests of the operator's own placeholders, of those unbound ones too that fit here."""
     max_pods: IntArray
     """[N] allocatable pod slots."""
     pod_count: IntArray
-    """[N] non-terminal pods bound here, of every sort."""
+    """[N] non-terminal pods bound here, of every sort, and unbound placeholders that fit here."""
     daemon_count: IntArray
     """[N] of these, DaemonSet and static pods."""
 
@@ -150,6 +150,9 @@ class Placeholder:
     requests: tuple[tuple[str, int], ...] | None = None
     """What it requests in effect, sorted by name: admission may have made it another than its shape says. None: as it
     says."""
+    unbound: bool = False
+    """No scheduler binds it. `node` is then where it fits (-1: nowhere), `created_seconds` since when it has fitted
+    nowhere, and `unschedulable` says that the autoscaler has been told of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

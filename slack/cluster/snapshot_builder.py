@@ -5,7 +5,7 @@ are read-only, so snapshots may share them. Running, pending and presence are co
 that is one pass of numpy and cannot drift. Nothing here reads the columns themselves, so events may go on meanwhile.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import compress
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +34,7 @@ from slack.cluster.snapshot import (
 from slack.cluster.tables.interning import grown
 from slack.cluster.tables.kind_table import BY_CLASS
 from slack.cluster.together import steps_of
+from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
 
 FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -125,6 +126,7 @@ class SnapshotBuilder:
         self._started: tuple[object, float] | None = None
         self._placeholders: tuple[object, tuple[Placeholder, ...]] | None = None
         self._reach = Reach()
+        self._unbound = UnboundRoom()
 
     def snapshot(self, copy: ColumnsCopy, now: float) -> tuple[Snapshot, dict[int, str]]:
         """Return the columns' state as one immutable value, and examples of kinds that were looked for."""
@@ -147,9 +149,11 @@ class SnapshotBuilder:
         texts = {record.constraints: copy.reserved.constraints[record.constraints] for _, record in reserved}
         shown = self._shown_part(kinds, mask, used, texts)
         kept = mask[presence.kind]
+        resources = tuple(copy.resources[column] for column in used)
+        packed = self._packed(copy, kinds, nodes, _node_columns(copy, nodes, bound, used), resources, now)
         snapshot = Snapshot(
-            resources=tuple(copy.resources[column] for column in used),
-            nodes=_node_columns(copy, nodes, bound, used),
+            resources=resources,
+            nodes=packed.nodes,
             node_classes=nodes.classes,
             constraints=shown.constraints,
             reach=self._reach_part(shown, nodes),
@@ -175,7 +179,7 @@ class SnapshotBuilder:
                 node_class=_frozen(presence.node_class[kept]),
                 count=_frozen(presence.count[kept]),
             ),
-            placeholders=self._placeholder_part(copy, nodes),
+            placeholders=packed.placeholders,
             reserved=tuple(
                 ReservedWorkload(
                     workload=Workload(*key),
@@ -323,6 +327,24 @@ class SnapshotBuilder:
         self._nodes = (key, part)
         return part
 
+    def _packed(
+        self,
+        copy: ColumnsCopy,
+        kinds: _Kinds,
+        nodes: _Nodes,
+        columns: NodeColumns,
+        resources: tuple[str, ...],
+        now: float,
+    ) -> Packed:
+        """Return placeholders and nodes with the unbound placeholders where they fit."""
+        placeholders = self._placeholder_part(copy, nodes)
+        unbound = {p.uid: p for p in copy.placeholders.facts if p.constraints is not None and not p.terminating}
+        if not unbound:
+            return Packed(placeholders, columns)
+        mirrored = {pod.reserved_for for pod in unbound.values() if pod.reserved_for}
+        hosts = _hosts_of(mirrored, copy, kinds, nodes)
+        return self._unbound.pack(placeholders, unbound, columns, nodes.classes, resources, hosts, now)
+
     def _placeholder_part(self, copy: ColumnsCopy, nodes: _Nodes) -> tuple[Placeholder, ...]:
         key = (copy.placeholders.version, copy.nodes.version)
         if self._placeholders is not None and self._placeholders[0] == key:
@@ -341,6 +363,19 @@ class SnapshotBuilder:
         )
         self._placeholders = (key, part)
         return part
+
+
+def _hosts_of(workloads: Collection[str], copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> HostsOf:
+    """Return the rows of the nodes on which workloads have pods."""
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    ids: dict[str, list[int]] = {}
+    for index, workload in zip(kinds.ids.tolist(), kinds.workloads, strict=True) if workloads else ():
+        if (key := str(workload)) in workloads:
+            ids.setdefault(key, []).append(index)
+    for key, own in ids.items():
+        rows = nodes.position[copy.node[np.isin(copy.kind, own) & (copy.node >= 0)]]
+        found[key] = np.unique(rows[rows >= 0]).astype(np.int64)
+    return found
 
 
 def _node_columns(copy: ColumnsCopy, nodes: _Nodes, bound: dict[int, IntArray], used: list[int]) -> NodeColumns:

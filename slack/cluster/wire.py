@@ -22,7 +22,9 @@ from slack.cluster.labels import (
     ANNOTATION_DELETION_COST,
     ANNOTATION_EXCLUDE,
     ANNOTATION_RESERVE,
+    ANNOTATION_RESERVED_FOR,
     ANNOTATION_STATIC_POD,
+    LABEL_HOLD,
     LABEL_PLACEHOLDER,
     LABEL_POD_GROUP,
     LABEL_POLICY,
@@ -128,8 +130,14 @@ class Metadata(_Wire):
 
 # To build all labels and annotations of a pod takes a tenth of its decoding. The others look absent to a reader, so a
 # key that is read anew must be put here.
-POD_LABELS = (LABEL_TEMPLATE_HASH, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE, LABEL_POD_GROUP)
-POD_ANNOTATIONS = (ANNOTATION_DELETION_COST, ANNOTATION_STATIC_POD, ANNOTATION_EXCLUDE, ANNOTATION_RESERVE)
+POD_LABELS = (LABEL_TEMPLATE_HASH, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE, LABEL_HOLD, LABEL_POD_GROUP)
+POD_ANNOTATIONS = (
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_STATIC_POD,
+    ANNOTATION_EXCLUDE,
+    ANNOTATION_RESERVE,
+    ANNOTATION_RESERVED_FOR,
+)
 
 if TYPE_CHECKING:
     PodMetadata = Metadata  # a TypedDict is a dict when it runs, but mypy does not let it stand for one

@@ -97,8 +97,11 @@ class _Lane:
 class Lanes:
     """See the module's docstring."""
 
-    def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is open yet."""
+    def __init__(
+        self, connection: Connection, clock: Callable[[], float] = time.monotonic, *, most: int = LANES
+    ) -> None:
+        """Nothing is open yet; no more than `most` connections ever are."""
+        self._most = most
         self._connection = connection
         self._clock = clock
         self._open: list[_Lane] = []
@@ -110,7 +113,7 @@ class Lanes:
         """
         self._look()
         try:
-            self._have(min(asks, LANES))
+            self._have(min(asks, self._most))
         except KubeError as error:
             log.debug("no connections are kept: %s", error)
             return
@@ -129,7 +132,7 @@ class Lanes:
         self._look()
         try:
             while exchange.fill(self._alive()) or exchange.left:
-                if exchange.left and len(self._open) < LANES:
+                if exchange.left and len(self._open) < self._most:
                     self._have(len(self._open) + 1)
                 else:
                     exchange.take(self._open)

@@ -247,7 +247,7 @@ def _shape(
     constraints = mirror_constraints(reservation, home.domain)
     if constraints is None:
         return None, f"outside every policy: its node selector excludes that of {policy.name}"
-    shape = mirror_shape(reservation, constraints, resources, policy.spec.priority_class_name)
+    shape = mirror_shape(reservation, constraints, resources, policy)
     if why := astray(home.room, replace(shape.constraints, features=reservation.constraints.features)):
         return None, why
     vector = shape.vector(resources)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.node_prices import NodePrices
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
@@ -20,6 +21,7 @@ from slack.process.settings import (
 from slack.process.slack_values import prices, rate
 from slack.process.values import (
     address,
+    choice,
     dns_label,
     duration,
     host_port,
@@ -134,6 +136,20 @@ class OperatorSettings(Settings):
         "Certificates that sign the load watcher's; the system's when absent.",
         metavar="FILE",
         chart="operator.web.loadWatcherCaSecret",
+    )
+    hold: Hold = setting(
+        Hold.AUTO,
+        choice(Hold),
+        "How placeholders hold capacity, for policies that do not say: Auto, Bound or Unbound.",
+        metavar="FORM",
+        chart="operator.hold",
+    )
+    unbound_scheduler: str = setting(
+        UNBOUND_SCHEDULER,
+        text,
+        "The schedulerName of unbound placeholders; no scheduler may have it.",
+        metavar="NAME",
+        chart="operator.unboundScheduler",
     )
     rescue_stuck_preemptors: bool = setting(
         True,

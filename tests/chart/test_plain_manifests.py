@@ -51,7 +51,15 @@ def test_outside_its_namespace_the_operator_writes_status_replicas_events_and_it
 
 def test_in_its_namespace_it_writes_placeholders_and_its_lease() -> None:
     written = {resource for resource, verb in rights("Role") if verb not in READS}
-    assert written == {"replicasets", "pods", "leases", "resourcequotas", "slackscales/status", "slackhistories"}
+    assert written == {
+        "replicasets",
+        "pods",
+        "pods/status",
+        "leases",
+        "resourcequotas",
+        "slackscales/status",
+        "slackhistories",
+    }
 
 
 def test_the_pod_passes_the_restricted_standard() -> None:

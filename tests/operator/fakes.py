@@ -7,14 +7,16 @@ through its steps in milliseconds.
 import copy
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from slack.cluster import wire
+from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.apply import Writer
-from slack.kube.errors import ApiError, Cause
+from slack.kube.errors import ApiError, Cause, KubeError
+from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.retry import retrying
 from slack.kube.watch import EventType
 from slack_operator.learning.histories import Histories
@@ -22,6 +24,7 @@ from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView
+from slack_operator.placeholders.forms import Autoscaler, Forms
 from slack_operator.placeholders.loop import Loop
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
@@ -29,6 +32,7 @@ from slack_operator.placeholders.policies import DesiredPolicies
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
 from slack_operator.placeholders.sinks import NamespaceSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink
+from slack_operator.placeholders.unbound import UnboundTelling
 from slack_operator.runtime.debounce import Debouncer
 
 Json = dict[str, Any]
@@ -232,6 +236,31 @@ def policy(name: str, generation: int = 1, uid: str = "", **spec: Any) -> Json:
     }
 
 
+class Sender:
+    """Sends one after the other."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self._api = api
+
+    def keep(self, asks: int) -> None:
+        pass
+
+    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+        for index, ask in enumerate(asks):
+            if not goes_on(index):
+                continue
+            try:
+                path = ask.path.partition("?")[0]
+                self._api.request(ask.method, path, body=ask.body, content_type=ask.content_type)
+            except KubeError as error:
+                on_answer(index, error)
+            else:
+                on_answer(index, None)
+
+    def close(self) -> None:
+        pass
+
+
 class Fresh:
     """A view that is whole, until a test says otherwise."""
 
@@ -262,6 +291,9 @@ class World:
     priority = -10
     """What admission gives placeholders."""
 
+    autoscaler: Autoscaler | None = None
+    """The one that is recognised as keeping nodes for unbound placeholders."""
+
     def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
         self.built_in = built_in
         self.api = FakeApi()
@@ -288,6 +320,7 @@ class World:
         self.actuator = Actuator(
             writer, namespace=NAMESPACE, may_write=self.may_write, expectations=self.view, clock=self.clock
         )
+        self.unbound = UnboundTelling(self.view, Sender(self.api), may_write=self.may_write, wall=self.wall)
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
         self.loop = Loop(
@@ -306,7 +339,9 @@ class World:
                 server_version=lambda: "v1.36.3",
                 **rules,
             ),
+            forms=Forms(scheduler=UNBOUND_SCHEDULER, recognised=lambda: self.autoscaler, wall=self.wall),
             objectives=self.objectives,
+            on_planned=(self.unbound.look,),
             metrics=self.metrics,
             wake=self.wake,
             namespace=NAMESPACE,
@@ -388,8 +423,11 @@ class World:
                 {"kind": "ReplicaSet", "name": name, "uid": item["metadata"]["uid"], "controller": True}
             ],
         }
-        template["spec"] |= {"nodeName": f"n{self.made % len(self.api.items('nodes'))}", "priority": self.priority}
-        template["status"] = {"phase": "Running"}
+        template["spec"] |= {"priority": self.priority}
+        template["status"] = {"phase": "Pending"}
+        if template["spec"]["schedulerName"] != UNBOUND_SCHEDULER:
+            template["spec"]["nodeName"] = f"n{self.made % len(self.api.items('nodes'))}"
+            template["status"] = {"phase": "Running"}
         self.api.put(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod_name}", template)
 
     def reconcile(self, *, seconds: float = 10.0) -> None:

@@ -94,6 +94,8 @@ class ClusterView:
         self.wall = wall
         self.on_change = on_change
         """To be called when something that a plan depends on is new."""
+        self.on_untold: Callable[[], None] = lambda: None
+        """To be called when an unbound placeholder is new, or has lost what tells autoscalers of it."""
         self.on_unplaced: Callable[[], None] = lambda: None
         """To be called when a real pod without a node is new."""
 

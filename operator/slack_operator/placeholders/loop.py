@@ -28,6 +28,7 @@ from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.failures import removals
+from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.instant_starts import InstantRatio, Start
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
@@ -47,6 +48,10 @@ PLAN_SOON_SECONDS = 1.0
 """What a plan that is due so soon says is not written before it: the next write has to wait two seconds."""
 STALE_TOLD_SECONDS = 30.0
 """A list after a 410 takes seconds and is nobody's business; nothing is planned meanwhile all the same."""
+
+
+OnPlanned = Callable[[Observation, Sequence[Subject], Sequence[PolicyPlan]], None]
+"""Is told of each plan: what it was made from, for whom, and what it says."""
 
 
 class Freshness(Protocol):
@@ -74,6 +79,7 @@ class Loop:
         objectives: Objectives,
         priority_class: OwnPriorityClass,
         brake: Brake,
+        forms: Forms,
         metrics: Metrics,
         may_write: Callable[[], bool],
         wake: Debouncer,
@@ -84,7 +90,7 @@ class Loop:
         built_in_policy: bool = False,
         prices: NodePrices = NO_PRICES,
         on_reconciled: Callable[[Reconciliation], None] | None = None,
-        on_planned: Callable[[Observation, Sequence[Subject], Sequence[PolicyPlan]], None] | None = None,
+        on_planned: Sequence[OnPlanned] = (),
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -97,6 +103,7 @@ class Loop:
         self._objectives = objectives
         self._priority_class = priority_class
         self._brake = brake
+        self._forms = forms
         self._metrics = metrics
         self._may_write = may_write
         self._wake = wake
@@ -168,12 +175,14 @@ class Loop:
             self._show(Reconciliation(now, self._clock(), leading, observation=observation))
             return
         self._metrics.loop_lag.observe(self._wake.lag_seconds)
-        subjects = subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy)
+        subjects = self._forms.resolved(
+            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy)
+        )
         self._tell_idle(idle=not entries and not subjects)
         items = self._plan(subjects, observation, now)
         starts = self._measure(observation, subjects)
-        if self._on_planned is not None:
-            self._on_planned(observation, subjects, items)
+        for look in self._on_planned:
+            look(observation, subjects, items)
         problems = self._act(subjects, items, observation, entries)
         self._learn(subjects, items, observation, starts, now)
         extra = self._report(subjects, items, observation, problems)
@@ -196,6 +205,7 @@ class Loop:
         self._metrics.keep_only(policies)
         self._ratio.keep_only(policies)
         self._spared.keep_only(policies)
+        self._forms.keep_only(policies)
         self._rescuer.keep_only(policies)
         self._view.keep_only(policies)
 

@@ -15,6 +15,8 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.columns import BadObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
+from slack.cluster.labels import LABEL_HOLD, UNBOUND
+from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.adoption import is_ours
@@ -123,6 +125,8 @@ class PodSink:
         known = view.placeholders.get(name)
         if not deleted:
             view.placeholders[name] = pod.detach()
+            if pod.metadata.label(LABEL_HOLD) == UNBOUND and not is_unschedulable(pod.status):
+                view.on_untold()
         elif known is not None and known.metadata.uid == pod.metadata.uid:
             del view.placeholders[name]
         if (

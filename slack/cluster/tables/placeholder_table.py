@@ -1,14 +1,17 @@
 """The placeholders, kept one by one with what a plan asks of each. Owned by `ClusterColumns`, keyed by pod row."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slack.cluster import wire
+from slack.cluster.classes import Constraints
+from slack.cluster.constraints import parse_constraints
 from slack.cluster.identity import deletion_cost
-from slack.cluster.labels import LABEL_POLICY, LABEL_SHAPE
+from slack.cluster.labels import ANNOTATION_RESERVED_FOR, LABEL_HOLD, LABEL_POLICY, LABEL_SHAPE, UNBOUND
 from slack.cluster.requests import effective_requests
 
 UID_BITS = 32
@@ -30,6 +33,10 @@ class PlaceholderFacts(NamedTuple):
     requests: tuple[tuple[str, int], ...]
     terminating: bool
     """It is being deleted, and in no snapshot any more."""
+    constraints: Constraints | None = None
+    """Where an unbound one may go; None where a scheduler binds it."""
+    reserved_for: str = ""
+    """The workload that an unbound one mirrors."""
 
 
 class PlaceholderTable:
@@ -112,9 +119,14 @@ def _grown(column: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
     return larger
 
 
+_constraints_of = lru_cache(maxsize=256)(parse_constraints)
+"""Pods of one shape send the same bytes."""
+
+
 def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
     metadata = pod.metadata
     owner = metadata.controller()
+    unbound = node < 0 and metadata.label(LABEL_HOLD) == UNBOUND
     return PlaceholderFacts(
         metadata.uid or "",
         metadata.name,
@@ -124,13 +136,27 @@ def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
         node,
         metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         deletion_cost(metadata),
-        node < 0 and _unschedulable(pod.status),
+        node < 0 and is_unschedulable(pod.status),
         tuple(sorted(effective_requests(pod.spec, pod.status).items())),
         metadata.deletion_timestamp is not None,
+        _constraints(pod.spec) if unbound else None,
+        metadata.annotation(ANNOTATION_RESERVED_FOR) if unbound else "",
     )
 
 
-def _unschedulable(status: wire.PodStatus | None) -> bool:
+def _constraints(spec: wire.PodSpec | None) -> Constraints:
+    """Return where a pod may go.
+
+    Raises:
+        ValueError: when it cannot be read.
+    """
+    if spec is None:
+        return Constraints()
+    return _constraints_of(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations))
+
+
+def is_unschedulable(status: wire.PodStatus | None) -> bool:
+    """Say whether a pod's status tells autoscalers that it needs a node."""
     return any(
         condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable"
         for condition in (status.conditions if status else None) or ()

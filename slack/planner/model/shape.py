@@ -52,6 +52,18 @@ class Shape:
     priority_class_name: str = "resource-slack"
     reserved_for: str = ""
     """The mirrored workload (`shop/deploy/api`); it keeps the mirrors of two workloads apart."""
+    unbound_scheduler: str = ""
+    """A schedulerName that no scheduler has: the placeholder is unbound. '' where `scheduler_name` binds it."""
+
+    @property
+    def pod_scheduler(self) -> str:
+        """Return the schedulerName of its pods."""
+        return self.unbound_scheduler or self.scheduler_name
+
+    @property
+    def precedence(self) -> tuple[str, str, str]:
+        """Return what says who starts in its place: placeholders of another precedence are all exchanged."""
+        return self.priority_class_name, self.scheduler_name, self.unbound_scheduler
 
     @cached_property
     def name(self) -> str:

@@ -111,8 +111,8 @@ def _parts(pod: Pod, shape: Shape) -> list[str]:
 def _elsewhere(spec: PodSpec, shape: Shape) -> tuple[str, ...]:
     """What sends it elsewhere than planned, or makes it more than a placeholder."""
     found = []
-    if spec.scheduler_name and spec.scheduler_name != shape.scheduler_name:
-        found.append(f"spec.schedulerName is {_cut(spec.scheduler_name)}, planned {shape.scheduler_name}")
+    if spec.scheduler_name and spec.scheduler_name != shape.pod_scheduler:
+        found.append(f"spec.schedulerName is {_cut(spec.scheduler_name)}, planned {shape.pod_scheduler}")
     if spec.priority_class_name and spec.priority_class_name != shape.priority_class_name:
         found.append(f"spec.priorityClassName is {_cut(spec.priority_class_name)}, planned {shape.priority_class_name}")
     planned = dict(shape.node_selector)

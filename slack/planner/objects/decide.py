@@ -258,7 +258,8 @@ def _keep(
         *_deletions(others, MADE_OTHERWISE),
         *_deletions((pod for pod in beyond if pod.metadata.name not in gone), BEYOND_THE_PLAN),
     ]
-    if Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
+    # Unbound ones beyond the plan ask nobody for a node: they are not told that they are unschedulable.
+    if not shape.shape.unbound_scheduler and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
         writes.insert(0, Stop(shape.shape.priority_class_name))
     if target > before or step is Step.KEEP:
         return [*deletions[:MOST], *marks], writes

@@ -11,21 +11,26 @@ from typing import Any
 
 from slack.cluster.classes import Requirement, Toleration
 from slack.cluster.labels import (
+    ANNOTATION_RESERVED_FOR,
     ANNOTATION_RETIRING,
     ANNOTATION_ROLE,
     ANNOTATION_SAFE_TO_EVICT,
     ANNOTATION_SCALE_UP_DELAY,
     ANNOTATION_SPEC,
+    ANNOTATION_WHY_PENDING,
     ANNOTATIONS_AGAINST_INJECTION,
     HOSTNAME,
+    LABEL_HOLD,
     LABEL_MANAGED_BY,
     LABEL_PLACEHOLDER,
     LABEL_POLICY,
+    LABEL_RELEASE,
     LABEL_RESERVED_FOR,
     LABEL_SHAPE,
     LABELS_AGAINST_INJECTION,
     MANAGED_BY,
     PRIORITY_CLASS,
+    UNBOUND,
     ZONE,
 )
 from slack.cluster.quantity import format_quantity
@@ -40,6 +45,11 @@ PRIORITY = -10
 _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
 _LOST_NODE_SECONDS = 10
+WHY_PENDING = (
+    "Pending on purpose: this pod never runs. It tells the autoscaler how much capacity to keep free, and real pods "
+    "start in that capacity at once. Nothing has to be done. See kubectl get slackpolicies."
+)
+"""`kubectl describe pod` prints annotations, but not the message of a condition."""
 SCALE_UP_DELAY = "3s"
 """Before the Cluster Autoscaler makes a node for a placeholder: what is beyond the plan is taken away sooner."""
 
@@ -70,12 +80,19 @@ def _requirement(requirement: Requirement) -> dict[str, Any]:
     return expression
 
 
+_NOT_RELEASED = Requirement(LABEL_RELEASE, "DoesNotExist", ())
+"""An unbound placeholder holds no capacity on a node that has this label: one write lets the node go."""
+
+
 def _affinity(shape: Shape) -> dict[str, Any]:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity: dict[str, Any] = {}
-    if shape.node_affinity:
+    node_terms = shape.node_affinity
+    if shape.unbound_scheduler:  # from the first day: it cannot be added to a pod that is there
+        node_terms = tuple((*term, _NOT_RELEASED) for term in node_terms or ((),))
+    if node_terms:
         terms = []
-        for term in shape.node_affinity:
+        for term in node_terms:
             parts = {
                 "matchExpressions": [_requirement(r) for r in term if not r.field],
                 "matchFields": [_requirement(r) for r in term if r.field],
@@ -95,8 +112,13 @@ for every placeholder (measured: 29 nodes for 29). Five is the default granulari
 
 
 def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
-    """Soft spread over zones and hosts, so that one node's loss or one burst does not take all slack."""
+    """Soft spread over zones and hosts, so that one node's loss or one burst does not take all slack.
+
+    Unbound ones have none: Karpenter packs them anew in each pass, and would spread them over too many nodes.
+    """
     hard = json.loads(shape.topology_spread) if shape.topology_spread else []
+    if shape.unbound_scheduler:
+        return list(hard)
     taken = {constraint["topologyKey"] for constraint in hard}
     soft = [
         {
@@ -128,7 +150,20 @@ def pod_labels(policy: str, shape: Shape) -> dict[str, str]:
     }
     if shape.reserved_for:
         labels[LABEL_RESERVED_FOR] = label_value(shape.reserved_for)
+    if shape.unbound_scheduler:
+        labels[LABEL_HOLD] = UNBOUND
     return labels
+
+
+def _pod_annotations(shape: Shape) -> dict[str, str]:
+    if shape.unbound_scheduler:
+        mirrored = {ANNOTATION_RESERVED_FOR: shape.reserved_for} if shape.reserved_for else {}
+        return {ANNOTATION_WHY_PENDING: WHY_PENDING, **mirrored, **ANNOTATIONS_AGAINST_INJECTION}
+    return {
+        ANNOTATION_SAFE_TO_EVICT: "true",
+        ANNOTATION_SCALE_UP_DELAY: SCALE_UP_DELAY,
+        **ANNOTATIONS_AGAINST_INJECTION,
+    }
 
 
 def _pod_security(user: int | None) -> dict[str, Any]:
@@ -141,20 +176,25 @@ def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLD
     """Return the spec of a placeholder pod. It passes Pod Security `restricted`."""
     # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
     # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
-    lost_node = [
-        {
-            "key": f"node.kubernetes.io/{state}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": _LOST_NODE_SECONDS,
-        }
-        for state in ("not-ready", "unreachable")
-    ]
+    # Unbound ones are on no node.
+    lost_node = (
+        []
+        if shape.unbound_scheduler
+        else [
+            {
+                "key": f"node.kubernetes.io/{state}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": _LOST_NODE_SECONDS,
+            }
+            for state in ("not-ready", "unreachable")
+        ]
+    )
     spec: dict[str, Any] = {
         "priorityClassName": shape.priority_class_name,
         "terminationGracePeriodSeconds": 0,  # literally: left out it would be 30, and each preemption would wait
         "restartPolicy": "Always",
-        "schedulerName": shape.scheduler_name,
+        "schedulerName": shape.pod_scheduler,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": _pod_security(user),
@@ -171,9 +211,11 @@ def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLD
                 },
             }
         ],
-        "tolerations": [*(_toleration(t) for t in shape.tolerations), *lost_node],
-        "topologySpreadConstraints": _spread(policy, shape),
     }
+    if tolerations := [*(_toleration(t) for t in shape.tolerations), *lost_node]:
+        spec["tolerations"] = tolerations
+    if spread := _spread(policy, shape):
+        spec["topologySpreadConstraints"] = spread
     if shape.node_selector:
         spec["nodeSelector"] = dict(shape.node_selector)
     if affinity := _affinity(shape):
@@ -231,11 +273,7 @@ def replica_set(
                 "metadata": {
                     # Of pods only: who selects our ReplicaSets and pods goes by the others.
                     "labels": labels | LABELS_AGAINST_INJECTION,
-                    "annotations": {
-                        ANNOTATION_SAFE_TO_EVICT: "true",
-                        ANNOTATION_SCALE_UP_DELAY: SCALE_UP_DELAY,
-                        **ANNOTATIONS_AGAINST_INJECTION,
-                    },
+                    "annotations": _pod_annotations(shape),
                 },
                 "spec": pod_spec(policy, shape, image, user),
             },

@@ -123,7 +123,7 @@ def _is_other(pod: Pod, shape: Shape, less: dict[bytes, bool]) -> bool:
     spec = pod.spec
     if spec is None or spec.priority_class_name != shape.priority_class_name:
         return True
-    if (spec.scheduler_name or "default-scheduler") != shape.scheduler_name:
+    if (spec.scheduler_name or "default-scheduler") != shape.pod_scheduler:
         return True
     text = request_text(spec, _NO_STATUS)
     if text not in less:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from slack.cluster.classes import Toleration
+from slack.cluster.hold import Hold
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
 from slack.schema.documents import BadDocument
@@ -357,6 +358,11 @@ class PolicySpec(SpecModel):
     priority_class_name: str = "resource-slack"
     """PriorityClass of the placeholders: a value from -10 (below it the Cluster Autoscaler adds no node) to -1, and
     preemptionPolicy Never."""
+    hold: Hold | None = None
+    """How placeholders hold capacity; without it the operator's --hold decides. Unbound: no scheduler binds them, so
+    the capacity stays free, and the Cluster Autoscaler or Karpenter keeps nodes for them; real pods start there without
+    preemption. Bound: they run on nodes, and real pods displace them. Auto: Unbound where one of these two autoscalers
+    is recognised, else Bound. Status says which form is used, and why."""
     make_way: Switch = True
     """Delete placeholders for a burst of real pods at once, before the scheduler has to preempt them one by one."""
     dry_run: Switch = False
@@ -379,6 +385,14 @@ class Policy(PolicyObject):
 
     spec: PolicySpec = PolicySpec()
     """The spec."""
+    unbound_scheduler: str = ""
+    """The schedulerName of its placeholders where these are unbound, '' where they are bound: what `spec.hold` has
+    come to on this cluster. No document has it."""
+
+    @property
+    def precedence(self) -> tuple[str, str, str]:
+        """Return what its placeholders have as `Shape.precedence`."""
+        return self.spec.priority_class_name, self.spec.scheduler_name, self.unbound_scheduler
 
 
 def parse_policy(document: object, *, source: str) -> Policy:

@@ -6,7 +6,7 @@ instant, for it counts what is there as well as what is asked for. A bound place
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -114,6 +114,9 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     is not announced any more waits to shrink, whatever else is.
     """
     same = [w for w in wanted if w.role is old.role]
+    twin = [w for w in same if replace(w.shape, unbound_scheduler=old.shape.unbound_scheduler) == old.shape]
+    if twin:  # the same in the other form, bound or unbound
+        return twin
     if old.role is Role.DEMAND:
         return []
     if old.role is Role.MIRROR:

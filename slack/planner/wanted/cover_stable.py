@@ -53,6 +53,7 @@ def shape_of(policy: Policy, vector: IntArray, constraints: Constraints, resourc
         scheduler_name=policy.spec.scheduler_name,
         runtime_class=constraints.runtime_class,
         priority_class_name=policy.spec.priority_class_name,
+        unbound_scheduler=policy.unbound_scheduler,
     )
 
 
@@ -108,8 +109,7 @@ class _There:
             if (
                 existing.role.for_named
                 or not existing.replicas
-                or shape.priority_class_name != spec.priority_class_name
-                or shape.scheduler_name != spec.scheduler_name
+                or shape.precedence != part.domain.policy.precedence
                 or not set(part.domain.constraints.node_selector) <= set(shape.node_selector)
             ):
                 continue

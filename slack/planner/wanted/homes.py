@@ -78,7 +78,7 @@ def choose_home(
         if constraints is None or rows is None or home.domain.conflict is not None or not rows.any():
             continue
         policy = home.domain.policy
-        shape = mirror_shape(reservation, constraints, resources, policy.spec.priority_class_name)
+        shape = mirror_shape(reservation, constraints, resources, policy)
         vector = shape.vector(resources)
         more = home.added.of(shape.name)
         payable = more.within(home.ceiling, vector) if vector.any() else reservation.count

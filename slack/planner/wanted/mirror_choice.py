@@ -102,7 +102,7 @@ def _mirror(
     constraints = mirror_constraints(reservation, domain)
     if constraints is None:
         return None, "its node selector excludes the policy's"
-    shape = mirror_shape(reservation, constraints, snapshot.resources, domain.policy.spec.priority_class_name)
+    shape = mirror_shape(reservation, constraints, snapshot.resources, domain.policy)
     vector = shape.vector(snapshot.resources)
     if not vector.any():
         return None, "it requests nothing: no room needs to be kept"

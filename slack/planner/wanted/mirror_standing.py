@@ -97,6 +97,8 @@ class MirrorsThere:
             return False
         if shape.priority_class_name != domain.policy.spec.priority_class_name:
             return False
+        if shape.unbound_scheduler != domain.policy.unbound_scheduler:
+            return False
         return _but_for_nodes(shape) == _but_for_nodes(today)
 
     def _serves(self, node: int, reservation: Reservation, labels: Mapping[str, str] | None) -> bool:

@@ -21,6 +21,7 @@ from slack.cluster.labels import ANNOTATION_RESERVE, LABEL_RESERVED_FOR
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.planner.domain.membership import Domain, conjunction
 from slack.planner.model.shape import Shape, amounts
+from slack.planner.policy.spec import Policy
 
 MOST_RESERVED = 1000
 """A workload's owner is not the one who pays for the nodes."""
@@ -232,7 +233,7 @@ def mirror_constraints(reservation: Reservation, domain: Domain) -> Constraints 
 
 
 def mirror_shape(
-    reservation: Reservation, constraints: Constraints, resources: tuple[str, ...], priority_class_name: str
+    reservation: Reservation, constraints: Constraints, resources: tuple[str, ...], policy: Policy
 ) -> Shape:
     """Return the placeholder that mirrors one pod of the workload."""
     workload = reservation.workload
@@ -250,6 +251,7 @@ def mirror_shape(
         topology_spread=rewrite_spread(constraints.topology_spread, reservation.labels, value),
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,
-        priority_class_name=priority_class_name,
+        priority_class_name=policy.spec.priority_class_name,
         reserved_for=reserved_for,
+        unbound_scheduler=policy.unbound_scheduler,
     )

@@ -40,7 +40,7 @@ class Standing:
 
 def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
     """Return what is there in this domain beside mirrors, and beside what the cover counts on, by name of the shape."""
-    spec, empty = part.domain.policy.spec, part.empty
+    policy, empty = part.domain.policy, part.empty
     covering = {w.shape.name: w.count for w in cover}
     found = []
     for there in part.existing:
@@ -48,8 +48,8 @@ def standing_of(part: PartInputs, cover: Sequence[Wanted]) -> list[Standing]:
         count = there.replicas - covering.get(shape.name, 0)
         if there.role.for_named or count <= 0:
             continue
-        if shape.priority_class_name != spec.priority_class_name or shape.scheduler_name != spec.scheduler_name:
-            continue  # another order of who gives way first: all of them are exchanged
+        if shape.precedence != policy.precedence:
+            continue
         if empty.placement(shape.constraints).reach.any():
             found.append(Standing(shape, shape.vector(part.resources), count))
     return sorted(found, key=lambda standing: standing.shape.name)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from slack.cluster import wire
-from slack.kube.errors import ApiError, KubeError
+from slack.kube.errors import ApiError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.watch import EventType
 from slack_operator.making_way.hands import NO_CLASS, Hands
@@ -18,34 +18,9 @@ from slack_operator.making_way.telling import Telling
 from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.sinks import PodSink, WorkloadSink
 from tests.cluster.build import activation_pool
-from tests.operator.fakes import NAMESPACE, TIME, Crash, FakeApi, Json, World, pod, policy
+from tests.operator.fakes import NAMESPACE, TIME, Crash, FakeApi, Json, Sender, World, pod, policy
 
 SLACK = {"extraCapacity": {"minRate": 0, "floor": {"cpu": "7", "memory": "7Gi"}}}
-
-
-class Sender:
-    """Sends one after the other."""
-
-    def __init__(self, api: FakeApi) -> None:
-        self._api = api
-
-    def keep(self, asks: int) -> None:
-        pass
-
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
-        for index, ask in enumerate(asks):
-            if not goes_on(index):
-                continue
-            try:
-                path = ask.path.partition("?")[0]
-                self._api.request(ask.method, path, body=ask.body, content_type=ask.content_type)
-            except KubeError as error:
-                on_answer(index, error)
-            else:
-                on_answer(index, None)
-
-    def close(self) -> None:
-        pass
 
 
 class Way:
@@ -71,7 +46,7 @@ class Way:
             stale=lambda: None,
             wake=self._wake,
         )
-        self.world.loop._on_planned = self.making_way.look
+        self.world.loop._on_planned = (self.making_way.look,)
         self.world.actuator._is_lent = self.world.view.is_lent
 
     def _wake(self) -> None:

@@ -1,5 +1,7 @@
 """A shape's name is for ever: an operator of another version that named it otherwise would replace all slack."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -58,6 +60,7 @@ def test_every_field_makes_another_shape() -> None:
     for field in full.__dataclass_fields__:
         fields = {name: getattr(full, name) for name in full.__dataclass_fields__} | {field: getattr(defaults, field)}
         names.add(Shape(**fields).name)
+    names.add(replace(full, unbound_scheduler="resource-slack.io/unbound").name)
     assert len(names) == 1 + len(full.__dataclass_fields__)
 
 

@@ -1,0 +1,224 @@
+"""Tells autoscalers of unbound placeholders: writes the condition that a scheduler would write.
+
+An unbound placeholder has a schedulerName that no scheduler has. Cluster Autoscaler and Karpenter count a pod as demand
+once its condition PodScheduled is False with reason Unschedulable, whoever wrote that (cluster-autoscaler
+utils/kubernetes/listers.go; karpenter pkg/utils/pod/scheduling.go). So one status patch a pod is all that it takes, and
+nothing is written when real pods take the capacity or give it back.
+
+No more pods of a ReplicaSet are told of than the last plan wants: what somebody adds beyond the plan brings no node.
+A condition that somebody removes is written again, a few times; then the pod is left alone for a while.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+from slack.cluster.tables.placeholder_table import PlaceholderFacts
+from slack.kube.apply import STRATEGIC_MERGE
+from slack.kube.errors import ApiError, KubeError
+from slack.kube.lanes import Ask, GoesOn, OnAnswer
+from slack.kube.paths import resource_path
+from slack.planner.model.result import PolicyPlan
+from slack.planner.objects.manifests import replica_set_name
+from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
+from slack_operator.placeholders.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.subjects import Subject
+
+log = logging.getLogger(__name__)
+
+CONNECTIONS = 4
+"""Four write 200 conditions a second (measured beside a busy API server); more would take its capacity from bursts."""
+AT_ONCE = 100
+"""Pods a turn."""
+A_SECOND = 200
+"""Pods a second, at most."""
+GATHER_SECONDS = 0.02
+"""What comes so shortly after the first pod is written with it."""
+REPEAT_SECONDS = 5.0
+"""The watch shows a write of ours within this time; until then a pod is not written again."""
+WRITES = 5
+WRITES_SECONDS = 600.0
+"""A pod that has been told of so often in this time is left alone until the first of these writes is older."""
+LIMIT_SECONDS = 120.0
+"""Without a turn that ended the thread counts as stuck."""
+MESSAGE = "kept pending on purpose: the capacity for this pod is held free for real pods"
+
+
+class Sender(Protocol):
+    """Sends several writes at once, see `Lanes`."""
+
+    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+        """Send all, and return when all are answered."""
+
+    def close(self) -> None:
+        """Let go of what is kept."""
+
+
+def untold(facts: Iterable[PlaceholderFacts], wanted: Mapping[str, int]) -> list[PlaceholderFacts]:
+    """Return the unbound placeholders that are to be told of, the oldest first.
+
+    Args:
+        facts: of placeholders.
+        wanted: by ReplicaSet: how many of its pods may be told of.
+    """
+    of_set: dict[str, list[PlaceholderFacts]] = {}
+    told: dict[str, int] = {}
+    for pod in facts:
+        if pod.constraints is None or pod.terminating:
+            continue
+        if pod.unschedulable:
+            told[pod.replica_set] = told.get(pod.replica_set, 0) + 1
+        else:
+            of_set.setdefault(pod.replica_set, []).append(pod)
+    found: list[PlaceholderFacts] = []
+    for name, pods in sorted(of_set.items()):
+        left = wanted.get(name, 0) - told.get(name, 0)
+        found += sorted(pods, key=lambda pod: (pod.created_seconds, pod.name))[: max(left, 0)]
+    return found
+
+
+class UnboundTelling:
+    """The thread that writes the condition. `start` and `stop` belong to the main thread, `look` to the loop's."""
+
+    def __init__(
+        self, view: ClusterView, sender: Sender, *, may_write: Callable[[], bool], wall: Callable[[], float]
+    ) -> None:
+        """A thread that is not started yet.
+
+        Args:
+            view: of the cluster; it wakes the thread from here on.
+            sender: does not try again what was refused.
+            may_write: whether this process leads.
+            wall: Unix seconds.
+        """
+        self.problem: str | None = None
+        """Why pods could not be told of in the last turn, in words for a condition; None while all is well."""
+        self._view = view
+        self._sender = sender
+        self._may_write = may_write
+        self._clock = view.clock
+        self._wall = wall
+        self._wanted: Mapping[str, int] = {}
+        self._written: dict[str, deque[float]] = {}
+        """By uid: when a pod's condition was written, monotonic."""
+        self._outages = Outages(self._clock)
+        self._touched = threading.Event()
+        self._stopping = threading.Event()
+        heart = Heartbeat("the thread that tells of unbound placeholders", LIMIT_SECONDS)
+        self._thread = SupervisedThread(self._run, name="unbound", heart=heart)
+        view.on_untold = self._touched.set
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._thread.dismiss()
+        self._stopping.set()
+        self._touched.set()
+        self._thread.join(timeout=2.0)
+        self._sender.close()
+
+    def unhealthy(self) -> str | None:
+        """Return why nobody is told any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
+
+    def look(self, _: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+        """Take from the last plan how many pods of each ReplicaSet may be told of."""
+        wanted = {
+            replica_set_name(subject.policy.name, shape.shape): shape.replicas
+            for subject, plan in zip(subjects, plans, strict=True)
+            if plan.act
+            for shape in plan.shapes
+            if shape.shape.unbound_scheduler
+        }
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._touched.set()
+
+    def _run(self) -> None:
+        wait: float | None = None
+        while not self._stopping.is_set():
+            if self._thread.heart.rest(self._touched, wait) and not self._stopping.wait(GATHER_SECONDS):
+                self._touched.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                wait = self.turn()
+            except Exception as error:
+                if self._outages.is_new(type(error).__name__):
+                    log.exception("telling of unbound placeholders failed")
+                wait = REPEAT_SECONDS
+            self._thread.heart.beat()
+
+    def turn(self) -> float | None:
+        """Write what is due; return the seconds until something is due again, None when nothing is."""
+        if not self._may_write():
+            self._written.clear()
+            return REPEAT_SECONDS if self._wanted else None
+        with self._view.lock:
+            facts = list(self._view.columns.placeholders.rows.values())
+        now = self._clock()
+        self._forget({pod.uid for pod in facts}, now)
+        waiting = untold(facts, self._wanted)
+        due = [pod for pod in waiting if self._is_due(pod.uid, now)]
+        if not waiting:
+            self.problem = None
+            return None
+        if not due:
+            return REPEAT_SECONDS
+        some = due[:AT_ONCE]
+        self.problem = self._write(some)
+        if self.problem is not None:
+            if self._outages.is_new(self.problem):
+                log.warning("unbound placeholders are not told of: %s", self.problem)
+            return REPEAT_SECONDS
+        if len(due) <= AT_ONCE:
+            return REPEAT_SECONDS
+        return max(len(some) / A_SECOND - (self._clock() - now), 0.0)
+
+    def _is_due(self, uid: str, now: float) -> bool:
+        written = self._written.get(uid)
+        if not written:
+            return True
+        if len(written) == WRITES and now - written[0] < WRITES_SECONDS:
+            return False
+        return now - written[-1] >= REPEAT_SECONDS
+
+    def _forget(self, there: set[str], now: float) -> None:
+        self._written = {uid: at for uid, at in self._written.items() if uid in there and now - at[-1] < WRITES_SECONDS}
+
+    def _write(self, pods: Sequence[PlaceholderFacts]) -> str | None:
+        """Write the condition of each; return why some could not be written, None where all could."""
+        stamp = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        refused: list[str] = []
+        now = self._clock()
+
+        def on_answer(index: int, error: KubeError | None) -> None:
+            if error is None:
+                self._written.setdefault(pods[index].uid, deque(maxlen=WRITES)).append(now)
+            elif not (isinstance(error, ApiError) and (error.not_found or error.conflict)):
+                refused.append(error.message if isinstance(error, ApiError) else str(error))
+
+        asks = [self._ask(pod, stamp) for pod in pods]
+        self._sender.send(asks, lambda _: self._may_write() and not refused, on_answer)
+        return refused[0] if refused else None
+
+    def _ask(self, pod: PlaceholderFacts, stamp: str) -> Ask:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": MESSAGE,
+            "lastProbeTime": None,
+            "lastTransitionTime": stamp,
+        }
+        path = resource_path("v1", "pods", namespace=self._view.namespace, name=pod.name) + "/status"
+        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        return Ask("PATCH", path, body, STRATEGIC_MERGE)

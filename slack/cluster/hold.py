@@ -1,0 +1,15 @@
+"""The two forms of placeholders: bound to nodes by a scheduler, or unbound, so that their capacity stays free."""
+
+from enum import StrEnum
+
+UNBOUND_SCHEDULER = "resource-slack.io/unbound"
+"""The schedulerName of unbound placeholders unless it was set: no scheduler has this name."""
+
+
+class Hold(StrEnum):
+    """What a user can ask for."""
+
+    AUTO = "Auto"
+    """Unbound where an autoscaler is recognised that keeps nodes for unbound placeholders, else bound."""
+    BOUND = "Bound"
+    UNBOUND = "Unbound"

@@ -1,0 +1,121 @@
+"""Unbound placeholders are packed into what real pods leave free."""
+
+from typing import Any
+
+import pytest
+
+from slack.cluster.snapshot import Placeholder, Snapshot
+from tests.cluster.build import NOW, Json, as_node, columns_of, node, placeholder, pod
+
+HOSTS = "kubernetes.io/hostname"
+UNBOUND = {"resource-slack.io/hold": "Unbound"}
+TOLD = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+
+
+def unbound(name: str, cpu: str = "1", memory: str = "1Gi", **rest: Any) -> Json:
+    rest.setdefault("status", TOLD)
+    return placeholder(name, cpu, memory, labels=UNBOUND, schedulerName="resource-slack.io/unbound", **rest)
+
+
+def fits(snapshot: Snapshot) -> dict[str, str | None]:
+    names = snapshot.nodes.names
+    return {p.name: names[p.node] if p.node >= 0 else None for p in snapshot.placeholders}
+
+
+def seen(*objects: Json, now: float = NOW) -> Snapshot:
+    return columns_of(*objects).snapshot(now)
+
+
+def test_what_is_free_on_nodes_holds_them_and_the_rest_is_pending() -> None:
+    snapshot = seen(
+        node("a", "4"),
+        node("b", "4"),
+        pod("real", cpu="3", node="a", owner=("ReplicaSet", "api")),
+        *(unbound(f"p{n}", created=f"2027-01-15T07:00:0{n}Z") for n in range(7)),
+    )
+    found = fits(snapshot)
+    assert sorted(name for name, at in found.items() if at is None) == ["p5", "p6"]  # the newest
+    assert found["p0"] == "a"  # nodes with pods first, so that an empty one stays empty
+    assert [int(value) for value in snapshot.nodes.free[:, 0]] == [0, 0]
+    assert [int(value) for value in snapshot.nodes.pod_count] == [2, 4]
+    assert all(p.unbound for p in snapshot.placeholders)
+
+
+def test_a_bound_placeholder_is_where_it_is() -> None:
+    snapshot = seen(node("a", "4"), placeholder("bound", "3", node="a"), unbound("p", "2"))
+    assert fits(snapshot) == {"bound": "a", "p": None}
+    assert [p.unbound for p in snapshot.placeholders] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "other", [{"ready": False}, {"unschedulable": True}, {"taints": [{"key": "x", "effect": "NoSchedule"}]}]
+)
+def test_a_node_that_takes_no_pods_holds_none(other: Json) -> None:
+    assert fits(seen(node("a", "4", **other), unbound("p"))) == {"p": None}
+
+
+def test_pod_slots_count() -> None:
+    assert list(fits(seen(node("a", "64", pods="2"), *(unbound(f"p{n}") for n in range(3)))).values()).count(None) == 1
+
+
+def test_selectors_and_released_nodes_are_honoured() -> None:
+    released: Json = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "resource-slack.io/release", "operator": "DoesNotExist"}]}
+                ]
+            }
+        }
+    }
+    found = fits(
+        seen(
+            node("a", "4", labels={"pool": "web", "resource-slack.io/release": "true"}),
+            node("b", "1", labels={"pool": "web"}),
+            node("c", "64"),
+            *(unbound(f"p{n}", nodeSelector={"pool": "web"}, affinity=released) for n in range(2)),
+            pod("web", cpu="10m", node="b", nodeSelector={"pool": "web"}),
+        )
+    )
+    assert sorted(map(str, found.values())) == ["None", "None"]  # 10m are taken on b
+    assert fits(seen(node("a", "4"), unbound("p", nodeSelector={"pool": "web"}))) == {"p": None}
+
+
+def test_mirrors_keep_apart_from_their_workload_and_one_another() -> None:
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOSTS, "labelSelector": {}}]
+        }
+    }
+    mirrors = [
+        unbound(f"m{n}", affinity=apart, annotations={"resource-slack.io/reserved-for": "shop/deploy/db"})
+        for n in range(3)
+    ]
+    owner = ("ReplicaSet", "db-5f6c")
+    own = pod("db-5f6c-1", cpu="1", node="a", owner=owner, labels={"pod-template-hash": "5f6c"})
+    found = fits(seen(*(node(name, "8") for name in "abc"), own, *mirrors))
+    assert sorted(map(str, found.values())) == ["None", "b", "c"]
+
+
+def test_the_largest_goes_first() -> None:
+    found = fits(seen(node("a", "4"), unbound("small", "1"), unbound("large", "4", shape="ffff")))
+    assert found == {"large": "a", "small": None}
+
+
+def test_since_when_one_fits_nowhere_is_remembered_and_forgotten() -> None:
+    columns = columns_of(node("a", "1"), unbound("p"), unbound("q", created="2027-01-15T07:00:01Z"))
+
+    def waiting(now: float) -> dict[str, float]:
+        found: tuple[Placeholder, ...] = columns.snapshot(now).placeholders
+        return {p.name: p.created_seconds for p in found if p.node < 0}
+
+    assert waiting(NOW) == {"q": NOW}
+    assert waiting(NOW + 50) == {"q": NOW}
+    columns.apply_nodes([("ADDED", as_node(node("b", "1")))])
+    assert waiting(NOW + 60) == {}
+    columns.apply_nodes([("DELETED", as_node(node("b", "1")))])
+    assert waiting(NOW + 70) == {"q": NOW + 70}
+
+
+def test_a_resource_that_no_node_has_fits_nowhere() -> None:
+    assert fits(seen(node("a", "8"), unbound("p", extended={"example.com/gpu": "1"}))) == {"p": None}

@@ -1,0 +1,170 @@
+"""The unbound form through the loop: told of, counted where it fits, exchanged step by step, and left alone."""
+
+from typing import Any
+
+from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.kube.errors import ApiError
+from slack_operator.placeholders.forms import Autoscaler
+from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
+from tests.operator.fakes import NAMESPACE, Json, World, node, policy
+
+SLACK: dict[str, Any] = {"extraCapacity": {"minRate": 0.5}, "stabilization": {"shrinkDelay": "0s"}}
+
+
+def world_of(**spec: Any) -> World:
+    world = World(nodes=3, pods=9)
+    world.apply_policy(policy("web", **({"hold": "Unbound"} | SLACK | spec)))
+    return world
+
+
+def turn(world: World, turns: int = 6) -> None:
+    for _ in range(turns):
+        world.reconcile()
+        world.observe()
+        world.unbound.turn()
+
+
+def told(world: World) -> list[Json]:
+    return [pod for pod in world.placeholders().values() if pod["status"].get("conditions")]
+
+
+def test_every_planned_placeholder_is_told_of_once_and_counts_where_it_fits() -> None:
+    world = world_of()
+    turn(world)
+    pods = world.placeholders()
+    assert pods
+    assert len(told(world)) == len(pods)
+    condition = next(iter(pods.values()))["status"]["conditions"][0]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "Unschedulable")
+    assert all(pod["spec"]["schedulerName"] == UNBOUND_SCHEDULER for pod in pods.values())
+    assert world.condition("web", "SlackSatisfied")["status"] == "True"
+    writes = len(world.api.log)
+    turn(world, 3)
+    assert len(world.api.log) == writes
+
+
+def test_taken_capacity_makes_pending_ones_and_no_write_to_them() -> None:
+    world = world_of()
+    turn(world)
+    before = {name: pod["metadata"]["resourceVersion"] for name, pod in world.placeholders().items()}
+    for number in range(3):
+        path = f"/api/v1/namespaces/shop/pods/burst-{number}"
+        world.api.put(path, _filling(f"burst-{number}", f"n{number}"))
+    world.reconcile()
+    assert world.condition("web", "SlackSatisfied")["reason"] == "Refilling"
+    after = {name: pod["metadata"]["resourceVersion"] for name, pod in world.placeholders().items()}
+    assert before.items() <= after.items()  # none was written, deleted or made anew
+
+
+def _filling(name: str, at: str) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "nodeName": at,
+            "priority": 0,
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": "4500m"}}}],
+        },
+        "status": {"phase": "Running"},
+    }
+
+
+def test_what_is_beyond_the_plan_is_told_to_nobody() -> None:
+    world = world_of()
+    turn(world)
+    name, item = next(iter(world.api.items("replicasets").items()))
+    wanted = item["spec"]["replicas"]
+    for _ in range(300):
+        world._new_placeholder(name, item)
+    world.observe()
+    world.unbound.turn()
+    assert len(told(world)) == wanted
+    assert "resource-slack-brake" not in world.api.items("resourcequotas")
+
+
+def test_a_condition_that_somebody_removes_is_written_again_a_few_times() -> None:
+    world = world_of()
+    turn(world)
+    path, victim = next((p, o) for p, o in world.api.objects.items() if f"{NAMESPACE}/pods/" in p)
+    writes = 0
+    for _ in range(3 * WRITES):
+        victim["status"] = {"phase": "Pending"}
+        world.api._bump(victim)
+        world.clock.now += REPEAT_SECONDS
+        world.observe()
+        before = len(world.api.log)
+        world.unbound.turn()
+        writes += sum(entry[1] == f"{path}/status" for entry in world.api.log[before:])
+    assert writes == WRITES - 1  # the first was the one at the start
+
+
+def test_a_refusal_is_a_problem_with_its_reason_and_ends_with_it() -> None:
+    world = world_of()
+    world.api.refuse = lambda verb, path: (
+        ApiError(403, "Forbidden", "cannot patch pods/status")
+        if path.endswith("/status") and "/pods/" in path
+        else None
+    )
+    turn(world)
+    assert world.unbound.problem == "cannot patch pods/status"
+    assert not told(world)
+    world.api.refuse = lambda _verb, _path: None
+    world.clock.now += REPEAT_SECONDS
+    turn(world)
+    assert world.unbound.problem is None
+    assert told(world)
+
+
+def test_a_standby_tells_nobody() -> None:
+    world = world_of()
+    turn(world)
+    world.leading = False
+    for pod in world.placeholders().values():
+        pod["status"] = {"phase": "Pending"}
+        world.api._bump(pod)
+    world.observe()
+    world.unbound.turn()
+    assert not told(world)
+
+
+def test_a_change_of_form_is_gradual_and_never_below_what_is_reserved() -> None:
+    world = world_of(hold="Bound")
+    turn(world)
+    full = sum(world.replicas().values())
+    world.apply_policy(policy("web", generation=2, hold="Unbound", **SLACK))
+    seen = []
+    for _ in range(20):
+        turn(world, 1)
+        pods = world.placeholders().values()
+        seen.append((len(pods), sum(pod["spec"]["schedulerName"] == UNBOUND_SCHEDULER for pod in pods)))
+    assert min(total for total, _ in seen) >= full
+    assert max(total for total, _ in seen) <= 2 * full
+    assert seen[-1] == (full, full)
+    assert world.condition("web", "SlackSatisfied")["status"] == "True"
+    world.apply_policy(policy("web", generation=3, hold="Bound", **SLACK))
+    turn(world, 20)
+    assert all(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+    assert len(world.placeholders()) == full
+
+
+def test_auto_is_unbound_where_an_autoscaler_is_recognised() -> None:
+    world = world_of(hold="Auto")
+    turn(world)
+    assert all(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+    world.autoscaler = Autoscaler("Karpenter", "NodePool general")
+    turn(world, 20)
+    assert not any(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+
+
+def test_a_turn_is_bounded() -> None:
+    world = world_of(extraCapacity={"replicas": 3 * AT_ONCE})
+    world.api.put("/api/v1/nodes/n3", node("n3", cpu="512", memory="2048Gi"))
+    for _ in range(12):
+        world.reconcile()
+    world.observe()
+    counts = []
+    for _ in range(5):
+        world.unbound.turn()
+        world.observe()
+        counts.append(len(told(world)))
+    assert counts[0] == AT_ONCE
+    assert counts[-1] == len(world.placeholders()) >= 2 * AT_ONCE
