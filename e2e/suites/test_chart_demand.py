@@ -255,6 +255,42 @@ def test_its_pod_is_admitted_where_pod_security_is_restricted(media: Backend, he
     media.api.request("POST", "/api/v1/namespaces/shop/pods?dryRun=All", pod)
 
 
+@pytest.mark.parametrize("kind", ["demand", "audit"])
+@pytest.mark.parametrize("release", [RELEASE, "second"])
+def test_the_releases_of_a_namespace_share_one_lease_and_have_no_right_to_another(
+    helm: Helm, kind: str, release: str
+) -> None:
+    given_secret = "--set=audit.tls.secretName=certificate"
+    manifests = [
+        item
+        for item in helm.template(f"--values={CHART / 'examples' / kind}.yaml", given_secret, release=release)
+        if item["metadata"]["labels"]["app.kubernetes.io/component"] == f"{kind}-controller"
+    ]
+    (deployed,) = [item for item in manifests if item["kind"] == "Deployment"]
+    (container,) = deployed["spec"]["template"]["spec"]["containers"]
+    assert f"--lease-name=resource-slack-{kind}" in container["args"]
+    rules = [rule for item in manifests if item["kind"] == "Role" for rule in item["rules"]]
+    (named,) = [rule for rule in rules if rule["resources"] == ["leases"] and rule["verbs"] != ["create"]]
+    assert named["resourceNames"] == [f"resource-slack-{kind}"]
+
+
+def test_a_second_demand_controller_of_a_namespace_is_refused_by_name(media: Backend, tmp_path: Path) -> None:
+    helm = Helm(tmp_path, media.kubeconfig)
+    where = [f"--namespace={NAMESPACE}", "--set=operator.enabled=false,uninstall.enabled=false,demand.enabled=true"]
+    installed = helm.run("install", "first", CHART, *where, "--set", URL)
+    assert installed.returncode == 0, installed.stderr
+    try:
+        second = helm.run("install", "second", CHART, *where, "--set", URL)
+        assert second.returncode != 0
+        assert f"release first has a demand controller in namespace {NAMESPACE} already" in second.stderr
+        again = helm.run("upgrade", "first", CHART, *where, "--set", URL)
+        assert again.returncode == 0, again.stderr
+    finally:
+        gone = helm.run("uninstall", "first", f"--namespace={NAMESPACE}")
+    assert gone.returncode == 0, gone.stderr
+    wait_until(lambda: not left(media), 30, f"all to be gone: {left(media)}")
+
+
 def test_it_is_switched_on_by_an_upgrade_and_goes_without_a_trace(media: Backend, tmp_path: Path) -> None:
     helm = Helm(tmp_path, media.kubeconfig)
     where = [f"--namespace={NAMESPACE}", "--set=operator.enabled=false,uninstall.enabled=false"]

@@ -148,8 +148,8 @@ class Elector:
             times: Durations.
             annotations: What the holder says of itself; written with each renewal.
             listeners: What is called when leadership changes.
-            settles: Whether a lease that this candidate creates is held for its whole duration before leadership
-                begins. A process that led by another lease, which its successor does not know, has ended by then.
+            settles: Whether a lease that nobody has held before is held for its whole duration before leadership
+                begins. A process that led by another lease, and lost the right to it, has ended by then.
             clock: Seconds that only grow.
             sleep: Waits so many seconds; the default wakes up at `stop`.
             rng: Spreads candidates.
@@ -283,6 +283,7 @@ class Elector:
         spec = lease["spec"]
         self._holder = str(spec.get("holderIdentity") or "")
         self._observe(lease)
+        never_held = not self._holder and not spec.get("acquireTime")  # an installer may have made it
         if self._holder != self.identity:
             if self._holder and self._clock() < self._seen_at + self._duration_of(spec):
                 self._tell_holder()
@@ -296,7 +297,14 @@ class Elector:
             "renewTime": _micro_time(),
             "leaseDurationSeconds": math.ceil(self._times.duration_seconds),
         }
-        return self._write(lambda: self._put(lease))
+        written = self._write(lambda: self._put(lease))
+        if written and never_held:
+            self._settle()
+        return written
+
+    def _settle(self) -> None:
+        if self._settles:
+            self._leads_from = self._clock() + self._times.duration_seconds
 
     def _tell_holder(self) -> None:
         if self._holder != self._told_holder:
@@ -318,8 +326,8 @@ class Elector:
             metadata["annotations"] = self._annotations
         lease = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": metadata, "spec": spec}
         created = self._write(lambda: self._request("POST", self._collection, lease))
-        if created and self._settles:
-            self._leads_from = self._clock() + self._times.duration_seconds
+        if created:
+            self._settle()
         return created
 
     def _write(self, write: Callable[[], object]) -> bool:

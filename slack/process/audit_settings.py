@@ -124,7 +124,10 @@ class ControllerSettings(Settings):
         chart=NoValue("the release's namespace, by POD_NAMESPACE"),
     )
     lease_name: str = setting(
-        "resource-slack-audit", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+        "resource-slack-audit",
+        dns_label,
+        "Name of the lease.",
+        chart=NoValue("resource-slack-audit: one lease for all releases of a namespace"),
     )
     leader_elect: bool = setting(
         True,

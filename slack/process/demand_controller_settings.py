@@ -133,7 +133,10 @@ class DemandControllerSettings(Settings):
         chart=NoValue("the release's namespace, by POD_NAMESPACE"),
     )
     lease_name: str = setting(
-        "resource-slack-demand", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+        "resource-slack-demand",
+        dns_label,
+        "Name of the lease.",
+        chart=NoValue("resource-slack-demand: one lease for all releases of a namespace"),
     )
     leader_elect: bool = setting(
         True,

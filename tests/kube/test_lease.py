@@ -266,6 +266,26 @@ def test_a_lease_of_a_new_name_is_held_for_its_duration_before_its_creator_leads
     assert b.is_leader, "a lease that was there is taken at once"
 
 
+def test_an_empty_lease_that_an_installer_made_is_held_for_its_duration_before_its_first_holder_leads(
+    api: FakeApi, connection: Connection
+) -> None:
+    api.put("/apis/coordination.k8s.io/v1/namespaces/n/leases/resource-slack")
+    clock = Clock()
+    a, b = (elector(connection, name, clock, settles=True) for name in "ab")
+    led_at: float | None = None
+    while led_at is None and clock.now < 1060.0:
+        a.acquire_or_renew()
+        b.acquire_or_renew()
+        assert not b.is_leader
+        led_at = clock.now if a.is_leader else None
+        clock.now += 2.0
+    assert led_at is not None
+    assert 1015.0 <= led_at <= 1018.0, "a leader by another lease has lost its right to it, and has stopped"
+    a.release()
+    b.acquire_or_renew()
+    assert b.is_leader, "a lease that had a holder is taken at once"
+
+
 def test_another_holder_is_told_once(api: FakeApi, connection: Connection) -> None:
     held: list[str] = []
     clock = Clock()

@@ -22,6 +22,15 @@ and label is: YAML takes 123 for a number and `true` for a truth value.
 resource-slack
 {{- end -}}
 
+{{/* The lease of a companion's controller, for the same reason: one per namespace. */}}
+{{- define "resource-slack.auditLeaseName" -}}
+resource-slack-audit
+{{- end -}}
+
+{{- define "resource-slack.demandLeaseName" -}}
+resource-slack-demand
+{{- end -}}
+
 {{/* Labels that never change: a Deployment's selector is immutable. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "resource-slack.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
