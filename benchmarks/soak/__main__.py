@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from benchmarks.soak import auditor, demand, load_watcher, operator, scorer, throttler, view
+from benchmarks.soak import audit_agent, auditor, demand, load_watcher, operator, scorer, throttler, view
 from benchmarks.soak.week import Week, run
 
 COMPANIONS: Final[Mapping[str, Callable[[int], Week]]] = {
     "view": view.week,
     "auditor": auditor.week,
+    "audit-agent": audit_agent.week,
     "demand": demand.week,
     "scorer": scorer.week,
     "load-watcher": load_watcher.week,

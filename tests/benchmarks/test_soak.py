@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.soak import auditor, throttler
+from benchmarks.soak import audit_agent, auditor, throttler
 from benchmarks.soak.sizes import sizes
 from benchmarks.soak.week import Found, Kept, run
 
@@ -86,7 +86,7 @@ def test_every_map_and_sequence_is_counted_by_its_name(monkeypatch: pytest.Monke
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("module", [auditor, throttler], ids=["auditor", "throttler"])
+@pytest.mark.parametrize("module", [audit_agent, auditor, throttler], ids=["audit_agent", "auditor", "throttler"])
 def test_a_companion_keeps_nothing_that_is_gone(module: Any) -> None:
     """Three days in long turns; `make soak` runs a week in short ones."""
     week = module.week(1)
@@ -109,3 +109,12 @@ def test_the_auditors_week_raises_limits_and_the_throttlers_has_late_pods() -> N
         "slack_throttler_late_pods_total", {"outcome": "evicted"}
     )
     starts.close()
+
+
+@pytest.mark.thorough
+def test_the_agents_week_has_bursts() -> None:
+    agent = audit_agent.week(1)
+    for turn in range(1, 20):
+        agent.turn(turn * agent.turn_seconds)
+    assert agent.bursts() == audit_agent.PODS
+    agent.close()
