@@ -5,14 +5,12 @@ was written last, and a kubelet has it in force at once.
 """
 
 import json
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
-from random import Random
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from benchmarks.soak.churn import Churn
 from benchmarks.soak.sizes import SEQUENCE, series, sizes
 from slack.audit.api.messages import NodeReport
 from slack.audit.api.policy import AuditPolicy, parse_audit_policy
@@ -36,7 +34,6 @@ from slack_operator.runtime.desired import Desired
 
 PODS: Final = 24
 """That are there at a time, each on a node of its own, three of a namespace."""
-TURN_SECONDS: Final = 600.0
 _BEGAN: Final = 1_767_225_600.0
 _HISTORY: Final = ("EnforcementState.actions", "Reconciler._status")
 """The last 32 actions of a policy, which its status shows, and that status: a bounded history."""
@@ -116,18 +113,12 @@ class _Server:
         return self.reports.pop(path, None) is not None
 
 
-class AuditorWeek:
+class AuditorWeek(Churn[_Pod]):
     """A controller that leads, and its surroundings."""
-
-    turn_seconds = TURN_SECONDS
 
     def __init__(self, seed: int) -> None:
         """Begin without a pod."""
-        self._random = Random(seed)
-        self._now = 0.0
-        self._cleared = False
-        self._numbers = count()
-        self._pods: deque[_Pod] = deque()
+        super().__init__(seed, PODS)
         self._server = _Server()
         writer = cast("Writer", self._server)
         self.view = ClusterView(self._clock)
@@ -173,30 +164,17 @@ class AuditorWeek:
         )
         self.reconciler.reconcile()
 
-    def _clock(self) -> float:
-        return self._now
-
     def _wall(self) -> float:
         return _BEGAN + self._now
 
     def turn(self, now_seconds: float) -> None:
         """Change a pod for another, have the agents report, decide and write."""
-        self._now = now_seconds
-        if not self._cleared:
-            self._add()
-            if len(self._pods) > PODS:
-                self._remove()
+        self._change(now_seconds)
         for pod in self._pods:
             self._show(pod)
             self.nodes.put(pod.report())
         self.reconciler.reconcile()
         self._show_reports()
-
-    def clear(self, now_seconds: float) -> None:
-        """Delete all pods with their nodes and namespaces."""
-        self._now, self._cleared = now_seconds, True
-        while self._pods:
-            self._remove()
 
     def sizes(self) -> Mapping[str, int]:
         """Return what the process keeps, and its record at the API server."""

@@ -7,16 +7,14 @@ late; some crash. Nodes have new names as well.
 
 import json
 import tempfile
-from collections import deque
 from collections.abc import Mapping
-from itertools import count
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
 import msgspec
 
+from benchmarks.soak.churn import Churn
 from benchmarks.soak.sizes import SEQUENCE, files, series, sizes
 from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
@@ -34,6 +32,7 @@ from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
+from slack_operator.throttler.agent.standing import Standing
 from slack_operator.throttler.controller.held_pods import PodRow
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics
@@ -42,7 +41,6 @@ from slack_operator.throttler.controller.starts import Starts
 
 PODS: Final = 20
 """That are there at a time."""
-TURN_SECONDS: Final = 600.0
 LIMITS: Final = Limits(slots=2, start_timeout_seconds=900.0, delete_late=True, force_after_seconds=300.0)
 _HISTORY: Final = ("controller: Outages._told",)
 """What was logged within an hour, at most 100 causes: a bounded history."""
@@ -90,18 +88,12 @@ class _Pod:
         }
 
 
-class ThrottlerWeek:
+class ThrottlerWeek(Churn[_Pod]):
     """One agent and one controller, and their surroundings."""
-
-    turn_seconds = TURN_SECONDS
 
     def __init__(self, seed: int) -> None:
         """Begin without a pod."""
-        self._random = Random(seed)
-        self._now = 0.0
-        self._cleared = False
-        self._numbers = count()
-        self._pods: deque[_Pod] = deque()
+        super().__init__(seed, PODS)
         self._there: dict[str, _Pod] = {}
         self._folder = tempfile.TemporaryDirectory()
         self._begin_agent()
@@ -140,9 +132,6 @@ class ThrottlerWeek:
             lambda: None, self.permits.reported, self.late_pods.asked, clock=self._clock, wall=self._clock
         )
 
-    def _clock(self) -> float:
-        return self._now
-
     def request(
         self, method: str, path: str, *, body: Any = None, content_type: str = "application/json", verb: str
     ) -> bytes:
@@ -154,11 +143,7 @@ class ThrottlerWeek:
 
     def turn(self, now_seconds: float) -> None:
         """Change pods for others, and let the agent and the controller do what is due."""
-        self._now = now_seconds
-        if not self._cleared:
-            self._add()
-            if len(self._pods) > PODS:
-                self._remove()
+        self._change(now_seconds)
         for pod in self._pods:
             pod.move()
             self.desk.update(_node_pod(pod), self._now)
@@ -178,7 +163,9 @@ class ThrottlerWeek:
         self.tallies.add(turn, len(opened))
         self.agent_metrics.on_turn(turn, opened=len(opened), waited=waited, started=started)
         counts, taken = desk.throttle.counts(), desk.throttle.starting
-        self.agent_metrics.show(counts, slots=2, taken=taken, gates=0, refused=0, known=True, blind=False)
+        self.agent_metrics.show(
+            Standing(counts=counts, slots=2, taken=taken, gates=0, refused=0, policy_known=True, blind=False)
+        )
 
     def _report(self, pod: _Pod) -> None:
         """Send the agent's report as one of the pod's own node, with what is of that pod."""
@@ -190,12 +177,6 @@ class ThrottlerWeek:
             late=tuple(late for late in whole.late if late.uid == pod.uid),
         )
         self.starts.take(Caller(f"agent-{pod.node}", pod.node), Body(*packed(encode(report))))
-
-    def clear(self, now_seconds: float) -> None:
-        """Delete all pods with their nodes."""
-        self._now, self._cleared = now_seconds, True
-        while self._pods:
-            self._remove()
 
     def sizes(self) -> Mapping[str, int]:
         """Return what both processes keep, and the agent's files."""

@@ -35,6 +35,7 @@ from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
+from slack_operator.throttler.agent.standing import Standing
 from slack_operator.throttler.agent.static_pods import FOLDER, StaticPods
 
 log = logging.getLogger(__name__)
@@ -72,17 +73,7 @@ class Counting(Protocol):
     def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
         """Take in what came of a turn."""
 
-    def show(
-        self,
-        counts: Mapping[State, int],
-        *,
-        slots: int | None,
-        taken: int,
-        gates: int,
-        refused: int,
-        known: bool,
-        blind: bool,
-    ) -> None:
+    def show(self, shown: Standing) -> None:
         """Take in what is there after it."""
 
 
@@ -327,15 +318,7 @@ class Agent:
             log.warning("the journal cannot be written, starts go on: %s", turn.unwritten)
         if self._counting is not None:
             self._counting.on_turn(turn, opened=len(opened), waited=waited, started=started)
-            self._counting.show(
-                counts,
-                slots=limits.slots,
-                taken=desk.throttle.starting,
-                gates=self._server.gates,
-                refused=self._server.refused,
-                known="policy" not in self._unknown,
-                blind=self._was_blind,
-            )
+            self._counting.show(self._standing(counts))
         if self._telling is None:
             return
         for late in turn.late:
@@ -351,6 +334,17 @@ class Agent:
         for pod, why in refused:
             self._telling.refused(pod, why, now)
         self._telling.flush(now)
+
+    def _standing(self, counts: Mapping[State, int]) -> Standing:
+        return Standing(
+            counts=counts,
+            slots=self._desk.throttle.limits.slots,
+            taken=self._desk.throttle.starting,
+            gates=self._server.gates,
+            refused=self._server.refused,
+            policy_known="policy" not in self._unknown,
+            blind=self._was_blind,
+        )
 
     def _tell(self, messages: Sequence[tuple[str, FromAgent]]) -> None:
         for uid, message in messages:

@@ -1,15 +1,15 @@
 """The agent's metrics: its loop counts, a scrape looks at what is there."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from prometheus_client import Histogram
 
 from slack.process.metric_family import BUILD_INFO, Family
 from slack.process.reporting.posting import OUTCOMES
-from slack.throttler.fsm import State
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.agent import families
 from slack_operator.throttler.agent.desk import Turn
+from slack_operator.throttler.agent.standing import Standing
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
@@ -62,26 +62,16 @@ class AgentMetrics(ProcessMetrics):
         for seconds in started:
             self._start.observe(seconds)
 
-    def show(
-        self,
-        counts: Mapping[State, int],
-        *,
-        slots: int | None,
-        taken: int,
-        gates: int,
-        refused: int,
-        known: bool,
-        blind: bool,
-    ) -> None:
+    def show(self, shown: Standing) -> None:
         """Set what is there now."""
-        for state, count in counts.items():
+        for state, count in shown.counts.items():
             self._containers.labels(state.value).set(count)
-        self._slots.set(float("inf") if slots is None else slots)
-        self._taken.set(taken)
-        self._gates.set(gates)
-        self._policy_known.set(known)
-        self._blind.set(blind)
-        self._refused.inc(self._new("refused", refused))
+        self._slots.set(float("inf") if shown.slots is None else shown.slots)
+        self._taken.set(shown.taken)
+        self._gates.set(shown.gates)
+        self._policy_known.set(shown.policy_known)
+        self._blind.set(shown.blind)
+        self._refused.inc(self._new("refused", shown.refused))
 
     def show_usage(self, unknown: Collection[str]) -> None:
         """Say which figures of the node are not known."""
