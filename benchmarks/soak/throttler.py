@@ -56,7 +56,7 @@ class _Pod:
     def __init__(self, number: int, fate: str) -> None:
         self.name, self.node, self.fate = f"web-{number}", f"node-{number}", fate
         self.uid = f"uid-{self.name}"
-        self.states = iter({"ready": "rR", "late": "rrrr", "crash": "rer"}[fate])
+        self.states = iter({"ready": "hrR", "late": "hrrrr", "crash": "hrer"}[fate])
         self.state, self.ready, self.instance = _HELD, False, 0
 
     def move(self) -> None:
