@@ -161,13 +161,18 @@ class Nodes:
         self._by_address: dict[str, str] = {}
         self._kernels: dict[str, str] = {}
         self._cpus: dict[str, int] = {}
+        self.without_quotas: set[str] = set()
+        """Nodes with Windows: what runs there has no CFS quota, and "no limit" would be wrong."""
         for labels, _ in vectors.get("info", ()):
             if plain := label(labels, "node"):
-                linux = not labels.get("os_image", "").startswith("Windows")
-                self._kernels[self.qualified(labels, plain)] = labels.get("kernel_version", "") if linux else ""
+                if labels.get("os_image", "").startswith("Windows"):
+                    self.without_quotas.add(self.qualified(labels, plain))
+                else:
+                    self._kernels[self.qualified(labels, plain)] = labels.get("kernel_version", "")
                 self._by_address[self.qualified(labels, labels.get("internal_ip", ""))] = plain
         for labels, _ in vectors.get("version", ()):
-            self._kernels.setdefault(self.of(labels), labels.get("kernelVersion", ""))
+            if (name := self.of(labels)) not in self.without_quotas:
+                self._kernels.setdefault(name, labels.get("kernelVersion", ""))
         for labels, value in vectors.get("cores", ()):
             self._put_cpus(self.of(labels), value)
         for labels, value in vectors.get("capacity", ()):
@@ -295,7 +300,7 @@ class Increases:
 
     def _row(self, labels: Mapping[str, str]) -> _Row | None:
         target = target_of(labels, self._nodes.of(labels))
-        if target is None:
+        if target is None or target.node in self._nodes.without_quotas:
             return None
         if target.pod_uid or target.container_id:  # such a path is one node's: another name of it is an address
             target = replace(target, node=self._node_of.setdefault(target.path, target.node))

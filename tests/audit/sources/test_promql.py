@@ -285,6 +285,16 @@ def test_the_names_of_a_scraped_cadvisor_are_not_those_of_the_cgroups_that_it_re
     assert names == {Level.CONTAINER: "api-x", Level.POD: ""}
 
 
+WINDOWS = {"node": "w1", "kernel_version": "10.0.20348.2031", "os_image": "Windows Server 2022 Datacenter"}
+
+
 def test_a_windows_node_has_no_kernel_to_judge() -> None:
-    labels = {"node": "w1", "kernel_version": "10.0.20348.2031", "os_image": "Windows Server 2022 Datacenter"}
-    assert Nodes({"info": [(labels, 1.0)]}).facts("w1").kernel_release == ""
+    assert Nodes({"info": [(WINDOWS, 1.0)]}).facts("w1").kernel_release == ""
+
+
+def test_what_runs_on_a_windows_node_is_not_judged() -> None:
+    """Its series have use and no quota, whatever limit it has: no limit would be said of it."""
+    found = increases(Nodes({"info": [(WINDOWS, 1.0)]}))
+    for name, node in (("web", "w1"), ("api", "l1")):
+        found.add("usage_seconds", [({"namespace": "shop", "pod": f"{name}-x", "container": name, "node": node}, 60.0)])
+    assert [sample.target.node for sample in found.sampled()[1].samples] == ["l1"]
