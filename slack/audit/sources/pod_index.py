@@ -97,10 +97,13 @@ class PodNames:
         return pod, pod.container(target.container) if pod and target.container else None
 
     def _contradicts(self, target: Target) -> bool:
-        """Whether the names are those of another pod than the one whose uid is in the cgroup's path: the uid counts."""
+        """Whether the names may be those of another pod: the uid in the cgroup's path counts, and of several clusters
+        (their names are before those of nodes) a pod of each may have a name."""
         pod = self.by_name(target.namespace, target.pod) if target.pod else None
         uid = target.pod_uid.replace("_", "-")
-        return pod is not None and bool(uid) and uid not in (pod.uid, pod.cgroup_uid)
+        if not uid:
+            return "/" in target.node
+        return pod is not None and uid not in (pod.uid, pod.cgroup_uid)
 
     def named(self, target: Target) -> Target:
         """Return the target with its names; as it is where nobody knows them."""

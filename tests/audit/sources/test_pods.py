@@ -202,6 +202,14 @@ def test_the_uid_in_the_path_counts_and_not_a_name_that_is_another_pods() -> Non
     assert names.facts_of(by_name)[0] is not None
 
 
+def test_a_name_alone_is_no_pods_where_several_clusters_may_have_one() -> None:
+    """Prometheus without the label id: db-0 of one cluster must not get the figures of another's db-0."""
+    names = PodNames([pod({"uid": "u", "name": "db-0", "namespace": "shop"})])
+    target = Target(Level.CONTAINER, "/shop/db-0/db", "node-1", namespace="shop", pod="db-0", container="db")
+    assert names.facts_of(target)[0] is not None
+    assert names.facts_of(replace(target, node="eu/node-1")) == (None, None)
+
+
 @pytest.mark.parametrize("first", ["mirror", "tenant"])
 def test_no_annotation_of_a_tenant_takes_the_cgroup_of_a_static_pod(first: str) -> None:
     marks = {"kubernetes.io/config.hash": "f00d"}
