@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from e2e.harness.json_patch import patched
+from slack.process.atomic_write import write_atomically
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
@@ -17,8 +18,9 @@ from slack.throttler.injection import DEPENDS_ON, GateOptions, patch, patch_by_c
 from slack.throttler.limits import Limits
 from slack.throttler.protocol import Blind, FromAgent, Granted, Refused, Wait, Withdraw
 from slack.throttler.queue import Key
+from slack_operator.throttler.agent import journal as journal_module
 from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk, Opened
-from slack_operator.throttler.agent.journal import Journal
+from slack_operator.throttler.agent.journal import COMPACT_LINES, Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 
 BOOT = "boot-1"
@@ -242,6 +244,26 @@ def test_a_long_journal_keeps_only_pods_that_are_there(tmp_path: Path) -> None:
     journal.append([(f"u{number}", "a", "", 1.0) for number in range(5000)])
     journal.compact({"u7"})
     assert Journal(tmp_path / "journal", BOOT).read().keys() == {("u7", "a")}
+
+
+@pytest.mark.parametrize("pods", [1, 1000])
+def test_a_journal_is_as_long_as_what_is_there_and_is_rewritten_rarely(
+    tmp_path: Path, pods: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, rewritten = Journal(tmp_path / "journal", BOOT), 0
+
+    def counted(path: Path, data: bytes) -> None:
+        nonlocal rewritten
+        rewritten += 1
+        write_atomically(path, data)
+
+    monkeypatch.setattr(journal_module, "write_atomically", counted)
+    for number in range(5000):
+        journal.append([(f"u{number}", "a", "", 1.0)])
+        journal.compact({f"u{alive}" for alive in range(max(0, number - pods + 1), number + 1)})
+    lines = (tmp_path / "journal").read_bytes().split()
+    assert len(lines) <= max(COMPACT_LINES, 2 * pods)
+    assert rewritten <= 5000 / max(COMPACT_LINES / 2, pods) + 20
 
 
 def test_a_gate_gets_nothing_but_its_own_containers_however_it_asks(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from slack.process.atomic_write import write_atomically
 
 MAX_BYTES = 16 << 20
 """A file beyond that is not ours."""
-COMPACT_LINES = 4096
+COMPACT_LINES = 32
+"""A file of fewer lines is left as it is; a longer one until it is twice as long as it was rewritten last."""
 
 
 class Granted(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +44,7 @@ class Journal:
         """Lines that could not be read."""
         self._path = path
         self._boot = boot
-        self._lines = 0
+        self._lines = self._kept_lines = 0
 
     def read(self) -> dict[tuple[str, str], Granted]:
         """Return the newest grant of each container; nothing where there is no file that can be read."""
@@ -87,11 +88,11 @@ class Journal:
         self._lines += len(rows)
 
     def compact(self, uids: Collection[str]) -> None:
-        """Keep only what is of these pods, once the file has grown long; a file that cannot be rewritten stays."""
-        if self._lines < COMPACT_LINES:
+        """Keep only what is of these pods, once the file has doubled; a file that cannot be rewritten stays."""
+        if self._lines < max(COMPACT_LINES, 2 * self._kept_lines):
             return
         self._lines = 0
         kept = [grant for grant in self.read().values() if grant.uid in uids]
         with contextlib.suppress(OSError):
             write_atomically(self._path, b"".join(msgspec.json.encode(grant) + b"\n" for grant in kept))
-        self._lines = len(kept)
+        self._lines = self._kept_lines = len(kept)
