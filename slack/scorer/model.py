@@ -203,9 +203,20 @@ class Scores:
     not asked for."""
 
     @property
+    def order(self) -> IntArray:
+        """Return the places in `rows`, the best first."""
+        return best_first(self.total, self.state)
+
+    @property
     def best(self) -> int:
-        """Return where in `rows` the best node is, the first of several; -1 without nodes."""
-        return int(self.total.argmax()) if len(self.total) else -1
+        """Return where in `rows` the best node is, as of `order`; -1 without nodes."""
+        return int(self.order[0]) if len(self.total) else -1
+
+
+def best_first(total: IntArray, state: npt.NDArray[np.uint8]) -> IntArray:
+    """Return the places of nodes, the best first. Of equal scores, a node whose CPU use is measured is first."""
+    order: IntArray = np.lexsort((state != NodeState.MEASURED, -total))
+    return order
 
 
 class Prepared(Protocol):

@@ -258,3 +258,13 @@ def test_memory_alone_is_no_load_for_any_algorithm() -> None:
         assert found.rule is Rule.SPREAD_ON_ALLOCATIONS, one_algorithm.algorithm.name
     one = load(window([nan, 10], [30, 60]))
     assert score_nodes(TLP, POD, nodes(2), one, NOW).rule is Rule.MEASURED
+
+
+@pytest.mark.parametrize("algorithms", [TLP, EVERY], ids=["one", "all"])
+def test_of_equal_scores_a_node_whose_cpu_is_measured_is_the_best(algorithms: tuple[Weighted, ...]) -> None:
+    """Too few are measured, so all score the same: a node of which nothing is known is not called the best."""
+    scores = score_nodes(algorithms, POD, nodes(5), load(window([nan, 30, nan, nan, 90])), NOW)
+    assert scores.rule is Rule.TOO_FEW_MEASURED
+    assert scores.total.tolist() == [0] * 5
+    assert scores.best == 1
+    assert scores.order.tolist() == [1, 4, 0, 2, 3]

@@ -242,8 +242,7 @@ def _place(decision: Decision, node: str | None) -> int | None:
 
 def _explained(key: str, decision: Decision, node: str | None, highest: int) -> Mapping[str, Any]:
     scores, names = decision.scores, decision.standing.basis.nodes.names
-    order = np.argsort(-scores.total, kind="stable")
-    places = {names[int(scores.rows[place])]: int(place) for place in order[:SHOWN]}
+    places = {names[int(scores.rows[place])]: int(place) for place in scores.order[:SHOWN]}
     chosen = _place(decision, node)
     shown = [*places.values(), *([] if chosen is None else [chosen])]
     details = score(decision.standing.basis, decision.demand, scores.rows[np.array(shown, dtype=np.int64)])

@@ -124,7 +124,6 @@ def demand_document(demand: PodDemand) -> dict[str, Any]:
 def node_documents(scores: Scores, names: tuple[str, ...], highest: int) -> list[dict[str, Any]]:
     """Return the nodes with their figures, the best first."""
     told = scaled(scores.total, highest).tolist()
-    order = sorted(range(len(scores.rows)), key=lambda place: (-int(scores.total[place]), names[scores.rows[place]]))
     return [
         {
             "node": names[scores.rows[place]],
@@ -144,7 +143,7 @@ def node_documents(scores: Scores, names: tuple[str, ...], highest: int) -> list
             ],
             "terms": {term: _number(values[place]) for term, values in scores.terms.items() if "." not in term},
         }
-        for place in order
+        for place in scores.order.tolist()
     ]
 
 

@@ -7,6 +7,7 @@ from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig
+from slack.scorer.model import best_first
 from slack.scorer.record import BadRecord, Recorded, read_line
 from slack.scorer.scoring import score
 
@@ -40,7 +41,7 @@ def _again(recorded: Recorded, config: ScorerConfig) -> dict[str, Any]:
     scores = score(recorded.basis(config.algorithms, config.rules), recorded.demand(config.prediction))
     names, best, before = recorded.nodes.names, scores.best, -1
     if len(names):
-        before = int(recorded.total.argmax())
+        before = int(best_first(recorded.total, scores.state)[0])
     return {
         "pod": f"{recorded.namespace}/{recorded.name}",
         "at": rfc3339(recorded.at),
