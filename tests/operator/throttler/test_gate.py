@@ -175,6 +175,39 @@ def test_without_an_agent_all_start_but_not_before_the_time_is_over(
     assert "web: may start without a permit" in capsys.readouterr().err
 
 
+def rings(gate: Gate, clock: Clock, seconds: int) -> int:
+    """Count how often the gate makes the kubelet look, by making the pod unready for a second."""
+    count = 0
+    for _ in range(seconds):
+        clock.now += 1
+        gate.turn()
+        count += gate._doorbell._rung
+        gate._doorbell._rung = False
+    return count
+
+
+def test_a_gate_that_begins_anew_without_an_agent_leaves_a_pod_that_runs_ready(
+    make: Callable[[], Gate], no_agent: None, clock: Clock, tmp_path: Path
+) -> None:
+    """As after a reboot of the node, with a release that is gone."""
+    for name in ("web.env", "log.env"):
+        (tmp_path / name).write_text("GO='1'\n")
+    assert rings(make(), clock, 3600) == 0
+
+
+def test_the_kubelet_is_made_to_look_until_the_agent_has_seen_that_a_container_waits(
+    make: Callable[[], Gate], link: FakeLink, clock: Clock
+) -> None:
+    gate = make()
+    gate.turn()
+    link.say("wait", "web", state="downloading")
+    gate.turn()
+    assert rings(gate, clock, 14) == 3, "after 2, 4 and 8 s"
+    link.say("wait", "web", state="pending")
+    gate.turn()
+    assert rings(gate, clock, 40) == 0
+
+
 def freeze(monkeypatch: pytest.MonkeyPatch, clock: Clock, seconds: float) -> None:
     """Have the next wait of a gate end so many seconds late."""
     wait = select.select

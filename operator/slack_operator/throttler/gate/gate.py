@@ -58,8 +58,9 @@ class Gate:
         """Which instance of each runs, as the agent said last."""
         self._opened: dict[str, float] = {}
         """Those with a permit that no agent gave: for how many seconds none had answered."""
-        self._unseen = set(settings.containers)
-        """Those of which the agent does not know yet that they wait."""
+        self._unseen: set[str] = set()
+        """Those of which the agent has said that it does not know yet that they wait. Without its word none is: each
+        ring makes the pod unready for a second, and after a restart of the gate its containers may run."""
         self._starts = dict.fromkeys(settings.containers, 0)
         """Which start of each the agent spoke of last."""
         self._fail_open_after = settings.fail_open_after
@@ -185,6 +186,7 @@ class Gate:
         if self._link is not None:
             self._link.close()
             self._link = None
+        self._unseen.clear()
         now = time.monotonic()
         self._down_since = now if self._down_since is None else self._down_since
         longest = WAITING_TRY_SECONDS if self._withheld else OPEN_TRY_SECONDS
