@@ -182,12 +182,19 @@ def _revert(resize: ResizeSpec, raised_limits: Iterable[RaisedLimit], history: A
         if raised.pod.deleting or not history.may_put_back(raised.key, now):
             continue
         action = revert_action(raised)
-        if action.to_millis > resize.max_limit_per_container and action.kind is ActionKind.REVERT:
-            most = format_cpu(resize.max_limit_per_container)
-            left.append(LeftAlone(action.name, f"its limit was {action.texts[1]}, above maxLimitPerContainer {most}"))
+        if (reason := above_bound(action, resize)) is not None:
+            left.append(LeftAlone(action.name, reason))
             continue
         actions.append(action)
     return Decision(tuple(actions), tuple(left), frozenset())
+
+
+def above_bound(action: Action, resize: ResizeSpec) -> str | None:
+    """Return why a limit is not put back: it was above what the policy lets anybody write. None if it may be."""
+    if action.kind is not ActionKind.REVERT or action.to_millis <= resize.max_limit_per_container:
+        return None
+    most = format_cpu(resize.max_limit_per_container)
+    return f"its limit was {action.texts[1]}, above maxLimitPerContainer {most}"
 
 
 def revert_action(raised: RaisedLimit) -> Action:

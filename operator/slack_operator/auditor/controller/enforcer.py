@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from slack.audit.api.messages import BurstOrder
-from slack.audit.api.policy import AuditPolicy, Mode
+from slack.audit.api.policy import AuditPolicy, Mode, ResizeSpec
 from slack.audit.enforcement.decision import (
     COOL_DOWN_SECONDS,
     Action,
     ActionKind,
     LeftAlone,
+    above_bound,
     decide,
     raises_last_hour,
     revert_action,
@@ -201,16 +202,19 @@ class Enforcer:
             state.on_outcome("conflict")
             log.info("not resized, again later: %s", error, extra=fields(container=action.name))
             return
+        self._not_done(action, state, error.message)
+        log.warning("resize refused: %s", error, extra=fields(container=action.name))
+
+    def _not_done(self, action: Action, state: EnforcementState, why: str) -> None:
         now = self._now()
         if action.kind is ActionKind.RAISE:
             state.history.tried[action.key] = now
             state.history.shown.setdefault(action.key, now)
         else:
             state.history.refused[action.key] = now
-        state.refused, state.refused_at = f"{action.name}: {error.message}"[:900], now
-        state.note(action, "refused", error.message, now)
+        state.refused, state.refused_at = f"{action.name}: {why}"[:900], now
+        state.note(action, "refused", why, now)
         state.on_outcome("refused")
-        log.warning("resize refused: %s", error, extra=fields(container=action.name))
 
     # ---- what came of it
 
@@ -238,7 +242,7 @@ class Enforcer:
             for raised in raised_limits:
                 in_time = self._clock() < until
                 if in_time and self._infeasible(raised) and state.history.may_put_back(raised.key, now):
-                    self._give_up(raised, state)
+                    self._give_up(raised, policy, state)
 
     def _infeasible(self, raised: RaisedLimit) -> bool:
         """Whether the kubelet can never do it, by this process's order or by that of one before it."""
@@ -246,8 +250,12 @@ class Enforcer:
         waits = raised.container.name in resize.differing
         return resize.pending == "Infeasible" and raised.ours and waits and not raised.pod.deleting
 
-    def _give_up(self, raised: RaisedLimit, state: EnforcementState) -> None:
+    def _give_up(self, raised: RaisedLimit, policy: AuditPolicy, state: EnforcementState) -> None:
         action = revert_action(raised)
+        reason = above_bound(action, policy.spec.enforce.resize or ResizeSpec())
+        if reason is not None:
+            self._not_done(action, state, f"the node has no room for it, and it is not put back: {reason}")
+            return
         try:
             self._put_back(action, state, "the node has no room for it")
         except ApiError as error:

@@ -408,6 +408,22 @@ def test_what_is_infeasible_is_put_back_in_mode_enforce_only_and_after_a_restart
     assert (hands.server.limit, hands.server.data) == ("500m", {})
 
 
+def test_a_limit_above_the_policys_bound_is_not_written_for_an_infeasible_raise_either(hands: Hands) -> None:
+    hands.raised()
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible", "message": "Node has no room"}
+    hands.show_pod(conditions=[pending], in_force="500m")
+    before = list(hands.server.sent)
+    for _ in range(2):
+        now = hands.turn(maxLimitPerContainer="400m")
+        assert "its limit was 500m, above maxLimitPerContainer 400m" in (now.refused or "")
+    assert (hands.server.limit, hands.server.sent) == ("1", before)
+    assert hands.outcomes.count("refused") == 1
+    hands.turn(maxLimitPerContainer="1")
+    hands.wall.now += 301
+    hands.turn(maxLimitPerContainer="1")
+    assert hands.server.limit == "500m"
+
+
 def test_a_webhook_that_hangs_does_not_hold_up_the_turn(hands: Hands) -> None:
     for name in ("d", "e", "f"):
         hands.add(name)
