@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
-from slack.audit.sources.series_labels import OWN_LABELS, label, names_the_scraped, target_of, without_names
+from slack.audit.sources.series_labels import OWN_LABELS, by_names, label, names_the_scraped, target_of, without_names
 
 Vector = Iterable[tuple[Mapping[str, str], float]]
 
@@ -278,7 +278,10 @@ class Increases:
             if row.instances & self._standalone:
                 row.target = without_names(row.target)
         of_pods = self._limits_of_pods()
+        by_path = {self._place_of(row.target) for row in self._rows.values() if not _is_by_names(row.target)}
         for row in self._rows.values():
+            if _is_by_names(row.target) and self._place_of(row.target) in by_path:
+                continue  # another scrape job has the same cgroup with its path
             limited = any(name in row.rises for name in ("periods", "throttled", "throttled_seconds"))
             if not limited and row.target.level is Level.OTHER:
                 continue
@@ -318,12 +321,15 @@ class Increases:
         cluster = self._nodes.cluster_of(target.node)
         return cluster, target.namespace, target.pod
 
+    def _place_of(self, target: Target) -> tuple[str, str, str, str]:
+        return (*self._place(target), target.container)
+
     def _missing(self, row: _Row, of_pods: Mapping[tuple[str, str, str], float | None]) -> list[str]:
         """Return what a cgroup with a quota lacks, after having looked for its limit elsewhere."""
         target = row.target
         if row.quota is None:
             if target.level is Level.CONTAINER:
-                cores = self._limits.get((*self._place(target), target.container))
+                cores = self._limits.get(self._place_of(target))
             else:
                 cores = of_pods.get(self._place(target)) if target.level is Level.POD else None
             if cores is not None:
@@ -387,6 +393,13 @@ class Increases:
         start = row.first_seen if self._start + step < row.first_seen < self._end else self._start
         end = row.last_seen if start < row.last_seen < self._end - step - OLDEST_SECONDS else self._end
         return start, max(end, start + step)
+
+
+def _is_by_names(target: Target) -> bool:
+    """Whether names stand for the path: a series without the label id."""
+    return bool(target.pod) and target.path == by_names(
+        {"namespace": target.namespace, "pod": target.pod, "container": target.container}
+    )
 
 
 def _put(row: _Row, name: str, value: float) -> None:

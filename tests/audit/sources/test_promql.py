@@ -214,8 +214,14 @@ BARE = {name: value for name, value in API.items() if name != "node"}
 
 @pytest.mark.parametrize(
     "other",
-    [BARE | {"kubernetes_io_hostname": "n1"}, BARE | {"instance": "10.0.0.7:10250"}, API | {"instance": "10.0.0.7:80"}],
-    ids=["another-label", "an-address", "another-instance"],
+    [
+        BARE | {"kubernetes_io_hostname": "n1"},
+        BARE | {"instance": "10.0.0.7:10250"},
+        API | {"instance": "10.0.0.7:80"},
+        {name: value for name, value in API.items() if name != "id"},
+        {name: value for name, value in API.items() if name not in ("id", "name", "node")},
+    ],
+    ids=["another-label", "an-address", "another-instance", "without-its-path", "by-its-names-alone"],
 )
 def test_two_scrape_jobs_of_one_cgroup_are_not_added_up(other: Mapping[str, str]) -> None:
     """Whatever each job calls the node: the path of a container is one node's."""
