@@ -78,12 +78,12 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     view = ClusterView(settings.namespace, base.wake.touch)
     scales = ScaleSink(base.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
-    watches = Watches(connection, view, helpful=[scaled], make_way=settings.make_way)
+    watches = Watches(connection, view, helpful=[scaled], make_way=settings.make_way and settings.bound)
     desired = DesiredPolicies(base.wake.touch)
     scaler = _scaler(settings, base, scales, desired)
     board = _board(settings, base) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
-    making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way else None
+    making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way and settings.bound else None
     objectives = _objectives(settings, base)
     left_loads = _left_loads(base)
     unbound = UnboundTelling(
@@ -146,7 +146,11 @@ def _loop(
         actuator=actuator,
         brake=Brake(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
         forms=Forms(
-            scheduler=settings.unbound_scheduler, default=settings.hold, recognised=lambda: None, wall=time.time
+            scheduler=settings.unbound_scheduler,
+            default=settings.hold,
+            bound_allowed=settings.bound,
+            recognised=lambda: None,
+            wall=time.time,
         ),
         objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
@@ -163,7 +167,7 @@ def _loop(
             Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
             recorder,
             metrics,
-            enabled=settings.rescue_stuck_preemptors,
+            enabled=settings.rescue_stuck_preemptors and settings.bound,
             may_write=may_write,
             server_version=base.connection.server_version,
             clock=clock,

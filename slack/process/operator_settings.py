@@ -144,6 +144,13 @@ class OperatorSettings(Settings):
         metavar="FORM",
         chart="operator.hold",
     )
+    bound: bool = setting(
+        True,
+        switch,
+        "Allow bound placeholders. Without them nothing makes way or rescues pods, and fewer rights are needed; a "
+        "policy that asks for Bound is refused.",
+        chart="operator.bound.enabled",
+    )
     unbound_scheduler: str = setting(
         UNBOUND_SCHEDULER,
         text,

@@ -56,9 +56,9 @@ class Lender:
         """Whether what the API server does not take is left to the scheduler for a while."""
         return now < self._not_before
 
-    def keep_ready(self) -> bool:
+    def keep_ready(self, placeholders: int) -> bool:
         """Be quick when a burst comes; to be called from time to time. Returns whether it was of any use."""
-        return self._hands.keep_ready(len(self._view.placeholders))
+        return self._hands.keep_ready(placeholders)
 
     def next_due(self) -> float | None:
         """Return when the next ReplicaSet is to be lowered."""

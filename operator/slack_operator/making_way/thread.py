@@ -116,7 +116,7 @@ class MakingWay:
         self._sites = sites_of(subjects, plans, observation.priority_classes)
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
-        if self._view.columns.nodes.version != self._warm or len(self._view.placeholders) > self._ready_for:
+        if self._view.columns.nodes.version != self._warm or self._standing() > self._ready_for:
             self._touched.set()
 
     def _run(self) -> None:
@@ -147,10 +147,18 @@ class MakingWay:
 
     def _keep_ready(self) -> None:
         """Keep as many connections open as a burst into all placeholders would use."""
-        now, standing = self._clock(), len(self._view.placeholders)
+        now, standing = self._clock(), self._standing()
         is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
-        if is_due and self._lender.keep_ready():
+        if is_due and self._lender.keep_ready(standing):
             self._ready_at, self._ready_for = now, standing
+
+    def _standing(self) -> int:
+        """Return how many placeholders may have to leave: none where all are unbound."""
+        if self._sites is None or not self._sites.by_policy:
+            return 0
+        with self._view.lock:
+            pods = list(self._view.placeholders.values())
+        return sum(bool(pod.spec and pod.spec.node_name) for pod in pods)
 
     def turn(self) -> float | None:
         """Do what is due; return the seconds until something is due again, None when nothing is."""

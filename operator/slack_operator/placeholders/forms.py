@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from slack.cluster.hold import Hold
 from slack.planner.policy.spec import Policy
+from slack.schema.conditions import Condition
+from slack_operator.placeholders.status import not_ready
 from slack_operator.placeholders.subjects import Subject
 
 
@@ -38,6 +40,7 @@ class Forms:
         *,
         scheduler: str,
         default: Hold = Hold.AUTO,
+        bound_allowed: bool = True,
         recognised: Callable[[], Autoscaler | None],
         wall: Callable[[], float],
     ) -> None:
@@ -46,11 +49,13 @@ class Forms:
         Args:
             scheduler: the schedulerName of unbound placeholders.
             default: of policies that name no form.
+            bound_allowed: whether placeholders may be bound at all.
             recognised: the autoscaler that is there; None where none is known that keeps nodes for unbound pods.
             wall: Unix seconds.
         """
         self._scheduler = scheduler
         self._default = default
+        self._bound_allowed = bound_allowed
         self._recognised = recognised
         self._wall = wall
         self._forms: dict[str, Form] = {}
@@ -59,7 +64,18 @@ class Forms:
 
     def resolved(self, subjects: Sequence[Subject]) -> tuple[Subject, ...]:
         """Return the subjects with the form of their placeholders."""
-        return tuple(replace(subject, policy=self._with_form(subject.policy)) for subject in subjects)
+        return tuple(
+            replace(subject, policy=self._with_form(subject.policy), refused=self._refused(subject.policy))
+            for subject in subjects
+        )
+
+    def _refused(self, policy: Policy) -> Condition | None:
+        """Say that a policy asks for what this operator may not do; None where it does not."""
+        if self._bound_allowed or (policy.spec.hold or self._default) is not Hold.BOUND:
+            return None
+        which = "spec.hold: Bound" if policy.spec.hold else "--hold=Bound"
+        text = f"{which}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
+        return not_ready("BoundNotAllowed", text)
 
     def of(self, policy: str) -> Form | None:
         """Return a policy's form; None before it was planned for."""
@@ -89,6 +105,8 @@ class Forms:
         return resolved
 
     def _decide(self, policy: Policy) -> tuple[Hold, str, str]:
+        if not self._bound_allowed:
+            return Hold.UNBOUND, "BoundNotAllowed", "--no-bound: this operator keeps unbound placeholders only"
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
         if wanted is not Hold.AUTO:
             return wanted, "Configured", f"{where} says so"

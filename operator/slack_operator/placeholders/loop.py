@@ -124,6 +124,8 @@ class Loop:
         self._spared_texts: Mapping[str, str] = MappingProxyType({})
         """By policy, of the last turn."""
         self._policy_of_node: Mapping[str, str] = {}
+        self._any_bound = False
+        """Whether there are bound placeholders, or a policy wants some: only these are preempted."""
         self._nodes_moved = 0
         """How often a node has gone from one policy to another."""
         self._scheduler_of: Mapping[str, str] = {}
@@ -135,7 +137,7 @@ class Loop:
 
     def rescue(self) -> None:
         """Free hanging preemptors; cheap when nobody waits for a node that was promised."""
-        if not self._may_write() or self._watches.stale():
+        if not self._any_bound or not self._may_write() or self._watches.stale():
             return
         hangs = self._view.hangs(self._clock(), self._scheduler_of_node)
         if self._rescuer.free(hangs, self._policy_of_node.get):
@@ -179,6 +181,7 @@ class Loop:
             subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy)
         )
         self._tell_idle(idle=not entries and not subjects)
+        self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)
         items = self._plan(subjects, observation, now)
         starts = self._measure(observation, subjects)
         for look in self._on_planned:
@@ -365,7 +368,7 @@ class Loop:
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
         stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
         surplus = any(isinstance(action, DeletePod) and action.why == BEYOND_THE_PLAN for action in writes)
-        if self._brake.turn(stopped, surplus=surplus):
+        if self._any_bound and self._brake.turn(stopped, surplus=surplus):
             self._wake.touch()
         marking = {
             a.replica_set for actions in decided for a in actions if isinstance(a, SetCost) and a.cost is not None

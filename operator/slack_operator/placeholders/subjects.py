@@ -34,10 +34,13 @@ class Subject:
     owner: Json | None
     """ownerReference; None while the built-in policy's PriorityClass has not been seen."""
 
+    refused: Condition | None = None
+    """Why this operator may not do what the policy asks for."""
+
     @property
     def hindrance(self) -> Condition | None:
         """Say why it may not be acted upon, apart from what the plan says."""
-        return invalid(self.entry) if self.entry.problems else None
+        return invalid(self.entry) if self.entry.problems else self.refused
 
 
 def subjects_of(

@@ -4,7 +4,7 @@ from typing import Any
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
-from slack_operator.placeholders.forms import Autoscaler
+from slack_operator.placeholders.forms import Autoscaler, Forms
 from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
@@ -168,3 +168,29 @@ def test_a_turn_is_bounded() -> None:
         counts.append(len(told(world)))
     assert counts[0] == AT_ONCE
     assert counts[-1] == len(world.placeholders()) >= 2 * AT_ONCE
+
+
+def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_others() -> None:
+    world = World(nodes=3, pods=9)
+    world.loop._forms = Forms(
+        scheduler=UNBOUND_SCHEDULER, bound_allowed=False, recognised=lambda: None, wall=world.wall
+    )
+    world.apply_policy(policy("web", hold="Bound", **SLACK))
+    turn(world)
+    ready = world.condition("web", "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "BoundNotAllowed")
+    assert "operator.bound.enabled" in ready["message"]
+    assert not world.placeholders()
+    world.apply_policy(policy("web", generation=2, hold="Auto", **SLACK))
+    turn(world)
+    assert world.condition("web", "SlackSatisfied")["status"] == "True"
+    assert not any(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+
+
+def test_nobody_is_rescued_and_no_quota_is_read_where_nothing_is_bound() -> None:
+    world = world_of()
+    looked: list[str] = []
+    world.api.refuse_reading = lambda path: looked.append(path)
+    turn(world)
+    world.loop.rescue()
+    assert not [path for path in looked if "resourcequotas" in path]
