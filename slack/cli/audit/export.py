@@ -4,6 +4,7 @@ The document is a contract: keys are added, never renamed; units are in the name
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -295,7 +296,7 @@ def write_patches(folder: Path, result: AuditResult, asked: Iterable[Finding]) -
     """
     from slack.process.atomic_write import write_atomically
 
-    files: dict[str, dict[str, Patch]] = {}
+    workloads: dict[tuple[str, ...], dict[str, Patch]] = {}
     without = 0
     for finding in asked:
         if finding.severity < Severity.WARN:
@@ -305,10 +306,12 @@ def write_patches(folder: Path, result: AuditResult, asked: Iterable[Finding]) -
         ]
         without += not found
         for patch in found[:1]:
-            workload = files.setdefault(_file_name(patch), {})
+            workload = workloads.setdefault(_object_of(patch), {})
             before = workload.get(patch.container)
             if before is None or (patch.cpu_limit_millis or 0) > (before.cpu_limit_millis or 0):
                 workload[patch.container] = patch
+    names = Counter(map(_joined, workloads))
+    files = {_file_name(key, alone=names[_joined(key)] == 1): workload for key, workload in workloads.items()}
     for name, workload in files.items():
         try:
             write_atomically(folder / name, _merged(list(workload.values())).encode())
@@ -320,14 +323,26 @@ def write_patches(folder: Path, result: AuditResult, asked: Iterable[Finding]) -
     return told
 
 
-def _file_name(patch: "Patch") -> str:
-    """Return a name from the patched object: deployment-shop-api.yaml."""
+def _object_of(patch: "Patch") -> tuple[str, ...]:
+    """Return kind, namespace and name of the patched object."""
     import yaml
 
     found = yaml.safe_load(patch.merge_yaml or "")
     metadata = found.get("metadata") or {}
-    parts = (found.get("kind", "patch"), metadata.get("namespace", ""), metadata.get("name", ""))
-    return _UNSAFE.sub("_", "-".join(str(part).lower() for part in parts if part)) + ".yaml"
+    return found.get("kind", "patch"), metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def _file_name(key: tuple[str, ...], *, alone: bool) -> str:
+    """Return a name from the patched object: deployment-shop-api.yaml.
+
+    Where that is another object's too (shop/api-web and shop-api/web), a dot follows the namespace, which has none.
+    """
+    kind, namespace, name = key
+    return f"{_joined(key if alone else (kind, f'{namespace}.{name}'))}.yaml"
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return _UNSAFE.sub("_", "-".join(part.lower() for part in parts if part))
 
 
 def _merged(patches: "Sequence[Patch]") -> str:
