@@ -173,6 +173,13 @@ REASONS: tuple[Reason, ...] = (
         "mend the field that the message names; kubectl slack plan -f FILE checks before you apply",
     ),
     Reason(
+        "BoundNotAllowed",
+        _MUST_BE_MENDED,
+        Level.TROUBLE,
+        "The policy asks for bound placeholders, and the operator may not keep any.",
+        "write hold: Auto or Unbound, or set operator.bound.enabled",
+    ),
+    Reason(
         "NoPrices",
         _MUST_BE_MENDED,
         Level.TROUBLE,

@@ -42,6 +42,7 @@ _BRIEFLY = {
     "BadPriorityClass": "its PriorityClass will not do",
     "NoEligibleNode": "it has no node that can be used",
     "InvalidSpec": "its spec cannot be used",
+    "BoundNotAllowed": "it asks for bound placeholders, which are switched off",
     "NoPrices": "maxCostPerHour bounds nothing, for nobody knows a price",
     "NotPermitted": "the operator lacks a right to see the cluster",
     "WriteRefused": "a write of the operator's is refused",

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from slack.cluster.hold import Hold
 from slack.planner.policy.spec import Policy
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.status import not_ready
-from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.subjects import Subject, bound_not_allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,7 @@ class Forms:
         if self._bound_allowed or (policy.spec.hold or self._default) is not Hold.BOUND:
             return None
         which = "spec.hold: Bound" if policy.spec.hold else "--hold=Bound"
-        text = f"{which}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
-        return not_ready("BoundNotAllowed", text)
+        return bound_not_allowed(which)
 
     def of(self, policy: str) -> Form | None:
         """Return a policy's form; None before it was planned for."""

@@ -107,3 +107,9 @@ def plan_for(
 def invalid(entry: PolicyEntry) -> Condition:
     """Give the condition of a policy whose spec cannot be used."""
     return not_ready("InvalidSpec", "; ".join(entry.problems))
+
+
+def bound_not_allowed(field: str) -> Condition:
+    """Give the condition of a policy that asks for bound placeholders where these are switched off."""
+    text = f"{field}: this operator may not keep bound placeholders (operator.bound.enabled); write Auto or Unbound"
+    return not_ready("BoundNotAllowed", text)
