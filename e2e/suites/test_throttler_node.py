@@ -4,6 +4,7 @@ The agent has the chart's arguments and rights, and follows a ThrottlePolicy tha
 off: other suites make it. A cluster and a node of this module's own; root only.
 """
 
+import contextlib
 import json
 import statistics
 import threading
@@ -206,18 +207,17 @@ def test_a_pod_that_asks_for_others_a_thousand_times_and_talks_garbage_stops_nob
     pem = place.authority.certificate_path.read_text()
     granted: list[object] = []
 
+    def link() -> ConnectedLink:
+        return ConnectedLink(place.node.name, place.agent.port, AGENT_NAME, pem, str(token))
+
     def shout() -> None:
         for _ in range(3):
-            try:
-                link = ConnectedLink(place.node.name, place.agent.port, AGENT_NAME, pem, str(token))
+            with contextlib.suppress(LinkDown, OSError), contextlib.closing(link()) as shouted:
                 for number in range(2000):
-                    link.send({"type": "ask", "container": "victim" if number % 2 else "main", "start": number})
-                    granted.extend(each for each in link.receive() if each["type"] == "granted")
-                link.socket.setblocking(True)
-                link.socket.sendall(b"\xff" * 100_000 + b"\n")
-                link.close()
-            except (LinkDown, OSError):
-                continue
+                    shouted.send({"type": "ask", "container": "victim" if number % 2 else "main", "start": number})
+                    granted.extend(each for each in shouted.receive() if each["type"] == "granted")
+                shouted.socket.setblocking(True)
+                shouted.socket.sendall(b"\xff" * 100_000 + b"\n")
 
     shouting = threading.Thread(target=shout, daemon=True)
     shouting.start()
