@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,11 @@ from slack.throttler.injection import (
     patch,
     patch_by_config_map,
 )
+from slack.throttler.podspec.gate_container import PROBE_SECONDS
 from slack.throttler.podspec.shape import BadManifest
+from slack_operator.throttler.gate import doorbell
 
+ROOT = Path(__file__).parents[2]
 OPTIONS = GateOptions(image="slack:1", agent_port=7474, agent_name="agent", authority="PEM")
 Json = dict[str, Any]
 
@@ -163,6 +167,16 @@ def test_dependencies_that_cannot_be_kept_are_refused_with_the_members_of_the_cy
 def test_the_doorbell_takes_no_port_of_the_pods_own() -> None:
     pod = a_pod({**WEB, "ports": [{"containerPort": FIRST_DOORBELL_PORT}]})
     assert a_gate(pod)["readinessProbe"]["httpGet"]["port"] == FIRST_DOORBELL_PORT + 1
+
+
+def test_a_gate_that_answers_late_on_a_busy_node_leaves_its_pod_ready() -> None:
+    probe = a_gate(a_pod(WEB))["readinessProbe"]
+    assert (probe["periodSeconds"], probe["timeoutSeconds"]) == (1, PROBE_SECONDS)
+    assert PROBE_SECONDS >= doorbell._REQUEST_SECONDS
+    static = (ROOT / "examples" / "static-pod.yaml").read_text()
+    assert f"timeoutSeconds: {PROBE_SECONDS}\n" in static
+    policy = (ROOT / "charts/resource-slack/templates/throttler/_admissionpolicy.tpl").read_text()
+    assert f"timeoutSeconds: {PROBE_SECONDS}," in policy
 
 
 def test_quantities_that_cannot_be_read_are_left_to_the_api_server() -> None:

@@ -18,6 +18,8 @@ TOKEN_SECONDS: Final = 3600
 TOLD: Final = "THROTTLER_CONTAINERS"
 """The variable of the gate with the names of those that it asks for."""
 FIRST_DOORBELL_PORT: Final = 7473
+PROBE_SECONDS: Final = 5
+"""A gate on a node that is short of CPU answers late, and one late answer would make a pod that runs unready."""
 _NOBODY = 65532
 _REQUESTS = {"cpu": "1m", "memory": "24Mi"}
 _LIMITS = {"cpu": "100m", "memory": "32Mi"}
@@ -64,6 +66,7 @@ def gate_container(spec: Mapping[str, Any], names: Sequence[str], options: GateO
         "readinessProbe": {
             "httpGet": {"path": "/", "port": port},
             "periodSeconds": 1,
+            "timeoutSeconds": PROBE_SECONDS,
             "failureThreshold": 1,
             "successThreshold": 1,
         },

@@ -119,7 +119,7 @@ spec:
             ],
             readinessProbe: {{ $gate }}.readinessProbe{
               httpGet: {{ $gate }}.readinessProbe.httpGet{path: "/", port: variables.port},
-              periodSeconds: 1, failureThreshold: 1, successThreshold: 1},
+              periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1, successThreshold: 1},
             ?resources: has(object.spec.resources) ? optional.none() :
               variables.guaranteed
                 ? optional.of({{ $gate }}.resources{requests: {{ toJson $guaranteed }}, limits: {{ toJson $guaranteed }}}) :

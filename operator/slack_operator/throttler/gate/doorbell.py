@@ -8,10 +8,9 @@ for long: when nothing is new, the answer goes back to `ready` and stays there.
 import socket
 import time
 
-PROBE_SECONDS = 1
 _MAX_REQUEST = 2048
 _MOST_SILENT = 32
-_REQUEST_SECONDS = 1.0
+_REQUEST_SECONDS = 5.0
 """As long as the probe itself waits."""
 _READY = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _UNREADY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
