@@ -321,3 +321,15 @@ def test_a_command_that_cannot_be_started_is_told(command: str) -> None:
 def test_what_a_publisher_chose_cannot_break_a_header() -> None:
     assert printable("a\r\nb\x00é") == "a??b??"
     assert len(printable("x" * 9999)) == 500
+
+
+def test_a_slot_that_is_cancelled_ends_the_container() -> None:
+    broker = MemoryBroker()
+
+    async def cancel_one() -> None:
+        await asyncio.sleep(0.05)
+        slot = next(task for task in asyncio.all_tasks() if "_slot" in repr(task.get_coro()))
+        slot.cancel()
+
+    with pytest.raises(RunnerGone, match="slot was cancelled"):
+        play(broker, WaitRunner(0.0), lambda: False, slots=2, meanwhile=cancel_one)

@@ -109,9 +109,14 @@ class Slots:
         extending = SupervisedTask(self._extend(heart), heart=heart)
         self._tasks = (extending,)
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
+            left = set(tasks)
+            while left:
+                done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if not task.cancelled():
+                        task.result()
+                    elif not self.draining:
+                        raise RunnerGone("the task of a slot was cancelled")
         finally:
             self.drain()
             await asyncio.wait(tasks)
