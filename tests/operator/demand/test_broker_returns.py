@@ -120,6 +120,25 @@ def test_nats_tries_one_server_after_the_other() -> None:
     asyncio.run(whole())
 
 
+def test_nats_connects_again_if_the_task_that_connects_was_cancelled() -> None:
+    async def whole() -> None:
+        connection = NatsConnection(
+            ["nats://127.0.0.1:9"], Credentials(), ca_file=None, name="test", on_gone=lambda: None
+        )
+        first = connection._keeping
+        first.cancel()
+        await asyncio.wait([first])
+        with pytest.raises(BrokerUnreachable):
+            _ = connection.client
+        assert not connection._keeping.done()
+        await connection.close()
+        with pytest.raises(BrokerUnreachable):
+            _ = connection.client
+        assert connection._keeping.done(), "a connection that was closed stays so"
+
+    asyncio.run(whole())
+
+
 def test_redis_reads_the_password_for_each_connection(tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     file.write_text("worker:old")

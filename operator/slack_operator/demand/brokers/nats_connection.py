@@ -184,6 +184,9 @@ class NatsConnection:
             BrokerUnreachable: it is not.
         """
         if not self._client.is_connected:
+            if self._keeping.done() and not self._closing:  # whatever ended it: nobody else connects again
+                log.error("%s: the task that connects has ended; it is started again", self.told)
+                self._keeping = asyncio.get_running_loop().create_task(self._keep())
             raise BrokerUnreachable(f"{self.told}: not connected: {self._last_error}")
         return self._client
 
