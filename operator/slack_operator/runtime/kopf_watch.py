@@ -170,6 +170,19 @@ def _cause(record: logging.LogRecord, error: BaseException | None) -> str:
     return _WORDS.get(kind) or (str(error) if error is not None else message)[:300]
 
 
+class _Stop(threading.Event):
+    """Whether kopf was told to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ending = threading.Event()
+        """What kopf's worker thread waits for: also set if kopf ends by itself."""
+
+    def set(self) -> None:
+        super().set()
+        self.ending.set()
+
+
 class KopfWatch:
     """kopf's thread. `start` and `stop` belong to the policy source's."""
 
@@ -178,7 +191,7 @@ class KopfWatch:
         self._connection = connection
         self._desired = desired
         self._kind = kind
-        self._stop = threading.Event()
+        self._stop = _Stop()
         self._thread: threading.Thread | None = None
 
     @property
@@ -196,7 +209,7 @@ class KopfWatch:
         self.log.install()
         # it warns that signals are not its business outside the main thread, which is what we want
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
-        self._stop = threading.Event()
+        self._stop = _Stop()
         self._thread = threading.Thread(target=self._run, args=(self._stop,), name="kopf", daemon=True)
         self._thread.start()
 
@@ -206,19 +219,23 @@ class KopfWatch:
         if self._thread is not None:
             self._thread.join(timeout)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run(self, stop: _Stop) -> None:
         try:
-            asyncio.run(
-                kopf.operator(
-                    registry=kopf_registry(self._desired, self._connection, self._kind),
-                    settings=kopf_settings(),
-                    clusterwide=not self._kind.namespaces,
-                    namespaces=self._kind.namespaces,
-                    # Without one it asks for the user's name, and an image's number has none. Nobody peers here.
-                    identity=cast(Any, "resource-slack"),
-                    stop_flag=stop,
-                )
-            )
+            asyncio.run(self._watch(stop))
         except Exception as error:
             if not stop.is_set():
                 logging.getLogger("kopf").exception("it has ended: %s", error)
+
+    async def _watch(self, stop: _Stop) -> None:
+        try:
+            await kopf.operator(
+                registry=kopf_registry(self._desired, self._connection, self._kind),
+                settings=kopf_settings(),
+                clusterwide=not self._kind.namespaces,
+                namespaces=self._kind.namespaces,
+                # Without one it asks for the user's name, and an image's number has none. Nobody peers here.
+                identity=cast(Any, "resource-slack"),
+                stop_flag=stop.ending,
+            )
+        finally:
+            stop.ending.set()  # kopf waits for it in a worker thread, and asyncio waits for that one, for ever

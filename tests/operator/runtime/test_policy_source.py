@@ -1,5 +1,6 @@
 """The desired-state map: lists, events, and their races; and what of kopf's troubles reaches a user's log."""
 
+import asyncio
 import logging
 import threading
 import time
@@ -381,8 +382,29 @@ def test_kopf_needs_no_user_of_a_name_for_an_images_has_only_a_number(monkeypatc
 
     monkeypatch.setattr("slack_operator.runtime.kopf_watch.kopf.operator", operator)
     watch = kopf_watch.KopfWatch(cast("Any", None), policies, SLACK_POLICY)
-    watch._run(threading.Event())
+    watch._run(kopf_watch._Stop())
     assert given["identity"] == "resource-slack"
+
+
+def test_the_thread_of_a_kopf_that_fails_ends_although_its_worker_waits_for_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def operator(*, stop_flag: threading.Event, **_: Any) -> None:
+        waiting = asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)  # as kopf does
+        done, _left = await asyncio.wait({waiting}, timeout=0.05)
+        assert not done
+        raise RuntimeError("a mistake of kopf's")
+
+    monkeypatch.setattr("slack_operator.runtime.kopf_watch.kopf.operator", operator)
+    watch = kopf_watch.KopfWatch(cast("Any", None), desired()[0], SLACK_POLICY)
+    watch.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not watch.died and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert watch.died
+    finally:
+        watch.stop(5.0)
 
 
 def test_kopf_is_started_again_when_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
