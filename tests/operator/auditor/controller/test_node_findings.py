@@ -8,6 +8,7 @@ import pytest
 
 from slack.audit.api.messages import BurstState, NodeReport
 from slack.audit.api.window_report import window_report
+from slack.audit.enforcement.raised_limits import FormerLimit, write_former
 from slack.audit.findings.finding import Severity, Thresholds
 from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target
 from slack.audit.findings.window import compare
@@ -184,11 +185,12 @@ def test_a_limit_that_the_kubelet_has_not_in_force_yet_is_known_from_the_status(
 
 def test_annotations_are_kept_until_they_are_taken_over_and_never_long_ones(world: World) -> None:
     name = "audit.resource-slack.io/former-limits"
-    for pod in (*pods("a", **{name: "{}"}), *pods("b", **{name: "x" * 20_000})):
+    text = str(write_former({"api": FormerLimit("250m", "500m", 1.0)}))
+    for pod in (*pods("a", **{name: text}), *pods("b", **{name: "x" * 20_000})):
         world.view.put_pod(pod)
-    assert world.view.annotated() == {"uid-a": "{}"}
+    assert world.view.annotated() == {"uid-a": text}
     world.view.drop_annotated()
-    for pod in pods("a", **{name: "{}"}):
+    for pod in pods("a", **{name: text}):
         world.view.put_pod(pod)
     assert world.view.annotated() == {}
 
