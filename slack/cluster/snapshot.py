@@ -152,7 +152,7 @@ class Placeholder:
     says."""
     unbound: bool = False
     """No scheduler binds it. `node` is then where it fits (-1: nowhere), `created_seconds` since when it has fitted
-    nowhere, and `unschedulable` says that the autoscaler has been told of it."""
+    nowhere, the last time, and `unschedulable` says that the autoscaler has been told of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

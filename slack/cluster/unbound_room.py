@@ -8,7 +8,7 @@ workload and its other mirrors. A node that is not ready or not schedulable hold
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,12 +47,20 @@ class _Room:
     """[N] rows in the order in which they are filled."""
 
 
+class _Wait(NamedTuple):
+    """A time in which a placeholder has fitted nowhere."""
+
+    since: float
+    """Unix seconds."""
+    lasts: bool
+
+
 class UnboundRoom:
     """Packs for one snapshot after the other, and remembers since when a placeholder has fitted nowhere."""
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}
-        """By uid: Unix time."""
+        self._waits: dict[str, _Wait] = {}
+        """By uid; of those that have fitted nowhere since they were first seen."""
         self._admitted: dict[tuple[Constraints, NodeClass], bool] = {}
 
     def pack(
@@ -92,10 +100,10 @@ class UnboundRoom:
             np.subtract.at(room.free, rows, vector)
             np.subtract.at(room.slots, rows, 1)
             fits.update(zip((pod.uid for pod in pods), rows.tolist(), strict=False))
-        self._since = {uid: self._since.get(uid, now) for uid in facts if uid not in fits}
+        self._waits = {uid: wait for uid in facts if (wait := self._wait(uid, now, fits=uid in fits)) is not None}
         return Packed(
             tuple(
-                pod if pod.uid not in facts else _shown(pod, fits.get(pod.uid, -1), self._since.get(pod.uid))
+                pod if pod.uid not in facts else _shown(pod, fits.get(pod.uid, -1), self._waits.get(pod.uid))
                 for pod in placeholders
             ),
             replace(
@@ -104,6 +112,13 @@ class UnboundRoom:
                 pod_count=_frozen(nodes.max_pods - room.slots),
             ),
         )
+
+    def _wait(self, uid: str, now: float, *, fits: bool) -> "_Wait | None":
+        """Return since when a placeholder waits, or has last waited; None where it has never."""
+        known = self._waits.get(uid)
+        if fits:
+            return None if known is None else known._replace(lasts=False)
+        return known if known is not None and known.lasts else _Wait(now, lasts=True)
 
     def _rows(
         self,
@@ -150,8 +165,8 @@ class UnboundRoom:
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-def _shown(pod: Placeholder, node: int, since: float | None) -> Placeholder:
-    return replace(pod, node=node, unbound=True, created_seconds=pod.created_seconds if since is None else since)
+def _shown(pod: Placeholder, node: int, wait: _Wait | None) -> Placeholder:
+    return replace(pod, node=node, unbound=True, created_seconds=pod.created_seconds if wait is None else wait.since)
 
 
 def _room_of(nodes: NodeColumns) -> _Room:

@@ -19,7 +19,7 @@ from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
 from slack.planner.domain.ceilings import binding_floors, bindings
 from slack.planner.domain.cost_bound import bounded
 from slack.planner.domain.costs import costs_of, priced
-from slack.planner.domain.counting import counting_of
+from slack.planner.domain.counting import counting_of, low_priority_requests
 from slack.planner.domain.growth import new_nodes
 from slack.planner.domain.membership import divided, node_view
 from slack.planner.domain.strangers import Stranger, in_order, strangers_of
@@ -266,6 +266,9 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
         reserved_cost=reserved_cost,
         new_nodes=more,
         replicas=_replicas(parts, anywhere),
+        low_priority=low_priority_requests(snapshot, domain.classes, inputs.counting)[: len(told)]
+        if policy.unbound_scheduler
+        else None,
         set_by=parts[0].size.set_by if parts else None,
     )
     remembered = PolicyState(

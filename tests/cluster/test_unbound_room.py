@@ -115,6 +115,11 @@ def test_since_when_one_fits_nowhere_is_remembered_and_forgotten() -> None:
     assert waiting(NOW + 60) == {}
     columns.apply_nodes([("DELETED", as_node(node("b", "1")))])
     assert waiting(NOW + 70) == {"q": NOW + 70}
+    columns.apply_nodes([("ADDED", as_node(node("b", "1")))])
+    # Where one fits again, since when it had waited is still said: that is how long its node took.
+    placed = {p.name: p.created_seconds for p in columns.snapshot(NOW + 80).placeholders if p.node >= 0}
+    assert placed["q"] == NOW + 70
+    assert placed["p"] < NOW
 
 
 def test_a_resource_that_no_node_has_fits_nowhere() -> None:

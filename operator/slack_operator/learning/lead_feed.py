@@ -41,6 +41,8 @@ class LeadFeed:
         """Nodes that were counted, and are still there."""
         self._bound: set[str] = set()
         """Placeholders (uids) that were counted, and are still there."""
+        self._looked = False
+        """Whether there was a turn before: since when an unbound placeholder has waited is not known at the first."""
 
     def window_seconds(self, policy: str) -> float:
         """Return how long it takes until pods run on a node that is not there yet."""
@@ -74,9 +76,9 @@ class LeadFeed:
         bound = set()
         for pod, node in placeholders:
             bound.add(pod.uid)
-            if pod.uid not in self._bound:
+            if pod.uid not in self._bound and (self._looked or not pod.unbound):
                 self._waited(nodes, node, pod.created_seconds, policy_of_node.get(node), now)
-        self._bound = bound
+        self._bound, self._looked = bound, True
         for policy, start in starts:
             self._waited(nodes, start.node, now - (clock - start.at) - start.waited_seconds, policy, now)
 

@@ -23,26 +23,56 @@ DESIRED_EXTENDED = Family(
     f"Extra capacity wanted of resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
 )
 RESERVED_CPU = Family(
-    "slack_reserved_cpu_cores", "gauge", ("policy",), "cores", f"CPU requests of bound placeholders. {_LEADER_ONLY}"
+    "slack_reserved_cpu_cores",
+    "gauge",
+    ("policy",),
+    "cores",
+    f"CPU requests of placeholders that are on nodes; of unbound ones those that fit there. {_LEADER_ONLY}",
 )
 RESERVED_MEMORY = Family(
     "slack_reserved_memory_bytes",
     "gauge",
     ("policy",),
     "bytes",
-    f"Memory requests of bound placeholders. {_LEADER_ONLY}",
+    f"Memory requests of placeholders that are on nodes; of unbound ones those that fit there. {_LEADER_ONLY}",
 )
 RESERVED_EXTENDED = Family(
     "slack_reserved_extended_resources",
     "gauge",
     ("policy", "resource"),
     "",
-    f"Requests of bound placeholders for resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
+    "Requests of placeholders that are on nodes, or fit there unbound, for resources other than CPU and memory, in "
+    f"their base units. {_LEADER_ONLY}",
 )
 PENDING = Family(
-    "slack_pending_placeholders", "gauge", ("policy",), "", f"Placeholders that are on no node. {_LEADER_ONLY}"
+    "slack_pending_placeholders",
+    "gauge",
+    ("policy",),
+    "",
+    f"Placeholders that are on no node, or fit on none. {_LEADER_ONLY}",
 )
-BOUND = Family("slack_bound_placeholders", "gauge", ("policy",), "", f"Placeholders that are on a node. {_LEADER_ONLY}")
+BOUND = Family(
+    "slack_bound_placeholders",
+    "gauge",
+    ("policy",),
+    "",
+    f"Placeholders that are on a node, or unbound ones that fit on one. {_LEADER_ONLY}",
+)
+LOW_PRIORITY_CPU = Family(
+    "slack_low_priority_cpu_cores",
+    "gauge",
+    ("policy",),
+    "cores",
+    "CPU requests of pods on the policy's nodes whose priority is not above the placeholders': they take capacity that "
+    f"unbound placeholders hold free. Only where placeholders are unbound. {_LEADER_ONLY}",
+)
+LOW_PRIORITY_MEMORY = Family(
+    "slack_low_priority_memory_bytes",
+    "gauge",
+    ("policy",),
+    "bytes",
+    f"The same of memory. {_LEADER_ONLY}",
+)
 COVERAGE = Family(
     "slack_coverage_ratio",
     "gauge",
@@ -271,6 +301,8 @@ FAMILIES = (
     RESERVED_EXTENDED,
     BOUND,
     PENDING,
+    LOW_PRIORITY_CPU,
+    LOW_PRIORITY_MEMORY,
     COVERAGE,
     OBJECTIVE,
     OBJECTIVE_REACHED,

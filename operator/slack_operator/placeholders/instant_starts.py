@@ -8,8 +8,8 @@ lock; `InstantRatio` by the loop.
 
 import math
 from collections import deque
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from slack.cluster.identity import is_excluded, workload_of
 from slack.cluster.snapshot import Amounts, Workload
@@ -34,7 +34,7 @@ class Start:
     node: str
     waited_seconds: float
     in_slack: bool
-    """It took a placeholder's place."""
+    """It took a placeholder's place, or capacity that an unbound one holds free."""
     at: float
     """Monotonic."""
     amounts: Amounts = ()
@@ -152,6 +152,23 @@ class InstantStarts:
         starts = list(self._starts)
         self._starts.clear()
         return starts
+
+
+def in_free_capacity(starts: Sequence[Start], taken: Mapping[str, int]) -> list[Start]:
+    """Say which starts took the capacity that unbound placeholders hold free: the first ones that account for it.
+
+    Args:
+        starts: of one policy since the last plan, in order.
+        taken: by resource: how much less its placeholders hold than at the last plan.
+    """
+    left = {name: amount for name, amount in taken.items() if amount > 0}
+    found = []
+    for start in starts:
+        takes = [name for name, amount in start.amounts if amount and left.get(name, 0) > 0]
+        found.append(replace(start, in_slack=True) if takes else start)
+        for name, amount in start.amounts if takes else ():
+            left[name] = left.get(name, 0) - amount
+    return found
 
 
 class InstantRatio:

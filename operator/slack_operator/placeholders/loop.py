@@ -29,7 +29,7 @@ from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.failures import removals
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.instant_starts import InstantRatio, Start
+from slack_operator.placeholders.instant_starts import InstantRatio, Start, in_free_capacity
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.ownership import contested
@@ -126,6 +126,8 @@ class Loop:
         self._policy_of_node: Mapping[str, str] = {}
         self._any_bound = False
         """Whether there are bound placeholders, or a policy wants some: only these are preempted."""
+        self._reserved: Mapping[str, Mapping[str, int]] = {}
+        """Of policies with unbound placeholders, by resource: what these held at the last plan."""
         self._nodes_moved = 0
         """How often a node has gone from one policy to another."""
         self._scheduler_of: Mapping[str, str] = {}
@@ -183,7 +185,7 @@ class Loop:
         self._tell_idle(idle=not entries and not subjects)
         self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)
         items = self._plan(subjects, observation, now)
-        starts = self._measure(observation, subjects)
+        starts = self._measure(observation, subjects, items)
         for look in self._on_planned:
             look(observation, subjects, items)
         problems = self._act(subjects, items, observation, entries)
@@ -290,7 +292,9 @@ class Loop:
             for subject, item in zip(subjects, made.items, strict=True)
         )
 
-    def _measure(self, observation: Observation, subjects: Sequence[Subject]) -> list[tuple[str, Start]]:
+    def _measure(
+        self, observation: Observation, subjects: Sequence[Subject], items: Sequence[PolicyPlan]
+    ) -> list[tuple[str, Start]]:
         """Find whose each node is, and with that whose the starts since the last reconciliation are."""
         nodes = observation.snapshot.nodes.names
         before, self._policy_of_node = (
@@ -303,11 +307,30 @@ class Loop:
         )
         self._nodes_moved += any(before.get(node, name) != name for node, name in self._policy_of_node.items())
         self._scheduler_of = {s.policy.name: s.policy.spec.scheduler_name for s in subjects}
-        starts = self._ratio.add(observation.starts, self._policy_of_node)
+        starts = self._in_free_capacity(self._ratio.add(observation.starts, self._policy_of_node), subjects, items)
         self._spared.add(starts, observation.snapshot.node_start_seconds)
         for policy, start in starts:
             self._metrics.started(policy, start.waited_seconds, in_slack=start.in_slack)
         return starts
+
+    def _in_free_capacity(
+        self, starts: Sequence[tuple[str, Start]], subjects: Sequence[Subject], items: Sequence[PolicyPlan]
+    ) -> list[tuple[str, Start]]:
+        """Say of each start on nodes of policies with unbound placeholders whether it took what these hold free."""
+        by_policy: dict[str, list[Start]] = {}
+        for name, start in starts:
+            by_policy.setdefault(name, []).append(start)
+        reserved = {
+            item.policy: dict(zip(item.resources, item.reserved.tolist(), strict=True))
+            for subject, item in zip(subjects, items, strict=True)
+            if subject.policy.unbound_scheduler
+        }
+        for name in reserved.keys() & by_policy.keys():
+            before = self._reserved.get(name, {})
+            taken = {resource: amount - reserved[name].get(resource, 0) for resource, amount in before.items()}
+            by_policy[name] = in_free_capacity(by_policy[name], taken)
+        self._reserved = reserved
+        return [(name, start) for name, found in by_policy.items() for start in found]
 
     def _learn(
         self,

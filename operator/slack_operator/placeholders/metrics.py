@@ -68,6 +68,7 @@ class Metrics(ProcessMetrics):
         self._extended = (self._gauge(families.DESIRED_EXTENDED), self._gauge(families.RESERVED_EXTENDED))
         self._bound = self._gauge(families.BOUND)
         self._pending = self._gauge(families.PENDING)
+        self._low_priority = (self._gauge(families.LOW_PRIORITY_CPU), self._gauge(families.LOW_PRIORITY_MEMORY))
         self._coverage = self._gauge(families.COVERAGE)
         self._condition = self._gauge(families.CONDITION)
         self._cost = self._gauge(families.COST_PER_HOUR)
@@ -109,6 +110,7 @@ class Metrics(ProcessMetrics):
             *self._extended,
             self._bound,
             self._pending,
+            *self._low_priority,
             self._coverage,
             self._condition,
             self._cost,
@@ -172,6 +174,7 @@ class Metrics(ProcessMetrics):
             for (cpu, memory), vector in ((self._desired, plan.desired), (self._reserved, plan.reserved)):
                 cpu.labels(name).set(int(vector[CPU]) / 1000)
                 memory.labels(name).set(int(vector[MEMORY]))
+            self._show_low_priority(plan)
             self._show_extended(plan)
             self._show_objective(name, plan.why)
             self._show_cost(name, plan.reserved_cost)
@@ -182,6 +185,15 @@ class Metrics(ProcessMetrics):
             said = ((str(c.type), c.reason, is_trouble(str(c.type), str(c.status))) for c in plan.conditions)
             self._ceiling_reached.labels(name).set(slack_state(said).name == "CeilingReached")
             self._more_than_doubles.labels(name).set(any(c.reason == "MoreThanDoubles" for c in plan.conditions))
+
+    def _show_low_priority(self, plan: PolicyPlan) -> None:
+        if plan.low_priority is None:
+            for metric in self._low_priority:
+                metric.remove_by_labels({"policy": plan.policy})
+            return
+        cpu, memory = self._low_priority
+        cpu.labels(plan.policy).set(int(plan.low_priority[CPU]) / 1000)
+        memory.labels(plan.policy).set(int(plan.low_priority[MEMORY]))
 
     def show_conditions(self, policy: str, conditions: Iterable[Condition]) -> None:
         """Set a policy's conditions; of two with one type the later holds.

@@ -84,6 +84,20 @@ def requests_beside(snapshot: Snapshot, classes: BoolArray, counting: Counting) 
     return total
 
 
+def low_priority_requests(snapshot: Snapshot, classes: BoolArray, counting: Counting) -> IntArray:
+    """[R] what bound pods at or below the placeholders' priority request, on nodes of these classes.
+
+    Bound placeholders keep such pods out. Where placeholders are unbound, these pods take capacity that is held free.
+    No more can run on a node than it has, whatever a pod requests that names its node itself.
+    """
+    presence, nodes = snapshot.presence, snapshot.nodes
+    rows = np.flatnonzero(classes[presence.node_class] & counting.not_above[presence.kind])
+    total = presence.count[rows].astype(np.float64) @ snapshot.kinds.requests[presence.kind[rows]]
+    most = classes[nodes.class_id].astype(np.float64) @ nodes.allocatable
+    found: IntArray = np.minimum(total, most).astype(np.int64)
+    return found
+
+
 def _counting(
     gated: BoolArray,
     priority: IntArray,

@@ -270,6 +270,9 @@ class PolicyPlan:
     """What the placeholders that are on nodes cost now."""
     new_nodes: int = 0
     """At least so many nodes must come until all of it stands on one."""
+    low_priority: IntArray | None = None
+    """What pods at or below the placeholders' priority request on its nodes: capacity that bound placeholders would
+    keep them out of. None where placeholders are bound."""
     set_by: str | None = None
     """The field that sets the amount where neither rate nor objective does, as it was written."""
     replicas: int | None = None

@@ -194,3 +194,32 @@ def test_nobody_is_rescued_and_no_quota_is_read_where_nothing_is_bound() -> None
     turn(world)
     world.loop.rescue()
     assert not [path for path in looked if "resourcequotas" in path]
+
+
+def test_what_low_priority_pods_take_is_measured() -> None:
+    world = world_of()
+    turn(world)
+    low = _filling("batch", "n0")
+    low["spec"]["priority"] = -10
+    world.api.put("/api/v1/namespaces/shop/pods/batch", low)
+    turn(world, 1)
+    assert world.metrics.registry.get_sample_value("slack_low_priority_cpu_cores", {"policy": "web"}) == 4.5
+    world.apply_policy(policy("web", generation=2, hold="Bound", **SLACK))
+    turn(world, 2)
+    assert world.metrics.registry.get_sample_value("slack_low_priority_cpu_cores", {"policy": "web"}) is None
+
+
+def test_a_start_in_the_capacity_that_is_held_free_is_in_slack() -> None:
+    world = world_of()
+    for name in ("n1", "n2"):
+        world.api.put(f"/api/v1/namespaces/shop/pods/on-{name}", _filling(f"on-{name}", name))
+    turn(world)
+    waiting = _filling("burst", "")
+    world.api.put("/api/v1/namespaces/shop/pods/burst", waiting)
+    world.observe()
+    waiting["spec"]["nodeName"] = "n0"
+    waiting["status"] = {"phase": "Running"}
+    world.api.put("/api/v1/namespaces/shop/pods/burst", waiting)
+    turn(world, 1)
+    sample = world.metrics.registry.get_sample_value
+    assert sample("slack_instant_start_seconds_count", {"policy": "web", "in_slack": "true"}) == 1
