@@ -69,7 +69,10 @@ class ThrottlerControllerSettings(Settings):
         chart=NoValue("the release's namespace, by POD_NAMESPACE"),
     )
     lease_name: str = setting(
-        "resource-slack-throttler", dns_label, "Name of the lease.", chart=NoValue("the release's full name")
+        "resource-slack-throttler",
+        dns_label,
+        "Name of the lease.",
+        chart=NoValue("resource-slack-throttler: one lease for all releases of a namespace"),
     )
     leader_elect: bool = setting(
         True,

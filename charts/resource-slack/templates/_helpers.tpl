@@ -31,6 +31,10 @@ resource-slack-audit
 resource-slack-demand
 {{- end -}}
 
+{{- define "resource-slack.throttlerLeaseName" -}}
+resource-slack-throttler
+{{- end -}}
+
 {{/* Labels that never change: a Deployment's selector is immutable. Call with (dict "root" $ "component" "operator"). */}}
 {{- define "resource-slack.selectorLabels" -}}
 app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}

@@ -42,6 +42,10 @@ _SAID = 200
 _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
+LEASE = "resource-slack-throttler"
+"""Of all releases of a namespace."""
+
+
 class NoView(UserError):
     """The controller's view cannot be had; the text says what lacks, and what would be right."""
 
@@ -52,7 +56,7 @@ class Where:
 
     namespace: str
     name: str
-    """Of the lease; the viewer's account is called after it."""
+    """Of the release's throttler; the viewer's account is called after it."""
     controller: str | None = None
     """Its address, where it is asked directly."""
     server_name: str | None = None
@@ -188,7 +192,7 @@ class ControllerView:
 
     def _leader(self, connection: "Connection") -> str:
         """Return the name of the pod that leads."""
-        namespace, name = self.where.namespace, self.where.name
+        namespace, name = self.where.namespace, LEASE
         where = f"{connection.address}: lease {name} in namespace {namespace}"
         try:
             lease = item(connection, resource_path("coordination.k8s.io/v1", "leases", namespace=namespace, name=name))
@@ -200,8 +204,8 @@ class ControllerView:
             ) from None
         if lease is None:
             raise NoView(
-                f"{where}: there is none: is the throttler installed (throttler.enabled=true)? Where its release has "
-                "another name or namespace, give --throttler-name and --throttler-namespace"
+                f"{where}: there is none: is the throttler installed (throttler.enabled=true)? Where its release is in "
+                "another namespace, give --throttler-namespace"
             )
         holder = (lease.get("spec") or {}).get("holderIdentity")
         if not holder:

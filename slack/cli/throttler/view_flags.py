@@ -12,7 +12,11 @@ ThrottlerNamespace = Annotated[
 ]
 ThrottlerName = Annotated[
     str,
-    typer.Option("--throttler-name", help="Name of the controller's lease, the release's full name.", metavar="NAME"),
+    typer.Option(
+        "--throttler-name",
+        help="The throttler's full name in its release; the viewer's account is called after it.",
+        metavar="NAME",
+    ),
 ]
 Controller = Annotated[
     str | None,

@@ -231,7 +231,7 @@ def test_another_release_is_asked_by_name(run: Run, tmp_path: Path) -> None:
         found = run(*STATUS, "--throttler-namespace", "ops", "--throttler-name", "paced")
     paths = [seen.path for seen in api.seen]
     assert found.code == 0, found.stderr
-    assert "/apis/coordination.k8s.io/v1/namespaces/ops/leases/paced" in paths
+    assert "/apis/coordination.k8s.io/v1/namespaces/ops/leases/resource-slack-throttler" in paths
     assert "/api/v1/namespaces/ops/serviceaccounts/paced-viewer/token" in paths
     assert "/api/v1/namespaces/ops/pods/https:throttler-7d9-x:7473/proxy/v1/starts" in paths
     assert found.stdout.splitlines()[-1] == "verdict   no agent reports"
