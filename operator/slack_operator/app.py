@@ -87,7 +87,11 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     objectives = _objectives(settings, base)
     left_loads = _left_loads(base)
     unbound = UnboundTelling(
-        view, Lanes(connection, most=CONNECTIONS), may_write=base.leadership.may_write, wall=time.time
+        view,
+        Lanes(connection, most=CONNECTIONS),
+        base.recorder,
+        may_write=base.leadership.may_write,
+        wall=time.time,
     )
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
     loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives)

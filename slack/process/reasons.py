@@ -42,6 +42,7 @@ REFILL_LASTS = "RefillLasts"
 PREEMPTION_RESCUED = "PreemptionRescued"
 PLACEHOLDERS_DISPLACED = "PlaceholdersDisplaced"
 MADE_WAY = "MadeWay"
+PENDING_ON_PURPOSE = "PendingOnPurpose"
 OWNERSHIP_TAKEN_BACK = "OwnershipTakenBack"
 RESERVATION_CUT = "ReservationCut"
 CPU_THROTTLING_HIGH = "CPUThrottlingHigh"
@@ -95,7 +96,12 @@ REASONS: tuple[Reason, ...] = (
         "spec.dryRun: the policy is accepted and planned for, and nothing is written.",
         "read the plan in status; take spec.dryRun away to have it carried out",
     ),
-    Reason("Reserved", ("SlackSatisfied=True",), Level.GOOD, "All wanted room is there: every placeholder has a node."),
+    Reason(
+        "Reserved",
+        ("SlackSatisfied=True",),
+        Level.GOOD,
+        "All wanted room is there: every placeholder has its capacity on a node.",
+    ),
     Reason(
         REFILLING,
         ("SlackSatisfied=False",),
@@ -363,6 +369,15 @@ REASONS: tuple[Reason, ...] = (
         (),
         Level.GOOD,
         "Placeholders were deleted for a burst of real pods, before the scheduler had to preempt them; once a burst.",
+    ),
+    Reason(
+        PENDING_ON_PURPOSE,
+        (),
+        Level.GOOD,
+        "Pods of this ReplicaSet are unbound placeholders: they stay Pending and never run. For them the autoscaler "
+        "keeps capacity free, and real pods start there. Once for each ReplicaSet, when its first pod is reported to "
+        "the autoscaler.",
+        about="ReplicaSet",
     ),
     Reason(
         PLACEHOLDERS_DISPLACED,

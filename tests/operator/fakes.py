@@ -320,7 +320,13 @@ class World:
         self.actuator = Actuator(
             writer, namespace=NAMESPACE, may_write=self.may_write, expectations=self.view, clock=self.clock
         )
-        self.unbound = UnboundTelling(self.view, Sender(self.api), may_write=self.may_write, wall=self.wall)
+        self.unbound = UnboundTelling(
+            self.view,
+            Sender(self.api),
+            self.recorder,  # type: ignore[arg-type]
+            may_write=self.may_write,
+            wall=self.wall,
+        )
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
         self.loop = Loop(

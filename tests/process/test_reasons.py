@@ -34,6 +34,7 @@ SPEAKING = (
     "operator/slack_operator/placeholders/reporter.py",
     "operator/slack_operator/placeholders/rescue.py",
     "operator/slack_operator/placeholders/subjects.py",
+    "operator/slack_operator/placeholders/unbound.py",
     "operator/slack_operator/scaling/policy_scaler.py",
     "operator/slack_operator/learning/keeper.py",
     "operator/slack_operator/demand/book.py",
@@ -49,6 +50,7 @@ SPEAKING = (
 )
 """The modules that give reasons."""
 NO_REASONS = {
+    "PodScheduled",
     "PriorityClass",
     "SlackPolicy",
     "ReplicaSet",

@@ -19,11 +19,13 @@ from typing import Protocol
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.kube.apply import STRATEGIC_MERGE
 from slack.kube.errors import ApiError, KubeError
+from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.paths import resource_path
 from slack.planner.model.result import PolicyPlan
 from slack.planner.objects.manifests import replica_set_name
 from slack.process.outages import Outages
+from slack.process.reasons import PENDING_ON_PURPOSE
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
@@ -47,6 +49,11 @@ WRITES_SECONDS = 600.0
 LIMIT_SECONDS = 120.0
 """Without a turn that ended the thread counts as stuck."""
 MESSAGE = "kept pending on purpose: the capacity for this pod is held free for real pods"
+EXPLANATION = (
+    "pods of this ReplicaSet stay Pending on purpose and never run; for them the autoscaler keeps capacity free, and "
+    "real pods start there. This is not an error: see kubectl get slackpolicies"
+)
+"""`kubectl describe pod` has an annotation that says the same; one Event for each pod would cost a write each."""
 
 
 class Sender(Protocol):
@@ -86,13 +93,20 @@ class UnboundTelling:
     """The thread that writes the condition. `start` and `stop` belong to the main thread, `look` to the loop's."""
 
     def __init__(
-        self, view: ClusterView, sender: Sender, *, may_write: Callable[[], bool], wall: Callable[[], float]
+        self,
+        view: ClusterView,
+        sender: Sender,
+        recorder: EventRecorder,
+        *,
+        may_write: Callable[[], bool],
+        wall: Callable[[], float],
     ) -> None:
         """A thread that is not started yet.
 
         Args:
             view: of the cluster; it wakes the thread from here on.
             sender: does not try again what was refused.
+            recorder: of the Event that explains the pods of a ReplicaSet.
             may_write: whether this process leads.
             wall: Unix seconds.
         """
@@ -100,12 +114,15 @@ class UnboundTelling:
         """Why pods could not be told of in the last turn, in words for a condition; None while all is well."""
         self._view = view
         self._sender = sender
+        self._recorder = recorder
         self._may_write = may_write
         self._clock = view.clock
         self._wall = wall
         self._wanted: Mapping[str, int] = {}
         self._written: dict[str, deque[float]] = {}
         """By uid: when a pod's condition was written, monotonic."""
+        self._explained: set[str] = set()
+        """Uids of ReplicaSets that have an Event of this process."""
         self._outages = Outages(self._clock)
         self._touched = threading.Event()
         self._stopping = threading.Event()
@@ -164,6 +181,7 @@ class UnboundTelling:
             return REPEAT_SECONDS if self._wanted else None
         with self._view.lock:
             facts = list(self._view.columns.placeholders.rows.values())
+            uids = {name: found.metadata.uid or "" for name, found in self._view.sets.items()}
         now = self._clock()
         self._forget({pod.uid for pod in facts}, now)
         waiting = untold(facts, self._wanted)
@@ -175,6 +193,7 @@ class UnboundTelling:
             return REPEAT_SECONDS
         some = due[:AT_ONCE]
         self.problem = self._write(some)
+        self._explain(facts, some, uids)
         if self.problem is not None:
             if self._outages.is_new(self.problem):
                 log.warning("unbound placeholders are not told of: %s", self.problem)
@@ -182,6 +201,22 @@ class UnboundTelling:
         if len(due) <= AT_ONCE:
             return REPEAT_SECONDS
         return max(len(some) / A_SECOND - (self._clock() - now), 0.0)
+
+    def _explain(
+        self, before: Iterable[PlaceholderFacts], due: Iterable[PlaceholderFacts], uids: Mapping[str, str]
+    ) -> None:
+        """Explain in an Event what the pods of a ReplicaSet are, when the first of them was written.
+
+        An operator that has restarted finds pods with the condition, and says nothing again.
+        """
+        self._explained &= set(uids.values())
+        told = {pod.replica_set for pod in before if pod.unschedulable}
+        for name in sorted({pod.replica_set for pod in due if pod.uid in self._written} - told):
+            uid = uids.get(name)
+            if uid and uid not in self._explained:
+                self._explained.add(uid)
+                regarding = ObjectRef("apps/v1", "ReplicaSet", name, uid, self._view.namespace)
+                self._recorder.record(regarding, EventKind.NORMAL, PENDING_ON_PURPOSE, EXPLANATION)
 
     def _is_due(self, uid: str, now: float) -> bool:
         written = self._written.get(uid)

@@ -32,7 +32,7 @@ _SAID = {
 }
 """By type of condition: when all is well, and when not."""
 
-_ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "Pod", "Lease")
+_ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "ReplicaSet", "Pod", "Lease")
 """Kinds whose reasons are explained."""
 
 

@@ -18,9 +18,9 @@ kubectl wait --for=condition=SlackSatisfied slackpolicy/web --timeout=10m  # the
 ```
 
 Events about a SlackPolicy are in the namespace `default`, as those of all objects without a namespace; those about a
-pod are in the pod's. Equal Events within ten minutes are one whose count grows; one object gets at most 25 at once and
-one a minute after that. An Event is of type `Warning` when the condition says that something is wrong, else `Normal`;
-that room is being refilled, and is there again, is no Event.
+pod or a ReplicaSet are in its own. Equal Events within ten minutes are one whose count grows; one object gets at most
+25 at once and one a minute after that. An Event is of type `Warning` when the condition says that something is wrong,
+else `Normal`; that room is being refilled, and is there again, is no Event.
 
 ## What a policy's conditions mean
 
@@ -34,7 +34,11 @@ _CONDITIONS = (
         "absent",
         "Ready has been false for 30 s, or is for `InvalidSpec`: waiting is in vain.",
     ),
-    ("`SlackSatisfied`", "`True`", "Every wanted placeholder is on a node, and they hold what is desired."),
+    (
+        "`SlackSatisfied`",
+        "`True`",
+        "Every wanted placeholder has its capacity on a node, and together they hold what is desired.",
+    ),
     ("`Covered`", "`True`", "Enough of the pods that come fit the room of one placeholder."),
     ("`Feasible`", "`True`", "Every wanted shape fits some node of the policy."),
     ("`PinsNodes`", "`False`", "A placeholder keeps its node from being scaled down."),

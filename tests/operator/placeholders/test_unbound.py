@@ -4,6 +4,7 @@ from typing import Any
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
+from slack.process.reasons import PENDING_ON_PURPOSE
 from slack_operator.placeholders.forms import Autoscaler, Forms
 from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
@@ -223,3 +224,26 @@ def test_a_start_in_the_capacity_that_is_held_free_is_in_slack() -> None:
     turn(world, 1)
     sample = world.metrics.registry.get_sample_value
     assert sample("slack_instant_start_seconds_count", {"policy": "web", "in_slack": "true"}) == 1
+
+
+def test_each_replica_set_is_explained_by_one_event_also_over_restarts() -> None:
+    world = world_of()
+    turn(world)
+    told_of = [line for line in world.recorder.lines if line[1] == PENDING_ON_PURPOSE]
+    assert sorted(name for name, _, _ in told_of) == sorted(world.api.items("replicasets"))
+    assert all("not an error" in text for _, _, text in told_of)
+    world.restart()
+    world.apply_policy(policy("web", generation=2, hold="Unbound", **SLACK | {"extraCapacity": {"minRate": 0.8}}))
+    before = len(world.placeholders())
+    turn(world)
+    assert len(told(world)) == len(world.placeholders()) > before
+    assert not [line for line in world.recorder.lines if line[1] == PENDING_ON_PURPOSE]
+
+
+def test_a_refused_condition_is_explained_by_no_event() -> None:
+    world = world_of()
+    world.api.refuse = lambda _verb, path: (
+        ApiError(403, "Forbidden", "cannot patch pods/status") if path.endswith("/status") else None
+    )
+    turn(world)
+    assert not [line for line in world.recorder.lines if line[1] == PENDING_ON_PURPOSE]
