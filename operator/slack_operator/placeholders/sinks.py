@@ -125,10 +125,10 @@ class PodSink:
         known = view.placeholders.get(name)
         if not deleted:
             view.placeholders[name] = pod.detach()
-            if pod.metadata.label(LABEL_HOLD) == UNBOUND and not is_unschedulable(pod.status):
-                view.on_untold()
         elif known is not None and known.metadata.uid == pod.metadata.uid:
             del view.placeholders[name]
+        if deleted or (pod.metadata.label(LABEL_HOLD) == UNBOUND and not is_unschedulable(pod.status)):
+            view.on_untold()  # where a bound one leaves, an unbound one takes over
         if (
             owner_name(pod) not in view.sets
             and cause_of(pod) == DELETED

@@ -11,8 +11,9 @@ A condition that somebody removes is written again, a few times; then the pod is
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -66,13 +67,29 @@ class Sender(Protocol):
         """Let go of what is kept."""
 
 
-def untold(facts: Iterable[PlaceholderFacts], wanted: Mapping[str, int]) -> list[PlaceholderFacts]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many pods of a ReplicaSet may be told of."""
+
+    replicas: int
+    """What should be there now."""
+    count: int
+    """What the plan heads for."""
+    twin: str
+    """The ReplicaSet of the same shape as bound placeholders."""
+
+
+def untold(facts: Sequence[PlaceholderFacts], wanted: Mapping[str, Wanted]) -> list[PlaceholderFacts]:
     """Return the unbound placeholders that are to be told of, the oldest first.
+
+    While they replace bound ones of the same shape, no more are told of than bound ones have left: else autoscalers
+    would bring nodes for both.
 
     Args:
         facts: of placeholders.
-        wanted: by ReplicaSet: how many of its pods may be told of.
+        wanted: by ReplicaSet.
     """
+    bound = Counter(pod.replica_set for pod in facts if pod.node >= 0 and not pod.terminating)
     of_set: dict[str, list[PlaceholderFacts]] = {}
     told: dict[str, int] = {}
     for pod in facts:
@@ -84,7 +101,9 @@ def untold(facts: Iterable[PlaceholderFacts], wanted: Mapping[str, int]) -> list
             of_set.setdefault(pod.replica_set, []).append(pod)
     found: list[PlaceholderFacts] = []
     for name, pods in sorted(of_set.items()):
-        left = wanted.get(name, 0) - told.get(name, 0)
+        most = wanted.get(name)
+        allowed = 0 if most is None else min(most.replicas, max(most.count, most.replicas) - bound[most.twin])
+        left = allowed - told.get(name, 0)
         found += sorted(pods, key=lambda pod: (pod.created_seconds, pod.name))[: max(left, 0)]
     return found
 
@@ -118,7 +137,7 @@ class UnboundTelling:
         self._may_write = may_write
         self._clock = view.clock
         self._wall = wall
-        self._wanted: Mapping[str, int] = {}
+        self._wanted: Mapping[str, Wanted] = {}
         self._written: dict[str, deque[float]] = {}
         """By uid: when a pod's condition was written, monotonic."""
         self._explained: set[str] = set()
@@ -149,7 +168,9 @@ class UnboundTelling:
     def look(self, _: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
         """Take from the last plan how many pods of each ReplicaSet may be told of."""
         wanted = {
-            replica_set_name(subject.policy.name, shape.shape): shape.replicas
+            replica_set_name(subject.policy.name, shape.shape): Wanted(
+                shape.replicas, shape.count, replica_set_name(subject.policy.name, shape.shape.bound_twin)
+            )
             for subject, plan in zip(subjects, plans, strict=True)
             if plan.act
             for shape in plan.shapes

@@ -61,6 +61,11 @@ class Shape:
         return self.unbound_scheduler or self.scheduler_name
 
     @property
+    def bound_twin(self) -> "Shape":
+        """Return the same shape as bound placeholders have it."""
+        return replace(self, unbound_scheduler="")
+
+    @property
     def precedence(self) -> tuple[str, str, str]:
         """Return what says who starts in its place: placeholders of another precedence are all exchanged."""
         return self.priority_class_name, self.scheduler_name, self.unbound_scheduler
@@ -96,7 +101,10 @@ class Shape:
 
     def to_json(self) -> str:
         """Return the whole spec as text, kept beside the ReplicaSet so that a restarted operator adopts it."""
-        return msgspec.json.encode(self, order="sorted").decode()
+        document = msgspec.to_builtins(self)
+        if not self.unbound_scheduler:  # as it was before there were unbound ones: an upgrade writes nothing
+            document.pop("unbound_scheduler", None)
+        return msgspec.json.encode(document, order="sorted").decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Shape":

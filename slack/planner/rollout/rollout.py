@@ -62,6 +62,10 @@ class CurrentState:
         """Return its bound placeholders."""
         return self.pods[name].bound if name in self.pods else 0
 
+    def present(self, name: str) -> int:
+        """Return its placeholders, on nodes or not."""
+        return self.pods[name].bound + self.pods[name].pending if name in self.pods else 0
+
     def waited(self, name: str) -> int:
         """Return how many times its oldest pending placeholder has used up the policy's patience."""
         pods = self.pods.get(name)
@@ -129,11 +133,16 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     return [w for w in same if w.shape.constraints == old.shape.constraints and bool((w.vector >= vector).all())]
 
 
-def _still_needed(wanted: Sequence[Wanted], size: IntArray, current: CurrentState) -> int:
-    """Return how many of an old shape must stay until what replaces it is bound."""
+def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, current: CurrentState) -> int:
+    """Return how many of an old shape must stay until what replaces it is bound.
+
+    An unbound placeholder fits where its bound twin leaves: that it is there is enough.
+    """
     missing = np.zeros_like(size)
     for w in wanted:
-        bound = min(current.bound(w.shape.name), w.count)
+        in_place = w.shape.unbound_scheduler != "" and w.shape.bound_twin == old.shape
+        there = current.present(w.shape.name) if in_place else current.bound(w.shape.name)
+        bound = min(there, w.count)
         # Placeholders that nobody makes a node for cannot be bound before the old ones make room for them: the probe
         # of a hold does not keep the old ones, nor, where no autoscaler ever says a word, one more each patience.
         held = max(current.waited(w.shape.name), 1 if w.shape.name in current.caps else 0)
@@ -234,7 +243,7 @@ def roll_out(
         new = _replaced_by(there, vector, wanted)
         if new:
             size = current.size(name, vector)
-            keep = max(_still_needed(new, size, current), _surplus(new, size, counts[name], current))
+            keep = max(_still_needed(there, new, size, current), _surplus(new, size, counts[name], current))
             replicas = min(there.replicas, keep)
             if there.replicas > 0:
                 exchanged.update(w.shape.name for w in new)
