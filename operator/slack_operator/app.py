@@ -27,6 +27,7 @@ from slack_operator.making_way.lender import Lender
 from slack_operator.making_way.telling import Telling
 from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.actuator import Actuator
+from slack_operator.placeholders.autoscalers import Autoscalers
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.forms import Forms
@@ -86,15 +87,11 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way and settings.bound else None
     objectives = _objectives(settings, base)
     left_loads = _left_loads(base)
-    unbound = UnboundTelling(
-        view,
-        Lanes(connection, most=CONNECTIONS),
-        base.recorder,
-        may_write=base.leadership.may_write,
-        wall=time.time,
-    )
+    autoscalers = _autoscalers(settings, base, view)
+    unbound = _unbound(base, view)
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
-    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives)
+    forms = _forms(settings, autoscalers)
+    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
         watches=watches,
@@ -114,6 +111,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         servers=() if board is None else (_page(settings, board, web_token, load),),
         workers=(
             unbound,
+            autoscalers,
             *(() if making_way is None else (making_way,)),
             *(() if load is None else (load.source,)),
         ),
@@ -131,31 +129,18 @@ def _loop(
     board: Board | None,
     looks: Sequence[OnPlanned],
     objectives: Objectives,
+    forms: Forms,
 ) -> Loop:
     writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
     gate, clock = base.leadership.gate, time.monotonic
-    actuator = Actuator(
-        writer,
-        namespace=settings.namespace,
-        may_write=may_write,
-        expectations=view,
-        clock=clock,
-        is_lent=view.is_lent,
-        progress=base.heart.beat,
-    )
+    actuator = _actuator(settings, base, view)
     return Loop(
         view=view,
         watches=watches,
         desired=desired,
         actuator=actuator,
         brake=Brake(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
-        forms=Forms(
-            scheduler=settings.unbound_scheduler,
-            default=settings.hold,
-            bound_allowed=settings.bound,
-            recognised=lambda: None,
-            wall=time.time,
-        ),
+        forms=forms,
         objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
         reporter=Reporter(
@@ -190,6 +175,18 @@ def _loop(
     )
 
 
+def _actuator(settings: OperatorSettings, base: Foundation, view: ClusterView) -> Actuator:
+    return Actuator(
+        base.writer,
+        namespace=settings.namespace,
+        may_write=base.leadership.may_write,
+        expectations=view,
+        clock=time.monotonic,
+        is_lent=view.is_lent,
+        progress=base.heart.beat,
+    )
+
+
 def _objectives(settings: OperatorSettings, base: Foundation) -> Objectives:
     gate = base.leadership.gate
     writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
@@ -206,6 +203,32 @@ def _scaler(settings: OperatorSettings, base: Foundation, scales: ScaleSink, des
         namespace=settings.namespace,
         may_write=lambda: base.leadership.may_write() and desired.synced,
         clock=time.monotonic,
+        wall=time.time,
+    )
+
+
+def _autoscalers(settings: OperatorSettings, base: Foundation, view: ClusterView) -> Autoscalers:
+    return Autoscalers(
+        base.connection,
+        status_map=settings.cluster_autoscaler_status_map,
+        heard=lambda: view.autoscaler_events.heard_seconds,
+        on_change=base.wake.touch,
+        clock=time.monotonic,
+        wall=time.time,
+    )
+
+
+def _unbound(base: Foundation, view: ClusterView) -> UnboundTelling:
+    lanes = Lanes(base.connection, most=CONNECTIONS)
+    return UnboundTelling(view, lanes, base.recorder, may_write=base.leadership.may_write, wall=time.time)
+
+
+def _forms(settings: OperatorSettings, autoscalers: Autoscalers) -> Forms:
+    return Forms(
+        scheduler=settings.unbound_scheduler,
+        default=settings.hold,
+        bound_allowed=settings.bound,
+        recognised=lambda: autoscalers.recognition,
         wall=time.time,
     )
 

@@ -27,6 +27,7 @@ from slack.process.values import (
     host_port,
     is_loopback,
     load_watcher_url,
+    namespaced_name,
     path,
     switch,
     text,
@@ -158,6 +159,14 @@ class OperatorSettings(Settings):
         metavar="NAME",
         chart="operator.unboundScheduler",
     )
+    cluster_autoscaler_status: str = setting(
+        "kube-system/cluster-autoscaler-status",
+        namespaced_name,
+        "The ConfigMap in which Cluster Autoscaler writes its status; by it --hold=Auto recognises that autoscaler. "
+        "Empty: it is not read.",
+        metavar="NAMESPACE/NAME",
+        chart="operator.clusterAutoscalerStatus",
+    )
     rescue_stuck_preemptors: bool = setting(
         True,
         switch,
@@ -187,6 +196,12 @@ class OperatorSettings(Settings):
                 "the token that the page is to ask for, or listen on 127.0.0.1 and use kubectl port-forward"
             )
             raise BadSettings((problem,))
+
+    @property
+    def cluster_autoscaler_status_map(self) -> tuple[str, str] | None:
+        """Namespace and name of Cluster Autoscaler's ConfigMap; None where it is not to be read."""
+        namespace, _, name = self.cluster_autoscaler_status.partition("/")
+        return (namespace, name) if name else None
 
     @property
     def web_host_port(self) -> tuple[str, int]:

@@ -137,6 +137,14 @@ def dns_labels(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(dns_label(name) for name in names if name != ""))
 
 
+def namespaced_name(value: object) -> str:
+    """Parse NAMESPACE/NAME of an object, or a text that is empty: none."""
+    namespace, _, name = value.partition("/") if isinstance(value, str) else ("-", "", "")
+    if value != "" and not (_LABEL.fullmatch(namespace) and _NODE.fullmatch(name)):
+        raise ValueError(f"should be NAMESPACE/NAME such as kube-system/cluster-autoscaler-status, not {value!r}")
+    return str(value)
+
+
 def broker_url(value: object) -> str:
     """Parse the address of a broker: a scheme and its servers, with commas, each with a port if not the usual."""
     from urllib.parse import urlsplit

@@ -16,8 +16,16 @@ MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "op
 READS = {"get", "list", "watch"}
 
 
-def one(kind: str) -> dict[str, Any]:
-    (found,) = [item for item in MANIFESTS if item["kind"] == kind]
+ELSEWHERE = "kube-system"
+"""Where the one ConfigMap is that the operator may read."""
+
+
+def one(kind: str, *, elsewhere: bool = False) -> dict[str, Any]:
+    (found,) = [
+        item
+        for item in MANIFESTS
+        if item["kind"] == kind and (item["metadata"].get("namespace") == ELSEWHERE) == elsewhere
+    ]
     return found
 
 
@@ -29,6 +37,18 @@ def test_nothing_is_granted_by_a_wildcard_and_no_secret_can_be_read() -> None:
     everything = rights("ClusterRole") | rights("Role")
     assert not any("*" in word for pair in everything for word in pair)
     assert not {"secrets", "configmaps"} & {resource for resource, _ in everything}
+
+
+def test_elsewhere_it_may_read_the_status_of_cluster_autoscaler_and_nothing_else() -> None:
+    assert one("Role", elsewhere=True)["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": ["cluster-autoscaler-status"],
+            "verbs": ["get"],
+        }
+    ]
+    assert one("RoleBinding", elsewhere=True)["subjects"] == one("RoleBinding")["subjects"]
 
 
 def test_outside_its_namespace_the_operator_writes_status_replicas_events_and_its_priority_class_only() -> None:

@@ -22,9 +22,10 @@ from slack.kube.watch import EventType
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.actuator import Actuator
+from slack_operator.placeholders.autoscalers import Autoscaler, Recognition
 from slack_operator.placeholders.brake import Brake
 from slack_operator.placeholders.cluster_view import ClusterView
-from slack_operator.placeholders.forms import Autoscaler, Forms
+from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.loop import Loop
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
@@ -293,6 +294,8 @@ class World:
 
     autoscaler: Autoscaler | None = None
     """The one that is recognised as keeping nodes for unbound placeholders."""
+    recognition_lasts = True
+    """Whether what is recognised, or its absence, is certain."""
 
     def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
         self.built_in = built_in
@@ -345,7 +348,7 @@ class World:
                 server_version=lambda: "v1.36.3",
                 **rules,
             ),
-            forms=Forms(scheduler=UNBOUND_SCHEDULER, recognised=lambda: self.autoscaler, wall=self.wall),
+            forms=Forms(scheduler=UNBOUND_SCHEDULER, recognised=self.recognised, wall=self.wall),
             objectives=self.objectives,
             on_planned=(self.unbound.look,),
             metrics=self.metrics,
@@ -357,6 +360,9 @@ class World:
             wall=self.wall,
             **rules,
         )
+
+    def recognised(self) -> Recognition:
+        return Recognition(self.autoscaler, lasting=self.recognition_lasts, note="there is no NodePool")
 
     def may_write(self) -> bool:
         return self.leading

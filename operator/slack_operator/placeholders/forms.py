@@ -1,20 +1,16 @@
 """Which form each policy's placeholders have: bound or unbound, since when, and why. Owned by the planning loop."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slack.cluster.hold import Hold
+from slack.planner.model.result import ExistingShape
+from slack.planner.objects.adoption import existing_shapes
 from slack.planner.policy.spec import Policy
 from slack.schema.conditions import Condition
-from slack_operator.placeholders.subjects import Subject, bound_not_allowed
-
-
-@dataclass(frozen=True, slots=True)
-class Autoscaler:
-    """An autoscaler that keeps nodes for unbound placeholders, and how it was recognised."""
-
-    name: str
-    evidence: str
+from slack_operator.placeholders.autoscalers import Recognition
+from slack_operator.placeholders.cluster_view import Observation
+from slack_operator.placeholders.subjects import Subject, bound_not_allowed, owners_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class Forms:
         scheduler: str,
         default: Hold = Hold.AUTO,
         bound_allowed: bool = True,
-        recognised: Callable[[], Autoscaler | None],
+        recognised: Callable[[], Recognition | None],
         wall: Callable[[], float],
     ) -> None:
         """Nothing is decided yet.
@@ -49,7 +45,7 @@ class Forms:
             scheduler: the schedulerName of unbound placeholders.
             default: of policies that name no form.
             bound_allowed: whether placeholders may be bound at all.
-            recognised: the autoscaler that is there; None where none is known that keeps nodes for unbound pods.
+            recognised: the autoscaler that is there; None before anybody has looked.
             wall: Unix seconds.
         """
         self._scheduler = scheduler
@@ -61,10 +57,19 @@ class Forms:
         self._resolved: dict[str, tuple[Policy, Policy]] = {}
         """By policy: as it was written, and with its form; the same value while neither changes."""
 
-    def resolved(self, subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+    def unready(self) -> str | None:
+        """Say why no form can be decided yet; None when it can."""
+        return "autoscalers are not looked for yet" if self._recognised() is None else None
+
+    def resolved(self, subjects: Sequence[Subject], seen: Observation) -> tuple[Subject, ...]:
         """Return the subjects with the form of their placeholders."""
+        before = self._before(subjects, seen)
         return tuple(
-            replace(subject, policy=self._with_form(subject.policy), refused=self._refused(subject.policy))
+            replace(
+                subject,
+                policy=self._with_form(subject.policy, before[subject.policy.name]),
+                refused=self._refused(subject.policy),
+            )
             for subject in subjects
         )
 
@@ -89,26 +94,47 @@ class Forms:
         self._forms = {name: form for name, form in self._forms.items() if name in policies}
         self._resolved = {name: pair for name, pair in self._resolved.items() if name in policies}
 
-    def _with_form(self, policy: Policy) -> Policy:
-        hold, reason, why = self._decide(policy)
+    def _before(self, subjects: Sequence[Subject], seen: Observation) -> dict[str, Hold | None]:
+        """Return each policy's last form; of one that is new to this process the form of its ReplicaSets."""
+        there: tuple[ExistingShape, ...] = ()
+        if any(subject.policy.name not in self._forms for subject in subjects):
+            there = existing_shapes(seen.present.sets.values(), owners_of(subjects))
+        return {
+            (name := subject.policy.name): form.hold if (form := self._forms.get(name)) else _form_of(there, name)
+            for subject in subjects
+        }
+
+    def _with_form(self, policy: Policy, before: Hold | None) -> Policy:
+        hold, reason, why = self._decide(policy, before)
         known = self._forms.get(policy.name)
         since = self._wall() if known is None or known.hold is not hold else known.since
         self._forms[policy.name] = Form(hold, reason, why, since)
         scheduler = self._scheduler if hold is Hold.UNBOUND else ""
-        before = self._resolved.get(policy.name)
-        if before is not None and before[0] is policy and before[1].unbound_scheduler == scheduler:
-            return before[1]
-        resolved = policy.model_copy(update={"unbound_scheduler": scheduler})
-        self._resolved[policy.name] = policy, resolved
-        return resolved
+        resolved = self._resolved.get(policy.name)
+        if resolved is not None and resolved[0] is policy and resolved[1].unbound_scheduler == scheduler:
+            return resolved[1]
+        anew = policy.model_copy(update={"unbound_scheduler": scheduler})
+        self._resolved[policy.name] = policy, anew
+        return anew
 
-    def _decide(self, policy: Policy) -> tuple[Hold, str, str]:
+    def _decide(self, policy: Policy, before: Hold | None) -> tuple[Hold, str, str]:
         if not self._bound_allowed:
             return Hold.UNBOUND, "BoundNotAllowed", "--no-bound: this operator keeps unbound placeholders only"
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
         if wanted is not Hold.AUTO:
             return wanted, "Configured", f"{where} says so"
-        autoscaler = self._recognised()
-        if autoscaler is not None:
-            return Hold.UNBOUND, "AutoscalerRecognised", f"{autoscaler.name} is there ({autoscaler.evidence})"
-        return Hold.BOUND, "NoAutoscaler", "neither Cluster Autoscaler nor Karpenter was recognised"
+        found = self._recognised() or Recognition(None)
+        if found.autoscaler is not None:
+            name, evidence = found.autoscaler.name, found.autoscaler.evidence
+            return Hold.UNBOUND, "AutoscalerRecognised", f"{name} is there: {evidence}"
+        if before is Hold.UNBOUND and not found.lasting:
+            return Hold.UNBOUND, "AutoscalerUnclear", f"no autoscaler is recognised for the moment: {found.note}"
+        return Hold.BOUND, "NoAutoscaler", f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
+
+
+def _form_of(there: Iterable[ExistingShape], policy: str) -> Hold | None:
+    """Return the form of a policy's ReplicaSets, without those that are given up; None where there is none."""
+    forms = {bool(each.shape.unbound_scheduler) for each in there if each.policy == policy and not each.retiring}
+    if not forms:
+        return None
+    return Hold.UNBOUND if True in forms else Hold.BOUND

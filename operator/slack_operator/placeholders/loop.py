@@ -161,6 +161,8 @@ class Loop:
         stale = self._watches.stale()
         if leading and not stale and not self._desired.synced:
             stale = "slackpolicies are not listed yet"
+        if leading and not stale:
+            stale = self._forms.unready()
         self._metrics.leader.set(leading)
         entries = self._desired.entries()
         if stale:
@@ -176,11 +178,12 @@ class Loop:
         self._tell_left_out(observation.snapshot.left_out)
         if not leading:
             self._metrics.keep_only(())
+            self._forms.keep_only(())
             self._show(Reconciliation(now, self._clock(), leading, observation=observation))
             return
         self._metrics.loop_lag.observe(self._wake.lag_seconds)
         subjects = self._forms.resolved(
-            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy)
+            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy), observation
         )
         self._tell_idle(idle=not entries and not subjects)
         self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)

@@ -17,6 +17,7 @@ MAX_MESSAGE = 300
 MOST = 5000
 """ReplicaSets that something was said of; while nobody asks, the first of them are forgotten."""
 
+CLUSTER_AUTOSCALER_SOURCE = "cluster-autoscaler"
 _LIMITS = (
     "max node group size reached",
     "max total nodes in cluster reached",
@@ -41,8 +42,7 @@ def autoscaler_event(event: Event, now: float) -> AutoscalerEvent | None:
     about = event.involved_object
     if about is None or not about.name:
         return None
-    reason, message = event.reason or "", event.message or ""
-    source = event.reporting_component or (event.source.component if event.source else None) or ""
+    reason, message, source = event.reason or "", event.message or "", source_of(event)
     answer: Answer | None = None
     if about.kind == "Pod":
         name = about.name.rpartition("-")[0]  # the ReplicaSet controller adds -xxxxx
@@ -58,18 +58,32 @@ def autoscaler_event(event: Event, now: float) -> AutoscalerEvent | None:
             answer = Answer.QUOTA
     if answer is None or not name:
         return None
+    return AutoscalerEvent(name, answer, message[:MAX_MESSAGE], _moment(event, now))
+
+
+def source_of(event: Event) -> str:
+    """Name the component that wrote an Event, '' where it does not say."""
+    return event.reporting_component or (event.source.component if event.source else None) or ""
+
+
+def _moment(event: Event, now: float) -> float:
     moment = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
-    return AutoscalerEvent(name, answer, message[:MAX_MESSAGE], moment.timestamp() if moment else now)
+    return moment.timestamp() if moment else now
 
 
 class AutoscalerEvents:
     """The latest event about each ReplicaSet."""
 
     def __init__(self) -> None:
+        self.heard_seconds: float | None = None
+        """When Cluster Autoscaler last wrote an Event about a pod here (Unix time); None where it has written none."""
         self._latest: dict[str, AutoscalerEvent] = {}
 
     def observe(self, event: Event, now: float) -> bool:
         """Take one Event; True when it is news."""
+        about = event.involved_object
+        if about is not None and about.kind == "Pod" and source_of(event) == CLUSTER_AUTOSCALER_SOURCE:
+            self.heard_seconds = max(self.heard_seconds or 0.0, _moment(event, now))
         found = autoscaler_event(event, now)
         return found is not None and self.add(found)
 

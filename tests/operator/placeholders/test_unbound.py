@@ -5,7 +5,8 @@ from typing import Any
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
 from slack.process.reasons import PENDING_ON_PURPOSE
-from slack_operator.placeholders.forms import Autoscaler, Forms
+from slack_operator.placeholders.autoscalers import Autoscaler
+from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
@@ -176,7 +177,7 @@ def test_a_turn_is_bounded() -> None:
 def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_others() -> None:
     world = World(nodes=3, pods=9)
     world.loop._forms = Forms(
-        scheduler=UNBOUND_SCHEDULER, bound_allowed=False, recognised=lambda: None, wall=world.wall
+        scheduler=UNBOUND_SCHEDULER, bound_allowed=False, recognised=world.recognised, wall=world.wall
     )
     world.apply_policy(policy("web", hold="Bound", **SLACK))
     turn(world)
