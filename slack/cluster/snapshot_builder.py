@@ -33,6 +33,7 @@ from slack.cluster.snapshot import (
 )
 from slack.cluster.tables.interning import grown
 from slack.cluster.tables.kind_table import BY_CLASS
+from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
 
@@ -124,7 +125,7 @@ class SnapshotBuilder:
         self._nodes: tuple[object, _Nodes] | None = None
         self._reached: tuple[_Shown, _Nodes, BoolArray] | None = None
         self._started: tuple[object, float] | None = None
-        self._placeholders: tuple[object, tuple[Placeholder, ...]] | None = None
+        self._placeholders: tuple[object, tuple[tuple[Placeholder, ...], tuple[PlaceholderFacts, ...]]] | None = None
         self._reach = Reach()
         self._unbound = UnboundRoom()
 
@@ -337,15 +338,17 @@ class SnapshotBuilder:
         now: float,
     ) -> Packed:
         """Return placeholders and nodes with the unbound placeholders where they fit."""
-        placeholders = self._placeholder_part(copy, nodes)
-        unbound = {p.uid: p for p in copy.placeholders.facts if p.constraints is not None and not p.terminating}
+        placeholders, unbound = self._placeholder_part(copy, nodes)
         if not unbound:
             return Packed(placeholders, columns)
-        mirrored = {pod.reserved_for for pod in unbound.values() if pod.reserved_for}
+        mirrored = {pod.reserved_for for pod in unbound if pod.reserved_for}
         hosts = _hosts_of(mirrored, copy, kinds, nodes)
         return self._unbound.pack(placeholders, unbound, columns, nodes.classes, resources, hosts, now)
 
-    def _placeholder_part(self, copy: ColumnsCopy, nodes: _Nodes) -> tuple[Placeholder, ...]:
+    def _placeholder_part(
+        self, copy: ColumnsCopy, nodes: _Nodes
+    ) -> tuple[tuple[Placeholder, ...], tuple[PlaceholderFacts, ...]]:
+        """Return the placeholders as they are known, and the unbound ones of them."""
         key = (copy.placeholders.version, copy.nodes.version)
         if self._placeholders is not None and self._placeholders[0] == key:
             return self._placeholders[1]
@@ -361,8 +364,9 @@ class SnapshotBuilder:
             Placeholder(*facts[:5], -1 if facts.node < 0 else int(nodes.position[facts.node]), *facts[6:10])
             for facts in shown
         )
-        self._placeholders = (key, part)
-        return part
+        unbound = tuple(facts for facts in shown if facts.constraints is not None)
+        self._placeholders = (key, (part, unbound))
+        return part, unbound
 
 
 def _hosts_of(workloads: Collection[str], copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> HostsOf:

@@ -7,7 +7,7 @@ workload and its other mirrors. A node that is not ready or not schedulable hold
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,8 +21,6 @@ from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
 HostsOf = Mapping[str, npt.NDArray[np.int64]]
 """By workload (`shop/deploy/api`): rows of the nodes that have pods of it."""
-_MOST_PAIRS = 100_000
-"""Decisions about constraints and node classes that are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,18 +53,60 @@ class _Wait(NamedTuple):
     lasts: bool
 
 
+@dataclass(slots=True, eq=False)
+class _Group:
+    """The unbound placeholders of one shape: alike, so that one pass over the nodes places all of them."""
+
+    pods: list[PlaceholderFacts]
+    """The oldest first: those beyond what fits are the newest."""
+    at: list[int]
+    """Of each, its index in the placeholders of the snapshot."""
+    vector: IntArray
+    """[R] what one requests."""
+    constraints: Constraints
+    topology: tuple[str, ...]
+    """Keys over which they avoid their workload and one another."""
+    reserved_for: str
+    shown: list[Placeholder | None]
+    """As the last snapshot has them; None where it does not."""
+    classes: Sequence[NodeClass] = ()
+    reach: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """[NC] which of `classes` admits them."""
+
+    def reach_of(self, classes: Sequence[NodeClass]) -> BoolArray:
+        """[NC] which of these classes admits them; the same array while the classes are the same."""
+        if self.classes is not classes:
+            self.classes = classes
+            self.reach = np.array([admits(self.constraints, each) for each in classes], dtype=np.bool_)
+        return self.reach
+
+    def show(self, rows: npt.NDArray[np.int64], waits: Mapping[str, _Wait]) -> list[Placeholder]:
+        """Return them where they fit; what is as it was stays the same value."""
+        nodes = rows.tolist() + [-1] * (len(self.pods) - len(rows))
+        found = [
+            known
+            if known is not None and known.node == node and known.created_seconds == since
+            else Placeholder(*pod[:5], node, since, *pod[7:10], unbound=True)
+            for pod, node, since, known in zip(
+                self.pods, nodes, (_since(pod, waits) for pod in self.pods), self.shown, strict=True
+            )
+        ]
+        self.shown = list(found)
+        return found
+
+
 class UnboundRoom:
     """Packs for one snapshot after the other, and remembers since when a placeholder has fitted nowhere."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
         """By uid; of those that have fitted nowhere since they were first seen."""
-        self._admitted: dict[tuple[Constraints, NodeClass], bool] = {}
+        self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], list[_Group]] | None = None
 
     def pack(
         self,
         placeholders: Sequence[Placeholder],
-        facts: Mapping[str, PlaceholderFacts],
+        unbound: Sequence[PlaceholderFacts],
         nodes: NodeColumns,
         classes: Sequence[NodeClass],
         resources: Sequence[str],
@@ -77,35 +117,30 @@ class UnboundRoom:
 
         Args:
             placeholders: all of them, bound ones with their nodes.
-            facts: of the unbound ones, by uid.
+            unbound: the unbound ones of them; the same value while they are the same.
             nodes: with what is bound there.
-            classes: that `nodes.class_id` refers to.
+            classes: that `nodes.class_id` refers to; the same value while they are the same.
             resources: the columns of `nodes`.
             hosts_of: of the workloads that unbound placeholders mirror.
             now: Unix seconds.
         """
-        groups: dict[tuple[object, ...], list[PlaceholderFacts]] = {}
-        for pod in facts.values():
-            groups.setdefault((pod.policy, pod.shape, pod.requests, pod.constraints, pod.reserved_for), []).append(pod)
-        sized = [(_vector(pods[0].requests, resources), pods) for pods in groups.values()]
+        groups = self._grouped(placeholders, unbound, resources)
         scale = np.maximum(nodes.allocatable.max(axis=0, initial=1), 1)
-        sized.sort(
-            key=lambda group: (-float((group[0] / scale).max(initial=0.0)), group[1][0].policy, group[1][0].shape)
-        )
+        groups.sort(key=lambda group: -float((group.vector / scale).max(initial=0.0)))
         room = _room_of(nodes)
-        fits: dict[str, int] = {}
-        for vector, pods in sized:
-            pods.sort(key=lambda pod: (pod.created_seconds, pod.name))
-            rows = self._rows(room, vector, pods[0], len(pods), nodes, classes, hosts_of)
-            np.subtract.at(room.free, rows, vector)
+        placed: list[tuple[_Group, npt.NDArray[np.int64]]] = []
+        for group in groups:
+            rows = _rows(room, group, nodes, classes, hosts_of)
+            np.subtract.at(room.free, rows, group.vector)
             np.subtract.at(room.slots, rows, 1)
-            fits.update(zip((pod.uid for pod in pods), rows.tolist(), strict=False))
-        self._waits = {uid: wait for uid in facts if (wait := self._wait(uid, now, fits=uid in fits)) is not None}
+            placed.append((group, rows))
+        self._wait(unbound, {pod.uid for group, rows in placed for pod in group.pods[len(rows) :]}, now)
+        shown = list(placeholders)
+        for group, rows in placed:
+            for index, pod in zip(group.at, group.show(rows, self._waits), strict=True):
+                shown[index] = pod
         return Packed(
-            tuple(
-                pod if pod.uid not in facts else _shown(pod, fits.get(pod.uid, -1), self._waits.get(pod.uid))
-                for pod in placeholders
-            ),
+            tuple(shown),
             replace(
                 nodes,
                 placeholders=_frozen(nodes.placeholders + (nodes.free - room.free)),
@@ -113,60 +148,75 @@ class UnboundRoom:
             ),
         )
 
-    def _wait(self, uid: str, now: float, *, fits: bool) -> "_Wait | None":
-        """Return since when a placeholder waits, or has last waited; None where it has never."""
-        known = self._waits.get(uid)
-        if fits:
-            return None if known is None else known._replace(lasts=False)
-        return known if known is not None and known.lasts else _Wait(now, lasts=True)
+    def _grouped(
+        self, placeholders: Sequence[Placeholder], unbound: Sequence[PlaceholderFacts], resources: Sequence[str]
+    ) -> list[_Group]:
+        """Return them by shape, in an order that does not depend on the order of events."""
+        if self._groups is not None and self._groups[0] is unbound and self._groups[1] == resources:
+            return self._groups[2]
+        index = {pod.uid: number for number, pod in enumerate(placeholders)}
+        before: dict[int, Placeholder | None] = {}
+        for group in self._groups[2] if self._groups is not None else ():
+            before.update(zip(map(id, group.pods), group.shown, strict=True))
+        alike: dict[tuple[object, ...], list[PlaceholderFacts]] = {}
+        for pod in unbound:
+            # Pods of one shape have the same value as their constraints, not only an equal one.
+            key = pod.policy, pod.shape, pod.requests, id(pod.constraints), pod.reserved_for
+            alike.setdefault(key, []).append(pod)
+        groups = []
+        for pods in alike.values():
+            pods.sort(key=lambda pod: (pod.created_seconds, pod.name))
+            first, constraints = pods[0], pods[0].constraints or Constraints()
+            vector, topology = _vector(first.requests, resources), _apart(constraints.anti_affinity)
+            at = [index[pod.uid] for pod in pods]
+            shown = [before.get(id(pod)) for pod in pods]
+            groups.append(_Group(pods, at, vector, constraints, topology, first.reserved_for, shown))
+        groups.sort(key=lambda group: (group.pods[0].policy, group.pods[0].shape, group.pods[0].name))
+        self._groups = unbound, resources, groups
+        return groups
 
-    def _rows(
-        self,
-        room: _Room,
-        vector: IntArray,
-        pod: PlaceholderFacts,
-        count: int,
-        nodes: NodeColumns,
-        classes: Sequence[NodeClass],
-        hosts_of: HostsOf,
-    ) -> npt.NDArray[np.int64]:
-        """Return the rows of nodes that take placeholders of one shape, one row each; at most `count`."""
-        assert pod.constraints is not None
-        reach = np.array([self._admits(pod.constraints, each) for each in classes], dtype=np.bool_)
-        usable = room.usable & reach[nodes.class_id] if len(classes) else room.usable
-        needed = np.flatnonzero(vector)
-        fitting = np.where(usable, np.maximum(room.slots, 0), 0)
-        for column in needed.tolist():
-            np.minimum(fitting, np.maximum(room.free[:, column], 0) // vector[column], out=fitting)
-        topology = _apart(pod.constraints.anti_affinity)
-        for key in topology:
-            domain = _domains(key, nodes, classes)
-            taken = np.isin(domain, domain[hosts_of.get(pod.reserved_for, _NO_ROWS)]) & (domain >= 0)
-            fitting[taken] = 0
-        if topology:
-            rows = room.order[fitting[room.order] > 0]
-            for key in topology:
-                rows = _one_each(rows, _domains(key, nodes, classes))
-            return rows[:count]
-        total = np.cumsum(np.minimum(fitting[room.order], count))
-        most = min(count, int(total[-1])) if total.size else 0
-        return room.order[np.searchsorted(total, np.arange(most), side="right")]
+    def _wait(self, unbound: Sequence[PlaceholderFacts], waiting: set[str], now: float) -> None:
+        """Note since when those wait that fit nowhere, and that others have waited."""
+        known = self._waits
+        if known:
+            there = {pod.uid for pod in unbound}
+            known = {
+                uid: wait._replace(lasts=uid in waiting and wait.lasts) for uid, wait in known.items() if uid in there
+            }
+        self._waits = known | {
+            uid: _Wait(now, lasts=True) for uid in waiting if uid not in known or not known[uid].lasts
+        }
 
-    def _admits(self, constraints: Constraints, node_class: NodeClass) -> bool:
-        pair = constraints, node_class
-        found = self._admitted.get(pair)
-        if found is None:
-            if len(self._admitted) >= _MOST_PAIRS:
-                self._admitted.clear()
-            found = self._admitted[pair] = admits(constraints, node_class)
-        return found
+
+def _since(pod: PlaceholderFacts, waits: Mapping[str, _Wait]) -> float:
+    wait = waits.get(pod.uid) if waits else None
+    return pod.created_seconds if wait is None else wait.since
+
+
+def _rows(
+    room: _Room, group: _Group, nodes: NodeColumns, classes: Sequence[NodeClass], hosts_of: HostsOf
+) -> npt.NDArray[np.int64]:
+    """Return the rows of nodes that take placeholders of one shape, one row each; at most as many as there are."""
+    count = len(group.pods)
+    usable = room.usable & group.reach_of(classes)[nodes.class_id] if len(classes) else room.usable
+    fitting = np.where(usable, np.maximum(room.slots, 0), 0)
+    for column in np.flatnonzero(group.vector).tolist():
+        np.minimum(fitting, np.maximum(room.free[:, column], 0) // group.vector[column], out=fitting)
+    for key in group.topology:
+        domain = _domains(key, nodes, classes)
+        taken = np.isin(domain, domain[hosts_of.get(group.reserved_for, _NO_ROWS)]) & (domain >= 0)
+        fitting[taken] = 0
+    if group.topology:
+        rows = room.order[fitting[room.order] > 0]
+        for key in group.topology:
+            rows = _one_each(rows, _domains(key, nodes, classes))
+        return rows[:count]
+    total = np.cumsum(np.minimum(fitting[room.order], count))
+    most = min(count, int(total[-1])) if total.size else 0
+    return room.order[np.searchsorted(total, np.arange(most), side="right")]
 
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-def _shown(pod: Placeholder, node: int, wait: _Wait | None) -> Placeholder:
-    return replace(pod, node=node, unbound=True, created_seconds=pod.created_seconds if wait is None else wait.since)
 
 
 def _room_of(nodes: NodeColumns) -> _Room:
