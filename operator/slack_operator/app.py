@@ -7,12 +7,14 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 
+from slack.cluster import wire
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.lanes import Lanes
 from slack.kube.paths import resource_path
+from slack.kube.reflector import Reflector
 from slack.kube.retry import retrying
 from slack.process import arguments, running
 from slack.process.operator_settings import OperatorSettings
@@ -34,8 +36,11 @@ from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.left_loads import LeftLoads
 from slack_operator.placeholders.loop import Loop, OnPlanned
 from slack_operator.placeholders.metrics import Metrics, WatchRestarts
+from slack_operator.placeholders.node_claims import NodeClaims
+from slack_operator.placeholders.node_claims import watch_of as watch_of_claims
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
+from slack_operator.placeholders.releasing import Releasing
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
 from slack_operator.placeholders.unbound import CONNECTIONS, UnboundTelling
@@ -79,7 +84,8 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     view = ClusterView(settings.namespace, base.wake.touch)
     scales = ScaleSink(base.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
-    watches = Watches(connection, view, helpful=[scaled], make_way=settings.make_way and settings.bound)
+    releasing, claims_watch = _releasing(settings, base, view)
+    watches = Watches(connection, view, helpful=[scaled, claims_watch], make_way=settings.make_way and settings.bound)
     desired = DesiredPolicies(base.wake.touch)
     scaler = _scaler(settings, base, scales, desired)
     board = _board(settings, base) if settings.web else None
@@ -91,7 +97,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     unbound = _unbound(base, view)
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
     forms = _forms(settings, autoscalers)
-    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms)
+    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
         watches=watches,
@@ -99,7 +105,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         loop=ReconcileLoop(
             loop.reconcile,
             base.wake,
-            between=(loop.tell, loop.rescue, scaler.turn, objectives.save, left_loads.turn),
+            between=(loop.tell, loop.rescue, scaler.turn, objectives.save, left_loads.turn, releasing.turn),
             due_in=loop.tell_due_in,
             at_end=objectives.close,
             heart=base.heart,
@@ -130,9 +136,10 @@ def _loop(
     looks: Sequence[OnPlanned],
     objectives: Objectives,
     forms: Forms,
+    releasing: Releasing,
 ) -> Loop:
     writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
-    gate, clock = base.leadership.gate, time.monotonic
+    clock = time.monotonic
     actuator = _actuator(settings, base, view)
     return Loop(
         view=view,
@@ -141,6 +148,7 @@ def _loop(
         actuator=actuator,
         brake=Brake(writer, namespace=settings.namespace, may_write=may_write, clock=clock),
         forms=forms,
+        releasing=releasing,
         objectives=objectives,
         priority_class=OwnPriorityClass(writer, actuator.contests, may_write=may_write, clock=clock),
         reporter=Reporter(
@@ -152,15 +160,7 @@ def _loop(
             wall=time.time,
             progress=base.heart.beat,
         ),
-        rescuer=Rescuer(
-            Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
-            recorder,
-            metrics,
-            enabled=settings.rescue_stuck_preemptors and settings.bound,
-            may_write=may_write,
-            server_version=base.connection.server_version,
-            clock=clock,
-        ),
+        rescuer=_rescuer(settings, base, metrics),
         metrics=metrics,
         may_write=may_write,
         wake=base.wake,
@@ -185,6 +185,36 @@ def _actuator(settings: OperatorSettings, base: Foundation, view: ClusterView) -
         is_lent=view.is_lent,
         progress=base.heart.beat,
     )
+
+
+def _rescuer(settings: OperatorSettings, base: Foundation, metrics: Metrics) -> Rescuer:
+    gate = base.leadership.gate
+    return Rescuer(
+        Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        base.recorder,
+        metrics,
+        enabled=settings.rescue_stuck_preemptors and settings.bound,
+        may_write=base.leadership.may_write,
+        server_version=base.connection.server_version,
+        clock=time.monotonic,
+    )
+
+
+def _releasing(
+    settings: OperatorSettings, base: Foundation, view: ClusterView
+) -> tuple[Releasing, Reflector[wire.NodeClaim]]:
+    """Return who releases nodes, and the watch of NodeClaims for it."""
+    gate, claims = base.leadership.gate, NodeClaims()
+    watch = watch_of_claims(base.connection, claims)
+    releasing = Releasing(
+        view,
+        claims.by_node,
+        Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        blind=lambda: watch.forbidden,
+        enabled=settings.release_nodes,
+        may_write=base.leadership.may_write,
+    )
+    return releasing, watch
 
 
 def _objectives(settings: OperatorSettings, base: Foundation) -> Objectives:

@@ -4,6 +4,7 @@ No scheduler binds an unbound placeholder, so nothing in the API says whether th
 is first fit: the largest shape first, nodes with pods before empty ones, at most one pass over the nodes a shape. It
 honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
 workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
+A released node comes last: real pods may use its capacity until it goes, so it counts until its replacement is there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import Constraints, NodeClass, admits
-from slack.cluster.labels import HOSTNAME
+from slack.cluster.labels import HOSTNAME, LABEL_RELEASE
 from slack.cluster.snapshot import BoolArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
@@ -77,7 +78,7 @@ class _Group:
         """[NC] which of these classes admits them; the same array while the classes are the same."""
         if self.classes is not classes:
             self.classes = classes
-            self.reach = np.array([admits(self.constraints, each) for each in classes], dtype=np.bool_)
+            self.reach = np.array([admits(self.constraints, _kept(each)) for each in classes], dtype=np.bool_)
         return self.reach
 
     def show(self, rows: npt.NDArray[np.int64], waits: Mapping[str, _Wait]) -> list[Placeholder]:
@@ -127,7 +128,7 @@ class UnboundRoom:
         groups = self._grouped(placeholders, unbound, resources)
         scale = np.maximum(nodes.allocatable.max(axis=0, initial=1), 1)
         groups.sort(key=lambda group: -float((group.vector / scale).max(initial=0.0)))
-        room = _room_of(nodes)
+        room = _room_of(nodes, classes)
         placed: list[tuple[_Group, npt.NDArray[np.int64]]] = []
         for group in groups:
             rows = _rows(room, group, nodes, classes, hosts_of)
@@ -219,13 +220,26 @@ def _rows(
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
-def _room_of(nodes: NodeColumns) -> _Room:
+def _is_released(node_class: NodeClass) -> bool:
+    return any(key == LABEL_RELEASE for key, _ in node_class.labels)
+
+
+def _kept(node_class: NodeClass) -> NodeClass:
+    """Return what a node would be if it had not been released."""
+    if not _is_released(node_class):
+        return node_class
+    return replace(node_class, labels=tuple(pair for pair in node_class.labels if pair[0] != LABEL_RELEASE))
+
+
+def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass]) -> _Room:
     empty = nodes.pod_count - nodes.daemon_count <= 0
+    released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
+    last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
     return _Room(
         free=nodes.free,
         slots=nodes.max_pods - nodes.pod_count,
         usable=nodes.ready & nodes.schedulable,
-        order=np.argsort(empty, kind="stable"),
+        order=np.lexsort((empty, last)),
     )
 
 

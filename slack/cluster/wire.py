@@ -306,6 +306,27 @@ class Node(_Wire):
     status: NodeStatus | None = None
 
 
+class NodeClaimSpec(_Wire):
+    """spec of a NodeClaim."""
+
+    expire_after: str | None = None
+
+
+class NodeClaimStatus(_Wire):
+    """status of a NodeClaim."""
+
+    node_name: str | None = None
+    conditions: list[Condition] | None = None
+
+
+class NodeClaim(_Wire):
+    """karpenter.sh/v1 NodeClaim: what Karpenter knows of one of its nodes."""
+
+    metadata: Metadata
+    spec: NodeClaimSpec | None = None
+    status: NodeClaimStatus | None = None
+
+
 class PriorityClass(_Wire):
     """scheduling.k8s.io/v1 PriorityClass."""
 

@@ -167,6 +167,12 @@ class OperatorSettings(Settings):
         metavar="NAMESPACE/NAME",
         chart="operator.clusterAutoscalerStatus",
     )
+    release_nodes: bool = setting(
+        True,
+        switch,
+        "Label nodes that unbound placeholders must let go: drifted, expiring, or no longer needed.",
+        chart="operator.releaseNodes",
+    )
     rescue_stuck_preemptors: bool = setting(
         True,
         switch,

@@ -358,6 +358,25 @@ REASONS: tuple[Reason, ...] = (
         "delete the pod that the message names, or start the operator with --rescue-stuck-preemptors",
     ),
     Reason(
+        "NodeStays",
+        ("ReleaseBlocked=True",),
+        Level.NOTE,
+        "A drifted, expiring or spare node was released from unbound placeholders and is still in use, so they have it "
+        "back. The next attempt is later, after twice as long each time.",
+        "see what keeps the node that the message names: kubectl describe node NODE, and the limits of its NodePool or "
+        "the least size of its node group",
+    ),
+    Reason(
+        "ReleaseNotPermitted",
+        ("ReleaseBlocked=True",),
+        Level.TROUBLE,
+        "A node has drifted or expires, unbound placeholders hold it, and the operator may not release it, or may not "
+        "see which nodes have drifted.",
+        "give the operator the right that the message names: operator.releaseNodes=true, which the chart has by "
+        "default from Kubernetes 1.30 on; or label the node yourself: kubectl label node NODE "
+        "resource-slack.io/release=by-hand",
+    ),
+    Reason(
         PREEMPTION_RESCUED,
         (),
         Level.GOOD,

@@ -23,6 +23,7 @@ _CAUSES = (
     "Covered",
     "PreemptionStuck",
     "HistoryLost",
+    "ReleaseBlocked",
 )
 """Condition types, causes before what follows from them."""
 _WORDS = {
@@ -62,6 +63,7 @@ _BRIEFLY = {
     "DeletionHeldUp": "an object that must go hangs in its deletion",
     "HistoryUnusable": "what was learnt cannot be read",
     "HistoryNotKept": "what it learns is not kept",
+    "ReleaseNotPermitted": "a node that must go is held, and may not be released",
 }
 """Of what is wrong, in a few words; the reason's meaning has them all."""
 

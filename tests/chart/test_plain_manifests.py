@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slack.cluster.labels import PRIORITY_CLASS
+from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS
 from slack.planner.objects.manifests import PRIORITY
 from slack.process.operator_settings import OperatorSettings
 from slack.process.settings import declared, load
@@ -58,6 +58,7 @@ def test_outside_its_namespace_the_operator_writes_status_replicas_events_and_it
         ("events", "create"),
         ("events", "patch"),
         ("pods/status", "patch"),
+        ("nodes", "patch"),
         ("priorityclasses", "create"),
         ("priorityclasses", "patch"),
     }
@@ -67,6 +68,20 @@ def test_outside_its_namespace_the_operator_writes_status_replicas_events_and_it
         if "priorityclasses" in rule["resources"] and "patch" in rule["verbs"]
     ]
     assert patched["resourceNames"] == ["resource-slack"]
+
+
+def test_of_a_node_it_may_change_one_label() -> None:
+    admission = one("ValidatingAdmissionPolicy")
+    account = one("ServiceAccount")["metadata"]
+    (condition,) = admission["spec"]["matchConditions"]
+    user = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    assert condition["expression"] == f"request.userInfo.username == '{user}'"
+    assert admission["spec"]["failurePolicy"] == "Fail"
+    assert LABEL_RELEASE in admission["spec"]["validations"][0]["expression"]
+    assert one("ValidatingAdmissionPolicyBinding")["spec"] == {
+        "policyName": admission["metadata"]["name"],
+        "validationActions": ["Deny"],
+    }
 
 
 def test_in_its_namespace_it_writes_placeholders_and_its_lease() -> None:

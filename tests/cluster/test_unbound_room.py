@@ -77,8 +77,15 @@ def test_selectors_and_released_nodes_are_honoured() -> None:
             pod("web", cpu="10m", node="b", nodeSelector={"pool": "web"}),
         )
     )
-    assert sorted(map(str, found.values())) == ["None", "None"]  # 10m are taken on b
+    assert set(found.values()) == {"a"}  # 10m are taken on b, and a counts until its replacement is there
     assert fits(seen(node("a", "4"), unbound("p", nodeSelector={"pool": "web"}))) == {"p": None}
+    replaced = seen(
+        node("a", "4", labels={"resource-slack.io/release": "true"}),
+        node("b", "1"),
+        pod("web", cpu="10m", node="a"),
+        *(unbound(f"p{n}", affinity=released) for n in range(2)),
+    )
+    assert sorted(map(str, fits(replaced).values())) == ["a", "b"]  # first where it may stay, though b is empty
 
 
 def test_mirrors_keep_apart_from_their_workload_and_one_another() -> None:

@@ -37,6 +37,7 @@ from slack_operator.demand import throttle
 from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
 from slack_operator.placeholders.failures import CAUSES
+from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
 from slack_operator.runtime import callers, report_receiver, review_queue, serving
 from slack_operator.scorer.metrics import state_word
@@ -59,7 +60,7 @@ AUDIT_CONDITIONS = {
     *(policy_status.READY, policy_status.OVERLAPPING, policy_status.NODES_SILENT, policy_status.ENFORCEMENT_BLOCKED)
 }
 CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED}
-CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST}
+CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED}
 OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
 OURS |= CAUSES
 OURS |= {
@@ -99,6 +100,7 @@ FOREIGN = {
         "TargetCPUUtilisation",
         "DisruptionTarget",
         "PodScheduled",
+        "DisruptionBlocked",
     ),
     *("EvictionByEvictionAPI", "DeletionByTaintManager", "SchedulerAsyncPreemption", "PodTemplate"),
     # the scheduler's plugins, its gates, and the kubelet's refusal

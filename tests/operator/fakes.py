@@ -19,6 +19,7 @@ from slack.kube.errors import ApiError, Cause, KubeError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.retry import retrying
 from slack.kube.watch import EventType
+from slack.planner.release import Claim
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.actuator import Actuator
@@ -30,6 +31,7 @@ from slack_operator.placeholders.loop import Loop
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import DesiredPolicies
+from slack_operator.placeholders.releasing import Releasing
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
 from slack_operator.placeholders.sinks import NamespaceSink, NodeSink, OwnSetSink, PodSink, PriorityClassSink
@@ -111,6 +113,8 @@ class FakeApi:
             return self._answer(self._apply(path, body))
         if verb == "patch":
             found = self._get(path.removesuffix("/status"))
+            if isinstance(body, list):
+                return self._answer(self._operated(found, body))
             if body.get("metadata", {}).get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
                 raise ApiError(409, "Conflict", "another uid")
             version = found["metadata"]["resourceVersion"]
@@ -167,6 +171,19 @@ class FakeApi:
             raise ApiError(422, "Invalid", "Only one reference can have Controller set to true")
         metadata.pop("managedFields", None)  # what others held is ours now
         return self._bump(known)
+
+    def _operated(self, item: Json, operations: Sequence[Json]) -> Json:
+        """Carry out a JSON patch of `test` and `remove`."""
+        for operation in operations:
+            *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
+            holder = item
+            for part in parents:
+                holder = holder.get(part, {})
+            if last not in holder or holder[last] != operation.get("value", holder[last]):
+                raise ApiError(422, "Invalid", "the value is another")
+            if operation["op"] == "remove":
+                del holder[last]
+        return self._bump(item)
 
     def _get(self, path: str) -> Json:
         if path not in self.objects:
@@ -297,6 +314,14 @@ class World:
     recognition_lasts = True
     """Whether what is recognised, or its absence, is certain."""
 
+    claims: Mapping[str, Claim] | None = None
+    """Karpenter's NodeClaims by node."""
+
+    claims_refused = False
+    """They may not be watched."""
+
+    releases_nodes = True
+
     def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
         self.built_in = built_in
         self.api = FakeApi()
@@ -330,6 +355,14 @@ class World:
             may_write=self.may_write,
             wall=self.wall,
         )
+        self.releasing = Releasing(
+            self.view,
+            lambda: self.claims,
+            writer,
+            blind=lambda: self.claims_refused,
+            enabled=self.releases_nodes,
+            may_write=self.may_write,
+        )
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
         rules: Any = {"may_write": self.may_write, "clock": self.clock}
         self.loop = Loop(
@@ -349,6 +382,7 @@ class World:
                 **rules,
             ),
             forms=Forms(scheduler=UNBOUND_SCHEDULER, recognised=self.recognised, wall=self.wall),
+            releasing=self.releasing,
             objectives=self.objectives,
             on_planned=(self.unbound.look,),
             metrics=self.metrics,

@@ -14,6 +14,7 @@ from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.auditor.controller.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
 from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED
 from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
@@ -31,6 +32,7 @@ SPEAKING = (
     "operator/slack_operator/making_way/telling.py",
     "operator/slack_operator/placeholders/loop.py",
     "operator/slack_operator/placeholders/ownership.py",
+    "operator/slack_operator/placeholders/releasing.py",
     "operator/slack_operator/placeholders/reporter.py",
     "operator/slack_operator/placeholders/rescue.py",
     "operator/slack_operator/placeholders/subjects.py",
@@ -56,6 +58,7 @@ NO_REASONS = {
     "ReplicaSet",
     "SlackScale",
     HISTORY_LOST,
+    RELEASE_BLOCKED,
     NODES_SILENT,
     ENFORCEMENT_BLOCKED,
     BROKER_REACHABLE,
@@ -108,7 +111,7 @@ def test_a_reason_says_what_it_means_and_trouble_says_what_to_do(reason: object)
     assert found.meaning.endswith(".")
     assert (found.level is Level.GOOD) == (not found.advice)
     types = {str(kind) for kind in ConditionType} | {STALLED, VIEW_STALE, PREEMPTION_STUCK}
-    types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST}
+    types |= {OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, HISTORY_LOST, RELEASE_BLOCKED}
     types |= {BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED}
     types |= {OVERLAPPING, NODES_SILENT, ENFORCEMENT_BLOCKED}
     for condition in found.on:

@@ -133,6 +133,14 @@ The account `default` is no answer: its rights would be those of every pod of th
 {{- include "resource-slack.serviceAccount" (dict "account" .Values.operator.serviceAccount "path" "operator" "own" (include "resource-slack.fullname" .)) -}}
 {{- end -}}
 
+{{/*
+Whether the operator may label nodes: `true`, or nothing. Never without the admission policy that bounds the right, which
+Kubernetes has from 1.30 on.
+*/}}
+{{- define "resource-slack.releasesNodes" -}}
+{{- if and .Values.operator.releaseNodes (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
+{{- end -}}
+
 {{- define "resource-slack.agentAccount" -}}
 {{- $own := printf "%s-agent" (include "resource-slack.audit" .) -}}
 {{- include "resource-slack.serviceAccount" (dict "account" .Values.audit.agent.serviceAccount "path" "audit.agent" "own" $own) -}}

@@ -111,6 +111,7 @@ class Karpenter:
         consolidation: str = "WhenEmpty",
         labels: Mapping[str, str] | None = None,
         taints: Sequence[Json] = (),
+        expire_after: str = "Never",
     ) -> None:
         """Create a NodePool (and its node class) and wait until Karpenter calls it ready.
 
@@ -122,6 +123,7 @@ class Karpenter:
             consolidation: `WhenEmpty` or `WhenEmptyOrUnderutilized`.
             labels: on the pool's nodes.
             taints: on the pool's nodes.
+            expire_after: how long a node may live.
         """
         api = self._cluster.api
         api.apply(
@@ -132,7 +134,7 @@ class Karpenter:
                 "spec": {"nodeRegistrationDelay": f"{boot_seconds}s"},
             }
         )
-        api.apply(_pool(name, cpu_limit, consolidate_after, consolidation, labels or {}, taints))
+        api.apply(_pool(name, cpu_limit, consolidate_after, consolidation, labels or {}, taints, expire_after))
         wait_until(
             lambda: condition(api.get(f"{NODEPOOLS}/{name}"), "Ready") == "True",
             30,
@@ -182,6 +184,7 @@ def _pool(
     consolidation: str,
     labels: Mapping[str, str],
     taints: Sequence[Json],
+    expire_after: str,
 ) -> Json:
     template = {
         "metadata": {"labels": dict(labels)},
@@ -189,7 +192,7 @@ def _pool(
             "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": name},
             "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
             "taints": list(taints),
-            "expireAfter": "Never",
+            "expireAfter": expire_after,
         },
     }
     return {

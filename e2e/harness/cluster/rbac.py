@@ -46,6 +46,7 @@ UNUSED_IN_SUITES: Mapping[tuple[str, str], str] = {
             ("scheduling.k8s.io/priorityclasses", "list"),
             ("resource-slack.io/slackscales", "list"),
             ("resource-slack.io/activationpools", "list"),
+            ("karpenter.sh/nodeclaims", "list"),
         ),
         _WITHOUT_WATCH_LIST,
     ),

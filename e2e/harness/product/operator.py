@@ -35,12 +35,12 @@ PLACEHOLDERS = "resource-slack.io/placeholder=true"
 
 
 def install(cluster: Backend) -> access.Access:
-    """Install CRD, namespace, PriorityClass and roles; return the operator's identity, which may do just that."""
+    """Install CRDs, namespace, class, admission policy and roles; return the operator's identity, with these rights."""
     install_crds(cluster.api, CRDS)
     make_namespace(cluster.api, NAMESPACE)
     manifests = access.read_manifests(MANIFESTS)
     for manifest in manifests:
-        if manifest["kind"] == "PriorityClass":
+        if manifest["kind"] in {"PriorityClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}:
             cluster.api.apply(manifest)
     identity = cluster.service_account(NAMESPACE, "resource-slack")
     access.grant_manifests(cluster.api, identity, manifests, NAMESPACE)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
+from slack.cluster.labels import KARPENTER_NODE_POOL, LABEL_RELEASE
 from slack.cluster.room_copy import fits_on
 from slack.cluster.snapshot import Snapshot
 from slack.planner.model.pool import Pool
@@ -58,6 +60,17 @@ class Observation:
     """Of their namespaces, where these may be watched."""
 
 
+class NodeMarks(NamedTuple):
+    """What of a node decides about its release."""
+
+    created: float
+    """Unix seconds; nan where it does not say."""
+    pool: str
+    """Its NodePool; '' where Karpenter did not make it."""
+    release: str
+    """Value of its label `resource-slack.io/release`, '' where it has none."""
+
+
 class ClusterView:
     """All state that comes from watches."""
 
@@ -90,6 +103,7 @@ class ClusterView:
         """ReplicaSets that have fewer placeholders for a moment, by our doing: as they were before."""
         self._node_starts: tuple[int, Mapping[str, tuple[float, float]]] = (-1, {})
         """Version of the nodes, and what `node_starts` says of them."""
+        self._node_marks: tuple[int, Mapping[str, NodeMarks]] = (-1, {})
         self.clock = clock
         self.wall = wall
         self.on_change = on_change
@@ -190,6 +204,22 @@ class ClusterView:
                 found = {name: (fact.created, fact.start_seconds) for name, fact in facts if fact and fact.ready}
                 self._node_starts = (nodes.version, found)
             return self._node_starts[1]
+
+    def node_marks(self) -> Mapping[str, NodeMarks]:
+        """Return of each node what deciding about its release takes beside a snapshot."""
+        with self.lock:
+            nodes = self.columns.nodes
+            if self._node_marks[0] != nodes.version:
+                facts = ((name, nodes.facts[row]) for name, row in nodes.rows.items())
+                found = {
+                    name: NodeMarks(
+                        fact.created, fact.labels.get(KARPENTER_NODE_POOL, ""), fact.labels.get(LABEL_RELEASE, "")
+                    )
+                    for name, fact in facts
+                    if fact
+                }
+                self._node_marks = (nodes.version, found)
+            return self._node_marks[1]
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget what was counted of policies that are no more."""

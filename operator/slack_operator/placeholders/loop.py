@@ -35,6 +35,7 @@ from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.ownership import contested
 from slack_operator.placeholders.policies import DesiredPolicies, PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
+from slack_operator.placeholders.releasing import Releasing
 from slack_operator.placeholders.reporter import Reporter, placeholders_changed
 from slack_operator.placeholders.rescue import Rescuer
 from slack_operator.placeholders.spared import SparedWaits
@@ -80,6 +81,7 @@ class Loop:
         priority_class: OwnPriorityClass,
         brake: Brake,
         forms: Forms,
+        releasing: Releasing,
         metrics: Metrics,
         may_write: Callable[[], bool],
         wake: Debouncer,
@@ -104,6 +106,7 @@ class Loop:
         self._priority_class = priority_class
         self._brake = brake
         self._forms = forms
+        self._releasing = releasing
         self._metrics = metrics
         self._may_write = may_write
         self._wake = wake
@@ -189,6 +192,7 @@ class Loop:
         self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)
         items = self._plan(subjects, observation, now)
         starts = self._measure(observation, subjects, items)
+        self._releasing.look(observation, subjects, items)
         for look in self._on_planned:
             look(observation, subjects, items)
         problems = self._act(subjects, items, observation, entries)
@@ -214,6 +218,7 @@ class Loop:
         self._ratio.keep_only(policies)
         self._spared.keep_only(policies)
         self._forms.keep_only(policies)
+        self._releasing.keep_only(policies)
         self._rescuer.keep_only(policies)
         self._view.keep_only(policies)
 
@@ -496,7 +501,8 @@ class Loop:
             changed = placeholders_changed(item, placeholders.get(name, ()), observation.present)
             contest = self._contested(subject, observation)
             lost = self._objectives.condition(name)
-            found = (subject.hindrance, self._rescuer.condition(name), contest, changed, lost)
+            stays = self._releasing.condition(name)
+            found = (subject.hindrance, self._rescuer.condition(name), contest, changed, lost, stays)
             extra = [condition for condition in found if condition is not None]
             refused = problems.get(name, ())
             if refused and subject.hindrance is None:

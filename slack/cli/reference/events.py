@@ -58,6 +58,7 @@ _CONDITIONS = (
         "request counts in full.",
     ),
     ("`HistoryLost`", "absent or `False`", "What a policy had learnt for its objective cannot be used."),
+    ("`ReleaseBlocked`", "absent", "A node that unbound placeholders must let go cannot be released, or stays."),
 )
 """Condition, when it is good, and what it says."""
 _TOOLS = """
