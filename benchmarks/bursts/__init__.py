@@ -1,1 +1,1 @@
-"""Bursts on a real control plane: into free room, into placeholders that are preempted, and where slack makes way."""
+"""Bursts on a real control plane: into free capacity, bound placeholders, making way, and unbound placeholders."""

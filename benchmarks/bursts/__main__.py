@@ -1,21 +1,26 @@
-"""`python -m benchmarks.bursts`: bursts on a real control plane, into free room, placeholders, slack that makes way.
+"""`python -m benchmarks.bursts`: bursts on a real control plane, by what holds the capacity that they take.
 
-    python -m benchmarks.bursts [--sizes 1,10,50,100,200,400,500] [--chunks 1,4] [--runs 1] [-o json]
+    python -m benchmarks.bursts [--sizes 1,10,50,100,200,400,500] [--chunks 1,4] [--kinds free,bound,way,unbound]
+                                [--runs 3] [-o json]
 
-API server, scheduler and controllers are stock and come as they are (the controllers with more requests a second, so
-that pods come quicker), machines are kwok's. All kinds are played in the same run, one after the other for each size,
-for only their ratios say something about a machine that others use too. Seconds are from the request that made a pod to
-the answer to its binding, by the API server's audit log. At once is within two seconds, as in `simulate`. The floor
-is a client that knows what comes, and only deletes.
+API server, scheduler and controllers are stock (the controllers with more requests per second, so that pods are created
+quicker), machines are kwok's. All kinds are played in the same run, in turns: only their ratios say something about a
+machine that others use too. Seconds are from the request that creates a pod to the answer to its binding, by the API
+server's audit log. At once is within two seconds, as in `simulate`. The floor is a client that knows what comes, and
+only deletes. What placeholders cost the cluster is counted with bursts of 100.
+
+Exit code: 0 if every wanted figure was reached, 1 if one was missed, 2 if a component failed or nothing was judged.
 """
 
 import argparse
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.bursts.case import Burst, Case, Kind, cases
-from benchmarks.bursts.stage import MACHINE_CORES, MACHINES, Stage, steady_cpu
+from benchmarks.bursts import cost
+from benchmarks.bursts.case import Burst, Case, Kind, Owner, scenes
+from benchmarks.bursts.stage import MACHINE_CORES, MACHINES, Stage
 from benchmarks.bursts.verdict import judge, table
 from benchmarks.report import Report, parser, say, show
 from e2e.harness.errors import HarnessError
@@ -23,27 +28,47 @@ from e2e.harness.errors import HarnessError
 SIZES = (1, 10, 50, 100, 200, 400, 500)
 CHUNKS = (1, 4)
 LONE_RUNS = 10
-"""A lone pod is one sample a burst."""
-KINDS = {"free": Kind.FREE, "alone": Kind.ALONE, "way": Kind.WAY, "floor": Kind.FLOOR}
+"""A lone pod is one sample per burst."""
+KINDS = {"free": Kind.FREE, "bound": Kind.BOUND, "way": Kind.WAY, "unbound": Kind.UNBOUND, "floor": Kind.FLOOR}
 STEADY_PODS = 100
+"""With bursts of so many pods an idle operator is looked at, and writes are counted."""
 
 
-def play(stage: Stage, case: Case, runs: int, steady_seconds: float) -> tuple[list[Burst], float | None]:
-    """Play a case several times; return the bursts, and the idle operator's share of a core where it was asked for."""
-    say(f"{case} ...")
-    steady = None
-    bursts: list[Burst] = []
-    again = max(runs, LONE_RUNS) if case.pods == 1 else 1
-    for _ in range(1 if case.pods == 1 else runs):  # what was learnt of one large burst is not for the next
-        with stage.set_up(case) as operator:
-            if operator is not None and steady_seconds and steady is None:
-                steady = steady_cpu(operator, steady_seconds)
-            for number in range(again):
-                if number:
-                    stage.go_away(case, operator)
-                bursts.append(stage.play(case, operator))
-                say(f"  {bursts[-1]}")
-    return bursts, steady
+@dataclass(slots=True)
+class Seen:
+    """What was measured so far."""
+
+    bursts: dict[Case, list[Burst]] = field(default_factory=dict)
+    steady: dict[Kind, float] = field(default_factory=dict)
+    """The idle operator's share of a core."""
+    costs: dict[Kind, cost.Cost] = field(default_factory=dict)
+
+
+def play(stage: Stage, scene: list[Case], bursts: dict[Case, list[Burst]]) -> None:
+    """Play the cases of a scene in one set-up, one after the other."""
+    with stage.set_up(scene[0]) as operator:
+        again = LONE_RUNS if scene[0].pods == 1 else 1
+        for number, case in enumerate(case for case in scene for _ in range(again)):
+            if number:
+                stage.go_away(case, operator)
+            burst = stage.play(case, operator)
+            bursts.setdefault(case, []).append(burst)
+            say(f"{case}: {burst}")
+
+
+def play_all(stage: Stage, given: argparse.Namespace, seen: Seen) -> None:
+    """Play every size, all of its kinds in each run; then look at what each form costs."""
+    for pods in given.sizes:
+        for _ in range(1 if pods == 1 else given.runs):
+            for scene in scenes(pods, given.chunks, given.kinds):
+                play(stage, scene, seen.bursts)
+        if pods == STEADY_PODS and given.steady:
+            for case in (Case(pods, Owner.DEPLOYMENT, kind, min(given.chunks)) for kind in given.kinds):
+                if case.kind.operated:
+                    say(f"{case.kind}: what it costs ...")
+                    with stage.set_up(case) as operator:
+                        assert operator is not None
+                        seen.costs[case.kind], seen.steady[case.kind] = stage.cost(case, operator, given.steady)
 
 
 def _numbers(text: str) -> list[int]:
@@ -61,36 +86,35 @@ def _kinds(text: str) -> list[Kind]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Play all; 1 when a wanted figure was missed, 2 when a component failed."""
+    """Play all, print the tables, and return the exit code."""
     options = parser("Bursts on a real control plane.")
     options.add_argument("--sizes", type=_numbers, default=SIZES, help="pods of a burst, with commas")
     options.add_argument(
         "--chunks", type=_numbers, default=CHUNKS, help="pods as large as one placeholder, with commas"
     )
-    options.add_argument("--kinds", type=_kinds, default=list(Kind), help="free, alone, way, floor (default all)")
-    options.add_argument("--runs", type=int, default=1, help="of each case; medians are printed (default 1)")
+    options.add_argument("--kinds", type=_kinds, default=list(Kind), help=f"{', '.join(KINDS)} (default all)")
+    options.add_argument("--runs", type=int, default=3, help="of each case; medians are printed (default 3)")
     options.add_argument("--steady", type=float, default=30.0, metavar="SECONDS", help="to look at an idle operator")
     options.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")
     given = options.parse_args(arguments)
     if given.runs < 1:
         options.error("--runs: at least 1")
-    found: dict[Case, list[Burst]] = {}
-    steady: dict[Kind, float] = {}
+    seen, failed = Seen(), False
     try:
         with (
             tempfile.TemporaryDirectory(prefix="resource-slack-bursts-") as folder,
             Stage(given.keep or Path(folder)) as stage,
         ):
-            for case in cases(given.sizes, given.chunks, given.kinds):
-                look = case.pods == STEADY_PODS and case.kind not in steady
-                found[case], share = play(stage, case, given.runs, given.steady if look else 0.0)
-                if share is not None:
-                    steady[case.kind] = share
+            play_all(stage, given, seen)
     except HarnessError as error:
         say(f"the benchmark stopped: {error}")
-    figures = judge(found, steady)
+        failed = True
+    figures = judge(seen.bursts, seen.steady)
     title = f"{MACHINES} machines of {MACHINE_CORES} cores; medians of {given.runs} runs, counts of all of them"
-    show([Report(title, table(found)), Report("wanted", [figure.row() for figure in figures])], given.output)
+    wanted = Report("wanted", [figure.row() for figure in figures])
+    show([Report(title, table(seen.bursts)), cost.report(seen.costs), wanted], given.output)
+    if failed or not figures:
+        return 2
     return 0 if all(figure.ok for figure in figures) else 1
 
 

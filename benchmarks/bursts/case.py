@@ -1,33 +1,51 @@
-"""What is played: how many pods come, who makes them, and what stands where they go; and what was seen of it."""
+"""What is played: how many pods arrive, who creates them, what holds the capacity; and what was seen of each burst."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from e2e.harness.pod_times import percentile
 
 AT_ONCE_SECONDS = 2.0
-"""As the simulator's `instantSeconds`: a pod that is bound so soon after its creation has started at once."""
+"""As the simulator's `instantSeconds`: a pod that is bound so soon after its creation has started without waiting."""
 SPARE = 1.25
-"""Room that there is, over what the burst takes: who makes way has a choice, and can free too much."""
+"""Capacity that there is, over what the burst takes: who makes way has a choice, and can free too much."""
 
 
 class Kind(StrEnum):
-    """What stands where the burst goes."""
+    """What holds the capacity that the burst takes."""
 
-    FREE = "free room"
-    ALONE = "placeholders"
+    FREE = "free capacity"
+    BOUND = "bound placeholders"
+    """The scheduler preempts them; the operator does not make way."""
     WAY = "making way"
+    """Bound placeholders that the operator deletes for the burst."""
+    UNBOUND = "unbound placeholders"
     FLOOR = "floor"
     """Bare pods that a client deletes when the Deployment is told to grow: the least that deleting can take."""
 
+    @property
+    def lasting(self) -> bool:
+        """Whether a burst deletes nothing that held the capacity: several bursts can follow each other."""
+        return self in (Kind.FREE, Kind.UNBOUND)
+
+    @property
+    def operated(self) -> bool:
+        """Whether an operator runs."""
+        return self in (Kind.BOUND, Kind.WAY, Kind.UNBOUND)
+
 
 class Owner(StrEnum):
-    """Who makes the pods."""
+    """Who creates the pods."""
 
     DEPLOYMENT = "Deployment"
+    JOB = "Job"
+    STATEFUL_SET = "StatefulSet"
+    """With podManagementPolicy Parallel."""
     NONE = "none"
+    TEN = "ten owners"
+    """Four Deployments, three Jobs and three StatefulSets together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +56,16 @@ class Case:
     owner: Owner
     kind: Kind
     chunk: int = 1
-    """Pods that fit where one placeholder stands."""
+    """Pods that fit in the space of one placeholder."""
 
     @property
     def room(self) -> int:
-        """For how many pods there is room."""
+        """For how many pods there is capacity."""
         return math.ceil(self.pods * SPARE)
 
     def __str__(self) -> str:
-        room = "" if self.kind in (Kind.FREE, Kind.FLOOR) else f", each as large as {self.chunk}"
-        return f"{self.pods} pods, owner: {self.owner}, into {self.kind}{room}"
+        size = f", each as large as {self.chunk}" if self.kind.operated else ""
+        return f"{self.pods} pods, owner: {self.owner}, into {self.kind}{size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,63 +75,71 @@ class Burst:
     waits: tuple[float, ...]
     """Seconds from a pod's creation to its binding, sorted; of those that were bound."""
     unbound: int
+    """Pods of the burst that were never bound."""
     preempted: int
-    """Placeholders that the scheduler deleted, as the two below of those that held room when the burst came: what is
-    made anew meanwhile and taken away again is no room that went."""
+    """Placeholders that the scheduler deleted. This and the two below count placeholders that were there before."""
     made_way: int
     """Placeholders that the operator deleted."""
     lowered: int
     """Placeholders that the ReplicaSet controller deleted: its own choice of victims."""
     in_vain: int
-    """Of all that went, those without which the burst would have fitted, too."""
+    """Of all that were deleted, those without which the burst would have fitted, too."""
     made_anew: int
-    """Placeholders that came back before the last pod was bound."""
+    """Placeholders that were created before the last pod was bound."""
     short: int
     """Placeholders that the ReplicaSets ask for less than before, when all is over."""
     cpu_seconds: float
-    """The operator's, from the burst to when the room was asked for again."""
+    """The operator's, from the burst to when the capacity was asked for again."""
+    recreated: int = 0
+    """Placeholders that were created until the capacity was asked for again."""
+    writes: Mapping[str, int] = field(default_factory=dict)
+    """The operator's in that time, by verb and resource, but for its lease."""
 
     @property
     def gone(self) -> int:
-        """Placeholders that went, whoever deleted them."""
+        """Placeholders that were deleted, by anybody."""
         return self.preempted + self.made_way + self.lowered
 
     @property
     def at_once(self) -> float:
-        """The share of pods that started at once."""
+        """The share of pods that started without waiting."""
         return sum(wait <= AT_ONCE_SECONDS for wait in self.waits) / (len(self.waits) + self.unbound)
 
     def seconds(self, percent: int) -> float:
-        """Return a percentile of the waits; infinite where pods that would decide it were never bound."""
+        """Return a percentile of the waits; infinite if pods that would decide it were never bound."""
         if self.unbound * 100 > (100 - percent) * (len(self.waits) + self.unbound) or not self.waits:
             return math.inf
         return percentile(self.waits, percent)
 
     def __str__(self) -> str:
         return (
-            f"p50 {self.seconds(50):.2f} s, p99 {self.seconds(99):.2f} s, at once {self.at_once:.0%}, "
+            f"p50 {self.seconds(50):.3f} s, p99 {self.seconds(99):.3f} s, at once {self.at_once:.0%}, "
             f"{self.gone} gone: {self.preempted} preempted, {self.made_way} made way, {self.lowered} by ReplicaSets, "
-            f"{self.in_vain} in vain; {self.made_anew} made anew; CPU {self.cpu_seconds:.2f} s"
+            f"{self.in_vain} in vain; {self.recreated} recreated; CPU {self.cpu_seconds:.2f} s; writes {self.writes}"
         )
 
 
 def in_vain(gone: int, pods: int, chunk: int) -> int:
-    """Return how many placeholders went beyond what these pods need, where nothing else is free."""
+    """Return how many placeholders went beyond what these pods need, if nothing else is free."""
     return max(gone - math.ceil(pods / chunk), 0)
 
 
-def cases(sizes: Sequence[int], chunks: Sequence[int], kinds: Sequence[Kind]) -> Iterator[Case]:
-    """Yield what is to be played: what is compared comes one after the other.
+def scenes(pods: int, chunks: Sequence[int], kinds: Sequence[Kind]) -> Iterator[list[Case]]:
+    """Yield the cases of one size, those that share a set-up together; what is compared comes one after the other.
 
-    Pods without an owner are played into free room, as the measure, and where slack makes way.
+    Every owner is played into free capacity, which is the measure, and into unbound placeholders. Of these the smallest
+    size is played, which is the most of them. Bound placeholders are played with a Deployment, making way also with
+    pods without an owner.
     """
-    for pods in sizes:
-        for owner in Owner:
-            if Kind.FREE in kinds:
-                yield Case(pods, owner, Kind.FREE)
-            if Kind.FLOOR in kinds and owner is Owner.DEPLOYMENT and pods > 1:
-                yield Case(pods, owner, Kind.FLOOR)
-            for chunk in chunks:
-                for kind in (Kind.ALONE, Kind.WAY):
-                    if kind in kinds and (owner is Owner.DEPLOYMENT or kind is Kind.WAY):
-                        yield Case(pods, owner, kind, chunk)
+    if Kind.FREE in kinds:
+        yield [Case(pods, owner, Kind.FREE) for owner in Owner if pods > 1 or owner is not Owner.TEN]
+    if Kind.UNBOUND in kinds:
+        chunk = min(chunks)
+        yield [Case(pods, owner, Kind.UNBOUND, chunk) for owner in Owner if pods > 1 or owner is not Owner.TEN]
+    if Kind.FLOOR in kinds and pods > 1:
+        yield [Case(pods, Owner.DEPLOYMENT, Kind.FLOOR)]
+    for owner in (Owner.DEPLOYMENT, Owner.NONE):
+        for chunk in chunks:
+            for kind in (Kind.BOUND, Kind.WAY):
+                if kind in kinds and (owner is Owner.DEPLOYMENT or kind is Kind.WAY):
+                    yield [Case(pods, owner, kind, chunk)]

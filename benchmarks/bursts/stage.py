@@ -1,34 +1,39 @@
-"""Where bursts are played: a control plane as it comes, machines that are full but for the room of one burst.
+"""Where bursts are played: a control plane as it comes, machines that are full but for the capacity for one burst.
 
-What runs beside the room is one pod a machine, put there by name. The room is either free or held by placeholders of
-one size, so that a burst finds nothing else.
+What runs beside that capacity is one pod per machine, put there by name. The capacity is either free or held by
+placeholders of one size, so that a burst finds nothing else. There is no autoscaler: no node comes during a burst.
 """
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.bursts import floor
 from benchmarks.bursts.case import Burst, Case, Kind, Owner, in_vain
+from benchmarks.bursts.cost import Cost, writes_of_placeholders
+from benchmarks.bursts.owners import APP, create_idle, owners, remove
 from benchmarks.usage import usage
-from e2e.harness.api import Json
+from e2e.harness.cluster import audit_log
+from e2e.harness.cluster.audit_log import AuditEntry
 from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.cluster.control_plane import ControlPlane, Options
 from e2e.harness.errors import HarnessError
-from e2e.harness.objects import create_all, pod, pods, scale, wait_until
+from e2e.harness.objects import create_all, pods, scale, wait_until
 from e2e.harness.product import burst_log
-from e2e.harness.product.full_machines import REQUESTS, FullMachines, burst
+from e2e.harness.product.full_machines import FullMachines
 from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
 
 MACHINES, MACHINE_CORES = 40, 8
 BOUND_SECONDS = 240.0
 SETTLE_SECONDS = 4.0
-"""From the last binding on: the room is asked for again, at the latest two seconds after the burst."""
+"""From the last binding on: the capacity is asked for again, at the latest two seconds after the burst."""
+LEASES = "coordination.k8s.io/leases"
 _BINDING = re.compile(rb'/namespaces/default/pods/[^/"]+/binding"')
-FLAGS: Mapping[Kind, Sequence[str]] = {Kind.ALONE: ("--no-make-way",), Kind.WAY: ()}
+FLAGS: Mapping[Kind, Sequence[str]] = {Kind.BOUND: ("--no-make-way",), Kind.WAY: (), Kind.UNBOUND: ()}
+HOLD = {Kind.BOUND: "Bound", Kind.WAY: "Bound", Kind.UNBOUND: "Unbound"}
 
 
 class Stage:
@@ -45,6 +50,7 @@ class Stage:
         self.cluster = ControlPlane(folder, Options(scheduler_gates={}, audit_rules=[burst_log.RULE]))
         self._bursts = 0
         self._floor: floor.Floor | None = None
+        self._creation: list[AuditEntry] = []
 
     def __enter__(self) -> "Stage":
         self.cluster.start()
@@ -60,7 +66,7 @@ class Stage:
         api, machines = self.cluster.api, _machines(case.room, case.chunk)
         with cleaned(api):
             machines.fill(api)
-            api.create(burst())
+            create_idle(api)
             if case.kind is Kind.FREE:
                 time.sleep(2)
                 yield None
@@ -73,23 +79,26 @@ class Stage:
                 return
             with Operator(self.cluster, "--log-level=info", "--interval=10s", *FLAGS[case.kind]) as operator:
                 operator.wait_until_ready()
-                api.create(policy("default", **machines.spec()))
+                mark = self.cluster.audit_mark()
+                api.create(policy("default", hold=HOLD[case.kind], **machines.spec()))
                 wait_until_placed(api, "default", 180)
-                if (held := len(placeholders(api, bound=True))) != machines.placeholders:
-                    raise HarnessError(f"{case}: {held} placeholders, and not {machines.placeholders}")
+                self._require_held(case)
                 time.sleep(3)  # what it does after a change is done
+                self._creation = self.cluster.audit_entries(verbs=audit_log.WRITES, since=mark)
                 yield operator
 
     def play(self, case: Case, operator: Operator | None) -> Burst:
-        """Let the burst come, and tell what was seen until the room was asked for again."""
+        """Create the burst, and return what was seen until the capacity was asked for again."""
         mark = self.cluster.audit_mark()
         wanted, before = self._wanted(operator), _cpu_seconds(operator)
         held = {found["metadata"]["name"] for found in pods(self.cluster.api, NAMESPACE)}
         self._come(case)
         self._wait_until_bound(case, mark)
-        time.sleep(SETTLE_SECONDS)
+        if case.kind is not Kind.FREE:
+            time.sleep(SETTLE_SECONDS)
         cpu_seconds = _cpu_seconds(operator) - before
-        seen = burst_log.read(self.cluster.audit_entries(since=mark))
+        entries = self.cluster.audit_entries(since=mark)
+        seen = burst_log.read(entries)
         deleted = {name: user for name, user in seen.deleted.items() if name in held}
         if case.kind is Kind.FLOOR:
             preempted = sum(user == burst_log.SCHEDULER for user in deleted.values())
@@ -106,36 +115,72 @@ class Stage:
             made_anew=seen.made_anew,
             short=wanted - self._wanted(operator),
             cpu_seconds=cpu_seconds,
+            recreated=len(seen.made),
+            writes={} if operator is None else _writes_of(operator, entries),
         )
 
     def go_away(self, case: Case, operator: Operator | None) -> None:
-        """Let the pods of the burst go, and wait until the room is as before."""
-        api = self.cluster.api
-        scale(api, "burst", 0)
-        bare = [entry["metadata"]["name"] for entry in self._burst() if "ownerReferences" not in entry["metadata"]]
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda name: api.delete(f"/api/v1/namespaces/default/pods/{name}", 0), bare))
-        wait_until(lambda: not self._burst(), 60, "the burst to be gone")
+        """Remove the pods of the burst, and wait until the capacity is held as before."""
+        remove(self.cluster.api)
         if operator is not None:
-            whole = _machines(case.room, case.chunk).placeholders
-            wait_until(lambda: len(placeholders(api, bound=True)) == whole, 60, "the room to be held again")
+            wait_until_placed(self.cluster.api, "default", 90)
+            self._require_held(case)
             time.sleep(1)
 
-    def _burst(self) -> list[Json]:
-        return pods(self.cluster.api, "default", labelSelector="app=burst")
+    def cost(self, case: Case, operator: Operator, idle_seconds: float) -> tuple[Cost, float]:
+        """Count what placeholders cost the API server; return that, and the idle operator's share of a core.
+
+        The burst of the case is played and removed once.
+        """
+        api = self.cluster.api
+        there = pods(api, NAMESPACE, labelSelector="resource-slack.io/placeholder=true")
+        objects = len(there) + len(replica_sets(api)) + len(api.items(f"/api/v1/namespaces/{NAMESPACE}/events"))
+        mark = self.cluster.audit_mark()
+        share, seconds = steady_cpu(operator, idle_seconds)
+        idle = self.cluster.audit_entries(verbs=audit_log.WRITES, since=mark)
+        mark = self.cluster.audit_mark()
+        self.play(case, operator)
+        self.go_away(case, operator)
+        round_trip = self.cluster.audit_entries(verbs=audit_log.WRITES, since=mark)
+        found = Cost(
+            placeholders=len(there),
+            objects=objects,
+            slots=sum(bool(entry["spec"].get("nodeName")) for entry in there),
+            addresses=sum(bool(entry["status"].get("podIP")) for entry in there),
+            creation_writes=writes_of_placeholders(self._creation),
+            idle_writes_per_hour=writes_of_placeholders(idle) / seconds * 3600,
+            burst_pods=case.pods,
+            burst_writes=writes_of_placeholders(round_trip),
+        )
+        return found, share
+
+    def _require_held(self, case: Case) -> None:
+        """Wait until placeholders hold the capacity, in the case's form; without that another thing is measured.
+
+        Raises:
+            HarnessError: they do not.
+        """
+        bound, wanted = case.kind is not Kind.UNBOUND, _machines(case.room, case.chunk).placeholders
+
+        def held() -> int:
+            found = placeholders(self.cluster.api, bound=bound)
+            return sum(bound or _is_told(entry["status"].get("conditions") or []) for entry in found)
+
+        wait_until(lambda: held() == wanted, 60, f"{case}: {wanted} placeholders that hold capacity", state=held)
+        if (there := len(placeholders(self.cluster.api))) != wanted:
+            raise HarnessError(f"{case}: {there} placeholders, and not {wanted}")
 
     def _come(self, case: Case) -> None:
         self._bursts += 1
         if case.owner is Owner.DEPLOYMENT:
-            scale(self.cluster.api, "burst", case.pods)
+            scale(self.cluster.api, APP, case.pods)
             if case.kind is Kind.FLOOR and self._floor is not None and (refused := self._floor.let_go(case.pods)):
                 raise HarnessError(f"{case}: {len(refused)} deletions were refused: {refused[0]}")
             return
-        names = [f"burst-{self._bursts}-{number}" for number in range(case.pods)]
-        create_all(self.cluster.api, [pod(name, **REQUESTS, labels={"app": "burst"}) for name in names])
+        create_all(self.cluster.api, owners(case.owner, case.pods, f"{APP}-{self._bursts}"))
 
     def _wait_until_bound(self, case: Case, mark: int) -> None:
-        """Count bindings in the log, which costs nobody anything, until all are there or time is over."""
+        """Count bindings in the log, which costs the cluster nothing, until all are there or time is over."""
         deadline = time.monotonic() + BOUND_SECONDS
         while time.monotonic() < deadline:
             time.sleep(0.3)
@@ -148,11 +193,26 @@ class Stage:
         return 0 if operator is None else sum(found["spec"]["replicas"] for found in replica_sets(self.cluster.api))
 
 
-def steady_cpu(operator: Operator, seconds: float) -> float:
-    """Return the share of a core that an operator takes while nothing happens."""
+def steady_cpu(operator: Operator, seconds: float) -> tuple[float, float]:
+    """Return the share of a core that an operator takes while nothing happens, and the seconds of the look."""
     before, began = _cpu_seconds(operator), time.monotonic()
     time.sleep(seconds)
-    return (_cpu_seconds(operator) - before) / (time.monotonic() - began)
+    past = time.monotonic() - began
+    return (_cpu_seconds(operator) - before) / past, past
+
+
+def _writes_of(operator: Operator, entries: Sequence[AuditEntry]) -> dict[str, int]:
+    return dict(
+        Counter(
+            f"{entry.verb} {entry.resource}"
+            for entry in entries
+            if entry.user == operator.user and entry.verb in audit_log.WRITES and entry.resource != LEASES
+        )
+    )
+
+
+def _is_told(conditions: Sequence[Mapping[str, str]]) -> bool:
+    return any(entry["type"] == "PodScheduled" and entry.get("reason") == "Unschedulable" for entry in conditions)
 
 
 def _cpu_seconds(operator: Operator | None) -> float:

@@ -1,4 +1,4 @@
-"""The figures that are wanted of making way, each beside what was found: ok or missed."""
+"""The figures that are wanted of making way and of unbound placeholders, each beside what was found: ok or missed."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +11,12 @@ from benchmarks.report import Row
 AT_ONCE_WANTED = {100: 1.0, 200: 1.0, 400: 0.98}
 RATIO_SIZES = (10, 50, 100, 200, 400)
 OWNED_RATIO, BARE_RATIO = 1.7, 5.0
+UNBOUND_RATIO = 1.15
 IN_VAIN_SHARE = 0.05
-CPU_SIZE, CPU_SECONDS = 500, 0.5
+CPU_SIZE = 500
+CPU_SECONDS = {Kind.WAY: 0.5, Kind.UNBOUND: 0.3}
+STATUS_WRITES = ("resource-slack.io/slackpolicies/status", "pods/status")
+"""Resources that an operator may write while a burst takes the capacity of unbound placeholders."""
 LONE_NOISE = 1.1
 STEADY_NOISE_SHARE = 0.002
 """Of a core: what two looks at the same idle process differ by."""
@@ -40,7 +44,7 @@ def middle(bursts: Sequence[Burst], of: Callable[[Burst], float]) -> float:
 
 
 def ratio(found: Found, case: Case) -> float | None:
-    """Return a case's p99 over that of free room with the same pods; None where that was not played."""
+    """Return a case's p99 over that of free capacity with the same pods; None if that was not played."""
     free = found.get(Case(case.pods, case.owner, Kind.FREE))
     if not free:
         return None
@@ -53,16 +57,42 @@ def judge(found: Found, steady: Mapping[Kind, float]) -> list[Figure]:
     owned = [case for case in ways if case.owner is Owner.DEPLOYMENT]
     figures = [*_at_once(found, owned)]
     for owner, limit in ((Owner.DEPLOYMENT, OWNED_RATIO), (Owner.NONE, BARE_RATIO)):
-        figures += _ratios(found, [case for case in ways if case.owner is owner], owner, limit)
+        figures += _ratios(found, [case for case in ways if case.owner is owner], limit)
     figures += _lone(found, owned)
     for owner in Owner:
         figures += _vain(found, [case for case in ways if case.owner is owner], owner)
-    figures += _cpu(found, owned)
-    if len(steady) == 2:
-        way, alone = steady[Kind.WAY], steady[Kind.ALONE]
-        ok = way <= alone + STEADY_NOISE_SHARE
-        figures.append(Figure("steady CPU, of a core", f"{alone:.2%}, as without", f"{way:.2%}", ok))
+    figures += _cpu(found, owned, Kind.WAY)
+    figures += _of_unbound(found)
+    for kind in (Kind.WAY, Kind.UNBOUND):
+        if kind in steady and Kind.BOUND in steady:
+            bound, share = steady[Kind.BOUND], steady[kind]
+            ok = share <= bound + STEADY_NOISE_SHARE
+            figures.append(Figure(f"steady CPU, of a core, {kind}", f"{bound:.2%}, as bound", f"{share:.2%}", ok))
     return figures
+
+
+def _of_unbound(found: Found) -> Iterable[Figure]:
+    """Judge unbound placeholders: the time of each owner and size, and what a burst must not cause."""
+    cases = [case for case in found if case.kind is Kind.UNBOUND]
+    if not cases:
+        return
+    for owner in Owner:
+        yield from _ratios(found, [case for case in cases if case.owner is owner], UNBOUND_RATIO)
+    bursts = [burst for case in cases for burst in found[case]]
+    never = sum(burst.unbound for burst in bursts)
+    yield Figure("pods that were never bound, unbound placeholders", "0", str(never), never == 0)
+    for what, count in (
+        ("preemptions", sum(burst.preempted for burst in bursts)),
+        ("placeholders deleted", sum(burst.gone for burst in bursts)),
+        ("placeholders recreated", sum(burst.recreated for burst in bursts)),
+        ("writes by the operator except status", sum(map(_other_writes, bursts))),
+    ):
+        yield Figure(f"{what}, unbound placeholders, {len(bursts)} bursts", "0", str(count), count == 0)
+    yield from _cpu(found, cases, Kind.UNBOUND)
+
+
+def _other_writes(burst: Burst) -> int:
+    return sum(count for name, count in burst.writes.items() if name.partition(" ")[2] not in STATUS_WRITES)
 
 
 def _at_once(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
@@ -70,7 +100,7 @@ def _at_once(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
         shares = [_share(found[case]) for case in ways if case.pods == pods]
         if shares:
             share, free = min(shares), found.get(Case(pods, Owner.DEPLOYMENT, Kind.FREE))
-            beside = f" (free room {_share(free):.1%})" if free else ""
+            beside = f" (free capacity {_share(free):.1%})" if free else ""
             yield Figure(f"at once, of {pods} pods", f"{wanted:.0%}", f"{share:.1%}{beside}", share >= wanted)
 
 
@@ -79,24 +109,26 @@ def _share(bursts: Sequence[Burst]) -> float:
 
 
 def _who(owner: Owner) -> str:
-    return "bare pods" if owner is Owner.NONE else "pods"
+    named = {Owner.NONE: "bare pods", Owner.DEPLOYMENT: "pods", Owner.TEN: "pods of ten owners"}
+    return named.get(owner, f"pods of a {owner}")
 
 
-def _ratios(found: Found, ways: Iterable[Case], owner: Owner, limit: float) -> Iterable[Figure]:
+def _ratios(found: Found, cases: Iterable[Case], limit: float) -> Iterable[Figure]:
     """Judge each size of placeholders by itself: larger ones are fewer deletions for the same burst."""
-    for case in sorted(ways, key=lambda case: (case.pods, case.chunk)):
+    for case in sorted(cases, key=lambda case: (case.pods, case.chunk)):
         times = ratio(found, case)
         if case.pods in RATIO_SIZES and times is not None:
-            least = Case(case.pods, owner, Kind.FLOOR)
+            least = Case(case.pods, case.owner, Kind.FLOOR)
             floor = ratio(found, least) if least in found and case.chunk == 1 else None
-            told = f"{times:.1f}x" if floor is None else f"{times:.1f}x (floor {floor:.1f}x)"
-            what = f"p99 of {case.pods} {_who(owner)}, of free room, placeholders of {case.chunk}"
+            digits = 2 if case.kind is Kind.UNBOUND else 1
+            told = f"{times:.{digits}f}x" if floor is None else f"{times:.{digits}f}x (floor {floor:.1f}x)"
+            what = f"p99 of {case.pods} {_who(case.owner)}, of free capacity, {case.kind} of {case.chunk}"
             yield Figure(what, f"{limit:g}x", told, times <= limit)
 
 
 def _lone(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
     for case in ways:
-        alone = found.get(Case(case.pods, case.owner, Kind.ALONE, case.chunk))
+        alone = found.get(Case(case.pods, case.owner, Kind.BOUND, case.chunk))
         if case.pods == 1 and alone:
             way, today = (middle(bursts, lambda burst: burst.seconds(50)) for bursts in (found[case], alone))
             what = f"a lone pod, placeholders as large as {case.chunk}"
@@ -115,12 +147,12 @@ def _vain(found: Found, ways: Iterable[Case], owner: Owner) -> Iterable[Figure]:
         yield Figure(what, f"{IN_VAIN_SHARE:.0%}", f"{worst:.1%}", worst <= IN_VAIN_SHARE)
 
 
-def _cpu(found: Found, ways: Iterable[Case]) -> Iterable[Figure]:
-    seconds = [middle(found[case], lambda burst: burst.cpu_seconds) for case in ways if case.pods == CPU_SIZE]
+def _cpu(found: Found, cases: Iterable[Case], kind: Kind) -> Iterable[Figure]:
+    seconds = [middle(found[case], lambda burst: burst.cpu_seconds) for case in cases if case.pods == CPU_SIZE]
     if seconds:
-        worst = max(seconds)
-        what = f"operator's CPU for {CPU_SIZE} pods"
-        yield Figure(what, f"{CPU_SECONDS:g} s", f"{worst:.2f} s", worst <= CPU_SECONDS)
+        worst, limit = max(seconds), CPU_SECONDS[kind]
+        what = f"operator's CPU for {CPU_SIZE} pods, {kind}"
+        yield Figure(what, f"{limit:g} s", f"{worst:.2f} s", worst <= limit)
 
 
 def table(found: Found) -> list[Row]:
@@ -138,16 +170,17 @@ def _row(found: Found, case: Case, bursts: Sequence[Burst]) -> Row:
     return {
         "pods": case.pods,
         "owner": str(case.owner),
-        "room": str(case.kind) if case.kind in (Kind.FREE, Kind.FLOOR) else f"{case.kind}, of {case.chunk}",
+        "into": f"{case.kind}, of {case.chunk}" if case.kind.operated else str(case.kind),
         "p50 s": round(middle(bursts, lambda burst: burst.seconds(50)), 4),
         "p99 s": round(p99, 4) if math.isfinite(p99) else "never",
-        "x": None if free else ratio(found, case),
+        "of free ratio": None if free else ratio(found, case),
         "at once": f"{_share(bursts):.1%}",
         "gone": total(lambda burst: burst.gone),
         "preempted": total(lambda burst: burst.preempted),
         "by the ReplicaSet": total(lambda burst: burst.lowered),
         "in vain": total(lambda burst: burst.in_vain),
         "made anew": total(lambda burst: burst.made_anew),
+        "recreated": total(lambda burst: burst.recreated),
         "short": total(lambda burst: burst.short),
-        "CPU s": None if case.kind in (Kind.FREE, Kind.FLOOR) else middle(bursts, lambda burst: burst.cpu_seconds),
+        "CPU s": None if not case.kind.operated else middle(bursts, lambda burst: burst.cpu_seconds),
     }

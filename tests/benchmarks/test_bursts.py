@@ -2,17 +2,25 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from benchmarks.bursts.case import Burst, Case, Kind, Owner, cases, in_vain
+from benchmarks.bursts import __main__ as command
+from benchmarks.bursts.case import Burst, Case, Kind, Owner, in_vain, scenes
+from benchmarks.bursts.cost import Cost, report, writes_of_placeholders
+from benchmarks.bursts.owners import owners
 from benchmarks.bursts.verdict import Found, judge, table
 from e2e.harness.cluster.audit_log import AuditEntry
+from e2e.harness.errors import HarnessError
 from e2e.harness.product import burst_log
 from e2e.harness.product.full_machines import FullMachines
 from e2e.harness.product.operator import NAMESPACE, USER
 
-WAY, ALONE, FREE = (Case(100, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.ALONE, Kind.FREE))
+WAY, BOUND, FREE, UNBOUND = (
+    Case(100, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.BOUND, Kind.FREE, Kind.UNBOUND)
+)
 
 
 def entry(second: float, verb: str, resource: str, name: str, user: str = "u", code: int = 200) -> AuditEntry:
@@ -21,7 +29,7 @@ def entry(second: float, verb: str, resource: str, name: str, user: str = "u", c
     return AuditEntry(user, verb, resource, place, name, code, stamp, "", answered=stamp)
 
 
-def seen(waits: Sequence[float], unbound: int = 0, **counts: int) -> Burst:
+def seen(waits: Sequence[float], unbound: int = 0, **counts: Any) -> Burst:
     zero = dict.fromkeys(("preempted", "made_way", "lowered", "in_vain", "made_anew", "short"), 0)
     return Burst(tuple(waits), unbound, **{**zero, **counts}, cpu_seconds=0.1)
 
@@ -71,8 +79,8 @@ def test_a_ratio_is_told_beside_the_least_that_deleting_takes() -> None:
     floor = Case(100, Owner.DEPLOYMENT, Kind.FLOOR)
     found = {FREE: [seen([0.1] * 100)], floor: [seen([0.18] * 100)], WAY: [seen([0.2] * 100, made_way=100)]}
     told = {figure.what: figure.found for figure in judge(found, {})}
-    assert told["p99 of 100 pods, of free room, placeholders of 1"] == "2.0x (floor 1.8x)"
-    assert [row["room"] for row in table(found)] == ["free room", "floor", "making way, of 1"]
+    assert told["p99 of 100 pods, of free capacity, making way of 1"] == "2.0x (floor 1.8x)"
+    assert [row["into"] for row in table(found)] == ["free capacity", "floor", "making way, of 1"]
 
 
 def test_times_are_judged_for_each_size_of_placeholders_and_the_rest_by_the_worst() -> None:
@@ -83,11 +91,11 @@ def test_times_are_judged_for_each_size_of_placeholders_and_the_rest_by_the_wors
     }
     assert verdicts(found) == {
         "at once, of 100 pods": True,
-        "p99 of 100 pods, of free room, placeholders of 1": True,
-        "p99 of 100 pods, of free room, placeholders of 4": False,
+        "p99 of 100 pods, of free capacity, making way of 1": True,
+        "p99 of 100 pods, of free capacity, making way of 4": False,
         "gone in vain for 100 pods": False,
     }
-    assert [row["x"] for row in table(found)] == [None, pytest.approx(1.5), pytest.approx(2.0)]
+    assert [row["of free ratio"] for row in table(found)] == [None, pytest.approx(1.5), pytest.approx(2.0)]
 
 
 def test_what_goes_in_vain_for_a_deployments_pods_is_not_made_up_for_by_bare_ones() -> None:
@@ -102,19 +110,96 @@ def test_what_goes_in_vain_for_a_deployments_pods_is_not_made_up_for_by_bare_one
 
 
 def test_a_lone_pod_may_not_be_slower_and_steady_cpu_not_more() -> None:
-    way, alone = (Case(1, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.ALONE))
+    way, alone = (Case(1, Owner.DEPLOYMENT, kind) for kind in (Kind.WAY, Kind.BOUND))
     found = {alone: [seen([0.04])], way: [seen([0.05])]}
-    figures = {figure.what: figure.ok for figure in judge(found, {Kind.WAY: 0.004, Kind.ALONE: 0.003})}
+    figures = {figure.what: figure.ok for figure in judge(found, {Kind.WAY: 0.004, Kind.BOUND: 0.003})}
     assert figures["a lone pod, placeholders as large as 1"] is False
-    assert figures["steady CPU, of a core"] is True
+    assert figures["steady CPU, of a core, making way"] is True
 
 
-def test_free_room_is_played_with_each_owner_and_placeholders_alone_with_an_owner_only() -> None:
-    played = list(cases([10], [1, 4], list(Kind)))
-    assert len(played) == 9
-    assert [case.owner for case in played if case.kind is Kind.FLOOR] == [Owner.DEPLOYMENT]
-    assert {case.owner for case in played if case.kind is Kind.FREE} == set(Owner)
-    assert {case.owner for case in played if case.kind is Kind.ALONE} == {Owner.DEPLOYMENT}
+def test_free_and_unbound_capacity_is_played_with_each_owner_and_bound_placeholders_with_a_deployment() -> None:
+    played = [case for scene in scenes(10, [1, 4], list(Kind)) for case in scene]
+    by_kind = {kind: [case for case in played if case.kind is kind] for kind in Kind}
+    assert [case.owner for case in by_kind[Kind.FREE]] == list(Owner)
+    assert [(case.owner, case.chunk) for case in by_kind[Kind.UNBOUND]] == [(owner, 1) for owner in Owner]
+    assert [case.owner for case in by_kind[Kind.FLOOR]] == [Owner.DEPLOYMENT]
+    assert {(case.owner, case.chunk) for case in by_kind[Kind.BOUND]} == {(Owner.DEPLOYMENT, 1), (Owner.DEPLOYMENT, 4)}
+    assert all(len(scene) == 1 for scene in scenes(10, [1], list(Kind)) if not scene[0].kind.lasting)
+
+
+@pytest.mark.parametrize("owner", [owner for owner in Owner if owner is not Owner.NONE])
+def test_owners_create_as_many_pods_as_asked_for(owner: Owner) -> None:
+    manifests = owners(owner, 23, "burst-1")
+    assert sum(spec.get("replicas", spec.get("parallelism")) for spec in (each["spec"] for each in manifests)) == 23
+    assert len(manifests) == (10 if owner is Owner.TEN else 1)
+    for each in manifests:
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert labels["app"] == each["metadata"]["labels"]["app"] == "burst"
+        assert each["spec"].get("selector", {"matchLabels": {}})["matchLabels"].items() <= labels.items()
+
+
+def test_unbound_placeholders_are_judged_by_time_and_by_what_a_burst_must_not_cause() -> None:
+    status = {"patch resource-slack.io/slackpolicies/status": 3}
+    quiet = replace(seen([0.11] * 100), writes=status)
+    figures = verdicts({FREE: [seen([0.1] * 100)], UNBOUND: [quiet]})
+    assert len(figures) == 6
+    assert all(figures.values())
+    loud = replace(seen([0.12] * 99, unbound=1, preempted=1), writes={**status, "patch pods": 1}, recreated=1)
+    assert not any(verdicts({FREE: [seen([0.1] * 100)], UNBOUND: [loud]}).values())
+
+
+def test_cpu_of_a_burst_is_judged_by_the_worst_owner() -> None:
+    def found(seconds: float) -> dict[str, bool]:
+        cases = {Case(500, owner, Kind.UNBOUND): [seen([0.1] * 500)] for owner in Owner}
+        slow = Case(500, Owner.TEN, Kind.UNBOUND)
+        return verdicts({**cases, slow: [replace(seen([0.1] * 500), cpu_seconds=seconds)]})
+
+    what = "operator's CPU for 500 pods, unbound placeholders"
+    assert found(0.3)[what]
+    assert not found(0.31)[what]
+
+
+def test_the_cost_of_placeholders_counts_what_anybody_has_written_for_them() -> None:
+    log = [
+        entry(1.0, "create", "pods", "slack-1"),
+        entry(1.0, "create", "pods/binding", "slack-1"),
+        entry(1.0, "patch", "pods/status", "slack-1", code=409),
+        entry(1.0, "update", "coordination.k8s.io/leases", "slack-lease"),
+        entry(1.0, "create", "pods", "api"),
+        entry(1.0, "get", "pods", "slack-1"),
+        entry(1.0, "patch", "resource-slack.io/slackpolicies/status", "default"),
+    ]
+    assert writes_of_placeholders(log) == 3
+    cost = Cost(125, 126, 125, 125, 500, 60.0, 100, 700)
+    rows = report({Kind.BOUND: cost}).rows
+    assert rows[0]["writes per hour with 6 bursts"] == 60 + 6 * 700
+    assert [row["held by"] for row in rows][1:] == ["CapacityBuffer, Cluster Autoscaler", "CapacityBuffer, Karpenter"]
+
+
+@pytest.mark.parametrize(("stops", "kinds", "code"), [(True, "free,unbound", 2), (False, "free", 2)])
+def test_a_run_that_stops_or_judges_nothing_is_no_success(
+    stops: bool, kinds: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stage:
+        def __init__(self, _: object) -> None:
+            pass
+
+        def __enter__(self) -> "Stage":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def play_all(_stage: object, _given: object, found: command.Seen) -> None:
+        found.bursts[FREE] = [seen([0.1] * 100)]
+        if stops:
+            found.bursts[UNBOUND] = [seen([0.1] * 100)]
+            raise HarnessError("the API server has ended")
+
+    monkeypatch.setattr(command, "Stage", Stage)
+    monkeypatch.setattr(command, "play_all", play_all)
+    assert command.main(["--kinds", kinds]) == code
+    assert "free capacity" in capsys.readouterr().out
 
 
 def test_room_is_dealt_out_in_whole_placeholders() -> None:
