@@ -55,6 +55,8 @@ from slack.planner.wanted.mirror_choice import assign_mirrors
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts, uncovered_gangs, unzoned
 
 UNKNOWN_CLASSES = PriorityClasses({})
+_Alike = Mapping[tuple[str, tuple[tuple[str, int], ...] | None, bool], int]
+"""How many placeholders have a shape, requests, and a node or none."""
 
 
 def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
@@ -110,10 +112,15 @@ def _shape_plans(
     return tuple(plans)
 
 
-def _actual(inputs: PolicyInputs, vectors: Mapping[str, IntArray]) -> tuple[IntArray, IntArray, IntArray]:
+def _alike(placeholders: Iterable[Placeholder]) -> _Alike:
+    """Count a policy's placeholders by shape, requests, and whether they are on a node."""
+    return Counter((pod.shape, pod.requests, pod.node >= 0) for pod in placeholders)
+
+
+def _actual(
+    counts: _Alike, resources: Sequence[str], vectors: Mapping[str, IntArray]
+) -> tuple[IntArray, IntArray, IntArray]:
     """[R] what the placeholders on nodes request, what those anywhere do, and of these those of no known shape."""
-    resources = inputs.snapshot.resources
-    counts = Counter((pod.shape, pod.requests, pod.node >= 0) for pod in inputs.placeholders)
     reserved = anywhere = beside = np.zeros(len(resources), dtype=np.int64)
     for (shape, requests, bound), count in counts.items():
         vector = vectors.get(shape) if requests is None else vector_of(requests, resources)
@@ -144,7 +151,8 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
     width, spec = len(snapshot.resources), policy.spec
     pods = _pods(inputs.placeholders, inputs.now)
     vectors = {e.shape.name: e.shape.vector(snapshot.resources) for e in existing}
-    reserved, anywhere, _ = _actual(inputs, vectors)
+    alike = _alike(inputs.placeholders)
+    reserved, anywhere, _ = _actual(alike, snapshot.resources, vectors)
     node_start = snapshot.node_start_seconds
     held_back = hold_back(policy, existing, pods, inputs.events, state.backoffs, inputs.now, node_start)
     blocked = why_blocked(domain, snapshot, inputs.unfit)
@@ -163,7 +171,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
         wanted = merged([*mirrors.wanted, *(w for part in parts for w in part.wanted), *elsewhere])
         # Placeholders whose ReplicaSet was deleted are those of the shape that is wanted, and counted as such.
         vectors |= {w.shape.name: w.vector for w in wanted}
-        reserved, anywhere, beside = _actual(inputs, vectors)
+        reserved, anywhere, beside = _actual(alike, snapshot.resources, vectors)
         current = CurrentState(
             existing={e.shape.name: e for e in existing},
             pods=pods,
