@@ -173,7 +173,8 @@ def test_a_problem_stands_with_its_remedy_and_conditions_are_said_positively(bro
 
 def test_empty_nodes_and_what_they_cost_are_remarked_on(browser: Browser, troubled: str) -> None:
     with browser.visit(troubled) as visit:
-        visit.wait_for_text("#node-remark", "4 nodes of 44 run no pod but those of DaemonSets: 2 hold placeholders")
+        remark = "4 nodes of 44 run no pod but those of DaemonSets: 2 are kept for placeholders"
+        visit.wait_for_text("#node-remark", remark)
         visit.wait_for_text("#figures", "EUR a month")
         visit.wait_for_text("[data-policy=web]", "It costs ")
         visit.wait_for_text("#node-remark", "They cost 1.6 EUR an hour, 1168 EUR a month.")

@@ -57,6 +57,8 @@ class ShapeView(_Document, frozen=True):
     pending: int
     workloads: list[str]
     retiring: bool
+    unbound: bool
+    """No scheduler binds them: their pods are Pending on purpose, and `bound` says how many fit on nodes."""
 
 
 class CostView(_Document, frozen=True):
@@ -82,6 +84,8 @@ class PolicyView(_Document, frozen=True, kw_only=True):
 
     name: str
     built_in: bool = False
+    unbound: bool = False
+    """Its placeholders are Pending on purpose, and their capacity is free."""
     dry_run: bool = False
     planned: bool = False
     """Whether there are figures."""

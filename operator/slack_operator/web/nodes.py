@@ -43,8 +43,10 @@ class NodesView(msgspec.Struct, frozen=True, rename="camel"):
     zone: list[int]
     flags: list[int]
     pods: list[int]
-    """How many, of every sort."""
+    """How many, of every sort; unbound placeholders too, where they fit."""
     placeholders: list[int]
+    unbound: list[int]
+    """Of the placeholders: those that no scheduler binds. They fit there, and their capacity is free."""
     slots: list[int]
     resources: list[ResourceColumns]
 
@@ -52,16 +54,12 @@ class NodesView(msgspec.Struct, frozen=True, rename="camel"):
 def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int, *, divided: bool) -> NodesView:
     """Build the document; resources that nobody offers or requests are left out."""
     nodes = snapshot.nodes
-    count = len(nodes.names)
     policies = sorted(set(policy_of_node.values()))
     index = {name: row for row, name in enumerate(policies)}
     zone_of_class = [dict(node_class.labels).get(ZONE, "") for node_class in snapshot.node_classes]
     zones = sorted(set(zone_of_class))
     zone_row = np.array([zones.index(name) for name in zone_of_class] or [0], dtype=np.int64)
-    standing = np.array(
-        [placeholder.node for placeholder in snapshot.placeholders if placeholder.node >= 0], dtype=np.int64
-    )
-    held = np.bincount(standing, minlength=count)[:count]
+    held, unbound = _placeholders(snapshot, unbound=False), _placeholders(snapshot, unbound=True)
     empty = nodes.pod_count <= nodes.daemon_count + held
     flags = READY * nodes.ready + SCHEDULABLE * nodes.schedulable + CANDIDATE * nodes.deletion_candidate + EMPTY * empty
     return NodesView(
@@ -75,6 +73,7 @@ def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int
         flags=flags.tolist(),
         pods=nodes.pod_count.tolist(),
         placeholders=held.tolist(),
+        unbound=unbound.tolist(),
         slots=nodes.max_pods.tolist(),
         resources=[
             ResourceColumns(
@@ -90,13 +89,24 @@ def nodes_of(snapshot: Snapshot, policy_of_node: Mapping[str, str], version: int
     )
 
 
+def _placeholders(snapshot: Snapshot, *, unbound: bool) -> IntArray:
+    """[N] how many placeholders each node has, or only the unbound ones."""
+    rows = [pod.node for pod in snapshot.placeholders if pod.node >= 0 and (pod.unbound or not unbound)]
+    count = len(snapshot.nodes.names)
+    return np.bincount(np.array(rows, dtype=np.int64), minlength=count)[:count]
+
+
 def _occurs(column: int, *matrices: IntArray) -> bool:
     return any(bool(matrix[:, column].any()) for matrix in matrices)
 
 
 def same_nodes(first: Snapshot, other: Snapshot) -> bool:
     """Whether two snapshots show the same nodes; which policies they belong to is another question."""
-    return first.resources == other.resources and _columns_equal(first.nodes, other.nodes)
+    return (
+        first.resources == other.resources
+        and _columns_equal(first.nodes, other.nodes)
+        and np.array_equal(_placeholders(first, unbound=True), _placeholders(other, unbound=True))
+    )
 
 
 def _columns_equal(first: NodeColumns, other: NodeColumns) -> bool:

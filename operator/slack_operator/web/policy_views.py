@@ -31,7 +31,14 @@ MAX_WORKLOADS = 5
 def policy_views(reconciliation: Reconciliation, namespace: str) -> list[PolicyView]:
     """Return every policy by name, those whose spec cannot be used with their conditions alone."""
     planned = [
-        _policy(item, reconciliation, namespace, seen=subject.entry.status, built_in=not subject.entry.uid)
+        _policy(
+            item,
+            reconciliation,
+            namespace,
+            seen=subject.entry.status,
+            built_in=not subject.entry.uid,
+            unbound=bool(subject.policy.unbound_scheduler),
+        )
         for subject, item in zip(reconciliation.subjects, reconciliation.items, strict=True)
     ]
     refused = []
@@ -43,7 +50,13 @@ def policy_views(reconciliation: Reconciliation, namespace: str) -> list[PolicyV
 
 
 def _policy(
-    plan: PolicyPlan, reconciliation: Reconciliation, namespace: str, *, seen: Mapping[str, object], built_in: bool
+    plan: PolicyPlan,
+    reconciliation: Reconciliation,
+    namespace: str,
+    *,
+    seen: Mapping[str, object],
+    built_in: bool,
+    unbound: bool,
 ) -> PolicyView:
     extra = reconciliation.extra.get(plan.policy, ())
     replaced = {str(condition.type) for condition in extra}
@@ -54,6 +67,7 @@ def _policy(
     return PolicyView(
         name=plan.policy,
         built_in=built_in,
+        unbound=unbound,
         dry_run=plan.dry_run,
         planned=True,
         ready=ready,
@@ -90,6 +104,7 @@ def _policy(
                 pending=shape.pending,
                 workloads=list(shape.workloads[:MAX_WORKLOADS]),
                 retiring=shape.retiring,
+                unbound=shape.shape.unbound_scheduler != "",
             )
             for shape in plan.shapes[:MAX_SHAPES]
         ],

@@ -155,7 +155,7 @@ def test_a_bar_is_that_of_the_scarcest_resource_and_says_whether_it_is_old() -> 
 
 
 def test_a_tile_has_its_bar_at_the_right_and_none_where_nothing_was_ever_known() -> None:
-    shares = "{ pods: [1, 1, 1], slack: [0, 0, 0] }"
+    shares = "{ pods: [1, 1, 1], slack: [0, 0, 0], kept: [0, 0, 0] }"
     paint = "{ free: 1, pods: 2, slack: 3, 'slack-deep': 4, away: 5, load: 6 }"
     bars = "{ height: [0.5, 0.5, NaN], fresh: [1, 0, 1] }"
     drawn = "(() => { const out = new Uint32Array(216); const layout = layoutOf(3, 27, 8);"

@@ -118,7 +118,7 @@ def test_a_range_shows_the_steps_of_its_time_and_the_sum_of_all_policies() -> No
 
 
 def test_tiles_are_filled_from_below_and_crossed_where_nothing_can_start() -> None:
-    shares = "{ pods: [0.5, 0, 0.25], slack: [0.25, 0, 0.01] }"
+    shares = "{ pods: [0.5, 0, 0.25], slack: [0.25, 0, 0.01], kept: [0, 0, 0] }"
     paint = '{ free: 1, pods: 2, slack: 3, "slack-deep": 4, away: 5 }'
     drawn = "(() => { const out = new Uint32Array(200); const layout = layoutOf(3, 20, 8);"
     drawn += f" drawTiles(out, 20, [0, 1, 2], layout, {shares}, (node) => node === 1, {paint}, 1);"
@@ -131,6 +131,28 @@ def test_tiles_are_filled_from_below_and_crossed_where_nothing_can_start() -> No
     assert [rows[y][9 + y] for y in range(8)] == [5] * 8
     assert rows[0][11] == 1
     assert run("tiles.js", 'pixel(" #31688e")') == 0xFF8E6831
+
+
+def test_capacity_that_is_kept_free_has_stripes_on_the_colour_of_what_is_free() -> None:
+    shares = "{ pods: [0.5, 0.5], slack: [0.5, 0.5], kept: [0, 0.5] }"
+    paint = '{ free: 1, pods: 2, slack: 3, "slack-deep": 4, away: 5 }'
+    drawn = "(() => { const out = new Uint32Array(40 * 16); const layout = layoutOf(2, 40, 16);"
+    drawn += f" drawTiles(out, 40, [0, 1], layout, {shares}, () => false, {paint}, 1); return [layout, [...out]]; }})()"
+    layout, flat = run("tiles.js", drawn)
+    at = layout["pitch"]
+    assert {pixel for row in range(8) for pixel in flat[row * 40 : row * 40 + 16]} == {3, 4}
+    assert {pixel for row in range(8) for pixel in flat[row * 40 + at : row * 40 + at + 16]} == {1, 3}
+    assert {pixel for row in range(8, 16) for pixel in flat[row * 40 + at : row * 40 + at + 16]} == {2}
+
+
+def test_a_node_is_described_with_the_capacity_that_is_kept_on_it() -> None:
+    view = "{ pods: [5, 5, 3], placeholders: [2, 2, 0], unbound: [0, 2, 0] }"
+    said = run("map.js", f"(count = (n, what) => `${{n}} ${{what}}`, [0, 1, 2].map((node) => podsOf({view}, node)))")
+    assert said == [
+        "5 pod, 2 of them placeholders",
+        "3 pod, 0 of them placeholders; capacity kept free for 2 unbound placeholder",
+        "3 pod, 0 of them placeholders",
+    ]
 
 
 def cost(nodes: float, per_hour: float | None, node: float | None = None, currency: str = "EUR") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What the page shows: the figures of the plan, the nodes of the snapshot, a history that does not grow."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -194,6 +195,31 @@ def test_nodes_are_the_columns_of_the_snapshot() -> None:
     assert [1000 * count for count in shown.placeholders] == cpu.slack
     assert memory.allocatable == [32 << 30] * 3
     assert shown.pods == [p + s for p, s in zip([4, 3, 3], shown.placeholders, strict=True)]
+
+
+def test_unbound_placeholders_are_shown_where_their_capacity_is_kept() -> None:
+    world, board = settled(hold="Unbound")
+    figures = board.last()[2]
+    assert figures is not None
+    assert figures.observation is not None
+    shown = nodes_of(figures.observation.snapshot, figures.policy_of_node, 7, divided=True)
+    assert sum(shown.unbound) == len(world.placeholders()) > 0
+    assert shown.unbound == shown.placeholders
+    (view,) = state(board).policies
+    assert (view.unbound, view.bound, view.pending) == (True, len(world.placeholders()), 0)
+    assert all(shape.unbound for shape in view.shapes)
+    (other,) = state(settled()[1]).policies
+    assert not other.unbound
+
+
+def test_nodes_whose_placeholders_are_unbound_now_look_otherwise() -> None:
+    _, board = settled()
+    figures = board.last()[2]
+    assert figures is not None
+    assert figures.observation is not None
+    bound = figures.observation.snapshot
+    unbound = replace(bound, placeholders=tuple(replace(pod, unbound=True) for pod in bound.placeholders))
+    assert not same_nodes(bound, unbound)
 
 
 def test_nodes_that_look_as_before_are_known_to() -> None:

@@ -11,11 +11,15 @@ export const SCHEDULABLE = 2;
 const CANDIDATE = 4;
 export const EMPTY = 8;
 
-/** Shares of the scarcest resource on every node, in columns; `view` is the document of /api/nodes. */
+/**
+ * Shares of the scarcest resource on every node, in columns; `view` is the document of /api/nodes. `kept` is the part of
+ * `slack` whose capacity is free, for unbound placeholders.
+ */
 export function sharesOf(view) {
   const size = view.names.length;
   const pods = new Float32Array(size);
   const slack = new Float32Array(size);
+  const kept = new Float32Array(size);
   const scarcest = new Uint8Array(size);
   const highest = new Float32Array(size).fill(-1);
   view.resources.forEach((one, index) => {
@@ -32,7 +36,8 @@ export function sharesOf(view) {
       }
     }
   });
-  return { pods, slack, scarcest };
+  for (let node = 0; node < size; node += 1) if (view.unbound[node]) kept[node] = slack[node] * (view.unbound[node] / view.placeholders[node]);
+  return { pods, slack, kept, scarcest };
 }
 
 export function stateOf(view, node) {
@@ -40,7 +45,7 @@ export function stateOf(view, node) {
   if (!(view.flags[node] & READY)) words.push("not ready");
   if (!(view.flags[node] & SCHEDULABLE)) words.push("cordoned");
   if (view.flags[node] & CANDIDATE) words.push("about to be removed by the autoscaler");
-  if (view.flags[node] & EMPTY) words.push(view.placeholders[node] ? "holds placeholders only" : "empty");
+  if (view.flags[node] & EMPTY) words.push(!view.placeholders[node] ? "empty" : view.unbound[node] === view.placeholders[node] ? "kept for placeholders only" : "holds placeholders only");
   return words.join(", ") || "ready";
 }
 
@@ -54,8 +59,15 @@ export function describe(view, shares, node) {
   });
   const free = Math.max(0, 1 - shares.pods[node] - shares.slack[node]);
   return `${view.names[node]} (${[policy, zone, stateOf(view, node)].filter(Boolean).join(", ")}): ` +
-    `${count(view.pods[node], "pod")}, ${view.placeholders[node]} of them ${view.placeholders[node] === 1 ? "a placeholder" : "placeholders"}. ` +
+    `${podsOf(view, node)}. ` +
     `Scarcest is ${scarcest?.resource ?? "nothing"}, ${percent(free)} free. ${parts.join("; ")}.`;
+}
+
+/** How many pods are there, and for how many placeholders capacity is kept free. */
+function podsOf(view, node) {
+  const unbound = view.unbound[node], bound = view.placeholders[node] - unbound;
+  const there = `${count(view.pods[node] - unbound, "pod")}, ${bound} of them ${bound === 1 ? "a placeholder" : "placeholders"}`;
+  return unbound ? `${there}; capacity kept free for ${count(unbound, "unbound placeholder")}` : there;
 }
 
 /** What is worth a remark about nodes without a pod of anybody's: who keeps them, and what they cost. */
@@ -71,7 +83,7 @@ export function remarkOf(view, policies) {
   });
   if (empty === 0) return "";
   const idle = empty - held;
-  const parts = [held ? `${held.toLocaleString("en")} ${held === 1 ? "holds" : "hold"} placeholders` : "", idle ? `${idle.toLocaleString("en")} ${idle === 1 ? "holds" : "hold"} nothing, and an autoscaler may take ${idle === 1 ? "it" : "them"} away` : ""];
+  const parts = [held ? `${held.toLocaleString("en")} ${held === 1 ? "is" : "are"} kept for placeholders` : "", idle ? `${idle.toLocaleString("en")} ${idle === 1 ? "holds" : "hold"} nothing, and an autoscaler may take ${idle === 1 ? "it" : "them"} away` : ""];
   return `${count(empty, "node")} of ${view.names.length.toLocaleString("en")} ${empty === 1 ? "runs" : "run"} no pod but those of DaemonSets: ${parts.filter(Boolean).join("; ")}. ${empty === 1 ? "It costs" : "They cost"} ${nodesCost(counts, policies)}.`;
 }
 
@@ -172,6 +184,7 @@ export class NodeMap {
     this.place = document.getElementById("map");
     this.detail = document.getElementById("node-detail");
     this.remark = document.getElementById("node-remark");
+    this.legend = document.getElementById("kept-legend");
     this.groups = new Map();
     this.view = null;
     this.use = null; // { load, now, maxAge }, or null where nothing tells what nodes really use
@@ -185,6 +198,7 @@ export class NodeMap {
 
   show(view, shares, policies, use) {
     this.view = view;
+    this.legend.hidden = !view.unbound.some((count) => count > 0);
     this.shares = shares;
     this.use = use;
     this.bars = this.barsNow();

@@ -75,7 +75,7 @@ export function showFigures(state) {
   const figures = [
     ["Reserved cpu", ...reserved(policies, "cpu")],
     ["Reserved memory", ...reserved(policies, "memory")],
-    ["Placeholders", `${bound}`, pending ? `${pending} pending` : "none pending"],
+    ["Placeholders", `${bound}`, pending ? `${pending} without capacity` : bound ? "all have their capacity" : "none"],
     ["Instant starts", worst === null ? "–" : percent(worst.instant), worst === null ? "no pod has started yet" : instants.length > 1 ? `lowest: ${worst.name}` : "of pods, in the last hour"],
     ["Cost", ...(cost ?? ["–", "no node to count by"])],
     ["Nodes", state.nodes.toLocaleString("en"), policies.length ? count(policies.length, "policy", "policies") : "no policy"],
@@ -128,6 +128,7 @@ function policyElement(policy, state, unfolded) {
       make("span", { class: kind }, word),
       make("a", { class: "tag", href: `/help#${policy.slack.name}` }, policy.slack.name),
       policy.builtIn ? make("span", { class: "tag" }, "built in") : null,
+      policy.unbound ? make("span", { class: "tag" }, "unbound: their pods are Pending on purpose") : null,
       policy.dryRun ? make("span", { class: "tag" }, "dry run: nothing is written") : null,
       make("span", { class: "facts" }, facts)),
     ...troubles,
@@ -188,10 +189,10 @@ function conditions(policy, state) {
 
 function more(policy, unfolded) {
   const rows = policy.shapes.map((one) => make("tr", {},
-    make("td", {}, one.name), make("td", {}, one.retiring ? `${one.role}, retiring` : one.role), make("td", {}, requests(one.requests)),
+    make("td", {}, one.name), make("td", {}, [one.role, one.unbound ? "unbound" : "", one.retiring ? "retiring" : ""].filter(Boolean).join(", ")), make("td", {}, requests(one.requests)),
     make("td", { class: "num" }, String(one.count)), make("td", { class: "num" }, String(one.bound)), make("td", { class: "num" }, String(one.pending)),
     make("td", { class: "wrap" }, one.workloads.join(", ") || "–")));
-  const titles = [["Shape", ""], ["Role", ""], ["Requests", ""], ["Planned", "num"], ["Bound", "num"], ["Pending", "num"], ["Makes room for", ""]];
+  const titles = [["Shape", ""], ["Role", ""], ["Requests", ""], ["Planned", "num"], ["With capacity", "num"], ["Without", "num"], ["Makes room for", ""]];
   const table = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Shapes of ${policy.name}` }, make("table", {},
     make("thead", {}, make("tr", {}, ...titles.map(([title, kind]) => make("th", { scope: "col", class: kind }, title)))),
     make("tbody", {}, ...rows)));

@@ -1,4 +1,5 @@
 // Tiles as pixels: each filled from below by pods and placeholders, crossed where nothing can start. No elements here.
+// Placeholders are striped; where their capacity is free, the stripes are on the colour of what is free.
 // Written straight into memory, for ten thousand tiles as paths would hold the page up for a tenth of a second.
 
 const STRIPE = 6;
@@ -35,13 +36,17 @@ export function drawTiles(out, stride, nodes, { tile, pitch, columns }, shares, 
     const top = Math.round(Math.floor(index / columns) * pitch * scale);
     const pods = Math.round(shares.pods[node] * size);
     const slack = shares.slack[node] > 0 ? Math.min(size - pods, Math.max(1, Math.round(shares.slack[node] * size))) : 0;
+    const kept = shares.slack[node] > 0 ? Math.round(slack * (shares.kept[node] / shares.slack[node])) : 0;
     for (let y = 0; y < size; y += 1) {
       const from = (top + y) * stride + left;
       const height = size - y;
       if (height <= pods) out.fill(paint.pods, from, from + body);
       else if (height > pods + slack) out.fill(paint.free, from, from + body);
       else if (!striped) out.fill(paint.slack, from, from + body);
-      else for (let x = 0; x < body; x += 1) out[from + x] = (left + x + top + y) % stripe < stripe / 4 ? paint["slack-deep"] : paint.slack;
+      else {
+        const [on, ground] = height > pods + slack - kept ? [paint.slack, paint.free] : [paint["slack-deep"], paint.slack];
+        for (let x = 0; x < body; x += 1) out[from + x] = (left + x + top + y) % stripe < stripe / 4 ? on : ground;
+      }
     }
     if (bar && bars.height[node] >= 0) drawBar(out, stride, left + size - bar, top, size, bar, bars.height[node], bars.fresh[node] ? paint.load : paint.away, paint.free);
     if (crossed(node)) cross(out, stride, left, top, size, line, paint.away);
