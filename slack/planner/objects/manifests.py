@@ -46,10 +46,11 @@ _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
 _LOST_NODE_SECONDS = 10
 WHY_PENDING = (
-    "Pending on purpose: this pod never runs. It tells the autoscaler how much capacity to keep free, and real pods "
-    "start in that capacity at once. Nothing has to be done. See kubectl get slackpolicies."
+    "Pending on purpose. This is not an error, and nothing has to be done: this pod never runs.\n"
+    "The autoscaler keeps capacity free for it, and real pods start in that capacity.\n"
+    "Whether the capacity is there: kubectl get slackpolicies"
 )
-"""`kubectl describe pod` prints annotations, but not the message of a condition."""
+"""`kubectl describe pod` prints annotations, but not the message of a condition; of a line the first 138 characters."""
 SCALE_UP_DELAY = "3s"
 """Before the Cluster Autoscaler makes a node for a placeholder: what is beyond the plan is taken away sooner."""
 

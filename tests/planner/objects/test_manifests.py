@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -33,6 +34,15 @@ def made(shape: Shape = SHAPE, policy: str = "web", *, retiring: bool = False) -
 def the_spec(shape: Shape = SHAPE) -> Json:
     spec: Json = made(shape)["spec"]["template"]["spec"]
     return spec
+
+
+def test_no_line_that_explains_a_pending_pod_is_cut_off_by_kubectl() -> None:
+    """`kubectl describe` prints an annotation line by line, of each the first 138 characters."""
+    unbound = replace(SHAPE, unbound_scheduler="resource-slack.io/unbound")
+    said = made(unbound)["spec"]["template"]["metadata"]["annotations"]["resource-slack.io/why-pending"]
+    assert "not an error" in said
+    assert max(map(len, said.splitlines())) <= 138
+    assert "resource-slack.io/why-pending" not in made()["spec"]["template"]["metadata"]["annotations"]
 
 
 def test_it_leaves_at_once() -> None:
