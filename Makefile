@@ -312,6 +312,7 @@ pictures: $(READY)
 	@$(BIN)/resource-slack simulate --curve 0,0.1,0.2,0.3,0.4,0.6,0.8 --seeds 5 $(BURST) --picture docs/pictures/curve.svg
 	@$(BIN)/python docs/pictures/make_audit.py > docs/pictures/audit.svg.new && mv docs/pictures/audit.svg.new docs/pictures/audit.svg
 	@$(BIN)/python docs/pictures/make_burst.py > docs/pictures/burst.svg.new && mv docs/pictures/burst.svg.new docs/pictures/burst.svg
+	@$(BIN)/python docs/pictures/make_forms.py > docs/pictures/forms.svg.new && mv docs/pictures/forms.svg.new docs/pictures/forms.svg
 	@$(BIN)/python docs/pictures/make_architecture.py
 
 screenshots: $(READY) $(BROWSER)
