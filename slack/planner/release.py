@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+from typing import NamedTuple
 
 DRIFT_SECONDS = 60.0
 MARGIN_SECONDS = 120.0
@@ -61,6 +62,8 @@ class Mark:
 
 def parse_mark(value: str) -> Mark | None:
     """Return what a label's value says; None where it is absent or not ours."""
+    if not value:
+        return None
     why, _, since = value.partition(".")
     if why not in tuple(Why) or not (since.isascii() and since.isdecimal() and len(since) <= 12):
         return None
@@ -80,9 +83,8 @@ class Claim:
     """It is being deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldNode:
-    """A node on which unbound placeholders could hold capacity."""
+class HeldNode(NamedTuple):
+    """A node on which unbound placeholders could hold capacity; a cluster has thousands."""
 
     name: str
     pool: str
@@ -260,11 +262,11 @@ def _chosen(
     left = {pool: max(1, size // 10) for pool, size in sizes.items()}
     for pool, why in under_way.values():
         left[pool] -= why is not Why.EXPIRES
-    order = list(Why)
+    order = {why: number for number, why in enumerate(Why)}
 
     def rank(item: tuple[HeldNode, Why, float]) -> tuple[object, ...]:
         node, why, time = item
-        return gave_up.get(node.name, 0), order.index(why), why is Why.DRIFTED and node.pods > 0, time, node.name
+        return gave_up.get(node.name, 0), order[why], why is Why.DRIFTED and node.pods > 0, time, node.name
 
     chosen: list[tuple[HeldNode, Why]] = []
     for node, why, _ in sorted(due, key=rank):

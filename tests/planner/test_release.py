@@ -1,7 +1,7 @@
 """Which nodes unbound placeholders let go, a few at a time, and which they get back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,8 +29,8 @@ START = 40.0
 HOLDS = HeldNode("a", "general", NOW - 9000, usable=True, label="", held=2, pods=0, can_hold=True)
 
 
-def nodes_of(count: int, **rest: object) -> list[HeldNode]:
-    return [replace(HOLDS, name=f"n{number:03d}", **rest) for number in range(count)]  # type: ignore[arg-type]
+def nodes_of(count: int, **rest: Any) -> list[HeldNode]:
+    return [HOLDS._replace(name=f"n{number:03d}", **rest) for number in range(count)]
 
 
 def drifted(*names: str, since: float = NOW - 2 * DRIFT_SECONDS) -> dict[str, Claim]:
@@ -61,8 +61,8 @@ def released(decision: Decision) -> list[tuple[str, Why]]:
     return [(name, mark.why) for name, mark in decision.release]
 
 
-def marked(why: Why, age: float, **rest: object) -> HeldNode:
-    return replace(HOLDS, label=str(Mark(why, NOW - age)), **rest)  # type: ignore[arg-type]
+def marked(why: Why, age: float, **rest: Any) -> HeldNode:
+    return HOLDS._replace(label=str(Mark(why, NOW - age)), **rest)
 
 
 def test_the_label_s_value_is_read_back_and_others_are_people_s() -> None:
@@ -79,9 +79,9 @@ def test_a_drifted_node_is_released_after_a_minute_in_which_karpenter_may_do_it_
 @pytest.mark.parametrize(
     "node",
     [
-        replace(HOLDS, usable=False),
-        replace(HOLDS, held=0, can_hold=False),
-        replace(HOLDS, label="true"),
+        HOLDS._replace(usable=False),
+        HOLDS._replace(held=0, can_hold=False),
+        HOLDS._replace(label="true"),
     ],
 )
 def test_a_node_that_goes_anyway_or_holds_nothing_or_is_released_by_a_person_is_left_alone(node: HeldNode) -> None:
@@ -102,16 +102,16 @@ def test_a_tenth_of_a_pool_at_a_time(size: int, at_once: int) -> None:
     first = decided(nodes, claims)
     assert len(first.release) == at_once
     labelled = [
-        replace(node, label=str(dict(first.release)[node.name])) if node.name in dict(first.release) else node
+        node._replace(label=str(dict(first.release)[node.name])) if node.name in dict(first.release) else node
         for node in nodes
     ]
     assert decided(labelled, claims, first.memory).release == ()
-    going = [replace(node, usable=not node.label) for node in labelled]
+    going = [node._replace(usable=not node.label) for node in labelled]
     assert len(decided(going, claims, first.memory).release) == min(at_once, size - at_once)
 
 
 def test_pools_are_released_side_by_side() -> None:
-    nodes = [HOLDS, replace(HOLDS, name="b", pool="other")]
+    nodes = [HOLDS, HOLDS._replace(name="b", pool="other")]
     assert len(decided(nodes, drifted("a", "b")).release) == 2
 
 
@@ -120,13 +120,13 @@ def test_a_node_is_released_one_start_before_it_expires_and_first_of_all() -> No
     later = Claim("a", NOW - 9000, expires_at=NOW + lead + 1)
     assert decided([HOLDS], {"a": later}).release == ()
     soon = {name: Claim(name, NOW - 9000, expires_at=NOW + lead) for name in "bc"}
-    nodes = [HOLDS, replace(HOLDS, name="b"), replace(HOLDS, name="c")]
+    nodes = [HOLDS, HOLDS._replace(name="b"), HOLDS._replace(name="c")]
     both = [("b", Why.EXPIRES), ("c", Why.EXPIRES)]  # Karpenter waits with neither
     assert released(decided(nodes, {**drifted("a"), **soon})) == [*both, ("a", Why.DRIFTED)]
 
 
 def test_a_drifted_node_that_only_placeholders_hold_goes_before_one_with_pods() -> None:
-    nodes = [replace(HOLDS, pods=1), replace(HOLDS, name="b")]
+    nodes = [HOLDS._replace(pods=1), HOLDS._replace(name="b")]
     assert released(decided(nodes, drifted("a", "b"))) == [("b", Why.DRIFTED)]
 
 
@@ -137,7 +137,7 @@ def test_a_life_that_is_shorter_than_a_node_s_start_does_not_release_every_new_n
 
 
 def test_a_spare_node_is_released_after_a_shrink_only() -> None:
-    spare = replace(HOLDS, name="spare", held=0)
+    spare = HOLDS._replace(name="spare", held=0)
     nodes = [HOLDS, spare]
     grown = decided(nodes, memory=Memory(placeholders=4))
     assert decided(nodes, memory=grown.memory, now=NOW + SPARE_SECONDS).release == ()
@@ -150,21 +150,21 @@ def test_a_spare_node_is_released_after_a_shrink_only() -> None:
 
 
 @pytest.mark.parametrize("busy", [{"pods": 1}, {"held": 1}, {"usable": False}, {"label": "true"}])
-def test_a_node_that_is_needed_is_not_spare(busy: dict[str, int]) -> None:
-    nodes = [HOLDS, replace(HOLDS, name="b", **({"held": 0} | busy))]  # type: ignore[arg-type]
+def test_a_node_that_is_needed_is_not_spare(busy: dict[str, Any]) -> None:
+    nodes = [HOLDS, HOLDS._replace(name="b", **({"held": 0} | busy))]
     shrunk = decided(nodes, memory=Memory(placeholders=9))
     assert decided(nodes, memory=shrunk.memory, now=NOW + SPARE_SECONDS).release == ()
 
 
 def test_no_node_is_spare_while_a_placeholder_waits_for_one() -> None:
-    nodes = [HOLDS, replace(HOLDS, name="b", held=0)]
+    nodes = [HOLDS, HOLDS._replace(name="b", held=0)]
     shrunk = decided(nodes, memory=Memory(placeholders=9), pending=1)
     assert decided(nodes, memory=shrunk.memory, pending=1, now=NOW + SPARE_SECONDS).release == ()
 
 
 @pytest.mark.parametrize(("busy", "pending"), [({"pods": 1, "held": 0}, 0), ({"held": 1}, 0), ({"held": 0}, 1)])
 def test_a_spare_node_that_is_needed_again_gets_its_placeholders_back_at_once(
-    busy: dict[str, int], pending: int
+    busy: dict[str, Any], pending: int
 ) -> None:
     assert decided([marked(Why.SPARE, 5, **busy)], pending=pending).take_back == ("a",)
     assert decided([marked(Why.SPARE, 5, held=0)]).take_back == ()
@@ -182,7 +182,7 @@ def test_a_node_that_has_not_drifted_any_more_is_no_longer_released() -> None:
 def test_a_released_node_that_stays_is_given_up_and_its_pool_is_left_alone_for_longer_each_time(
     why: Why, patience: float
 ) -> None:
-    rest: dict[str, object] = {"held": 0} if why is Why.SPARE else {}
+    rest: dict[str, Any] = {"held": 0} if why is Why.SPARE else {}
     claims = drifted("a")
     waiting = decided([marked(why, patience - 1, **rest)], claims)
     assert waiting.take_back == ()
@@ -207,7 +207,7 @@ def test_a_node_that_goes_keeps_its_label_and_ends_its_pool_s_pause() -> None:
     stays = decided([marked(Why.DRIFTED, 2000)], drifted("a"))
     again = decided([HOLDS], drifted("a"), stays.memory, now=NOW + FIRST_PAUSE_SECONDS)
     assert released(again) == [("a", Why.DRIFTED)]
-    going = replace(HOLDS, label=str(again.release[0][1]), usable=False)
+    going = HOLDS._replace(label=str(again.release[0][1]), usable=False)
     gone = decided([going], drifted("a"), again.memory, now=NOW + FIRST_PAUSE_SECONDS + 20)
     assert gone.take_back == ()
     assert gone.memory.pauses == {}
@@ -215,7 +215,7 @@ def test_a_node_that_goes_keeps_its_label_and_ends_its_pool_s_pause() -> None:
 
 def test_a_node_that_stayed_once_is_tried_after_the_others() -> None:
     stays = decided([marked(Why.DRIFTED, 2000)], drifted("a"))
-    nodes = [HOLDS, replace(HOLDS, name="b")]
+    nodes = [HOLDS, HOLDS._replace(name="b")]
     claims = {**drifted("a"), **drifted("b", since=NOW - DRIFT_SECONDS)}
     later = decided(nodes, claims, stays.memory, now=NOW + FIRST_PAUSE_SECONDS)
     assert released(later) == [("b", Why.DRIFTED)]

@@ -6,6 +6,7 @@ placeholders, and the policy's condition says so.
 """
 
 import logging
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from slack_operator.placeholders.subjects import Subject
 log = logging.getLogger(__name__)
 
 RELEASE_BLOCKED = "ReleaseBlocked"
+DECIDE_SECONDS = 5.0
+"""Between two decisions: each looks at every node, and a node that is due can wait for so long."""
 WRITES_A_TURN = 10
 SHOWN_SECONDS = 10.0
 """Within this time the watch shows a label of ours; until then what was written counts."""
@@ -84,6 +87,7 @@ class Releasing:
         self._blind = blind
         self._enabled = enabled
         self._may_write = may_write
+        self._decide_at = -math.inf
         self._memory = Memory()
         self._due: list[_Write] = []
         self._written: dict[str, tuple[float, str]] = {}
@@ -100,9 +104,12 @@ class Releasing:
 
     def look(self, observation: Observation, subjects: Sequence[Subject], _: Sequence[PolicyPlan]) -> None:
         """Decide which nodes are released and which get their placeholders back."""
+        if self._view.clock() < self._decide_at:
+            return
+        self._decide_at = self._view.clock() + DECIDE_SECONDS
         marks = self._marks()
         unbound = any(subject.policy.unbound_scheduler for subject in subjects)
-        if not unbound and not any(parse_mark(mark.release) for mark in marks.values()):
+        if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
             return
         snapshot, now = observation.snapshot, self._view.wall()
@@ -168,7 +175,11 @@ class Releasing:
     def _take(self, decision: Decision, policy_of: Mapping[str, str], marks: Mapping[str, NodeMarks]) -> None:
         takes_back = set(decision.take_back)
         # Where no unbound placeholder may go, our label says nothing.
-        takes_back |= {name for name, mark in marks.items() if parse_mark(mark.release) and name not in policy_of}
+        takes_back |= {
+            name
+            for name, mark in marks.items()
+            if mark.release and name not in policy_of and parse_mark(mark.release) is not None
+        }
         self._due = [
             *(_Write(name, marks[name].release, remove=True) for name in sorted(takes_back)),
             *(_Write(name, str(mark)) for name, mark in decision.release),
@@ -251,19 +262,11 @@ def held_nodes(
     others = nodes.pod_count - nodes.daemon_count - held
     usable = nodes.ready & nodes.schedulable
     can_hold = (held > 0) | _fits_least(snapshot, {pod.requests or () for pod in unbound})
+    columns = (usable.tolist(), held.tolist(), others.tolist(), can_hold.tolist())
     found = [
-        HeldNode(
-            name=name,
-            pool=marks[name].pool,
-            created=marks[name].created,
-            usable=bool(usable[row]),
-            label=marks[name].release,
-            held=int(held[row]),
-            pods=int(others[row]),
-            can_hold=bool(can_hold[row]),
-        )
-        for row, name in enumerate(nodes.names)
-        if name in policy_of and name in marks
+        HeldNode(name, mark.pool, mark.created, takes_pods, mark.release, placeholders, pods, holds)
+        for name, takes_pods, placeholders, pods, holds in zip(nodes.names, *columns, strict=True)
+        if name in policy_of and (mark := marks.get(name)) is not None
     ]
     return found, sum(pod.node < 0 for pod in unbound)
 
