@@ -21,8 +21,7 @@ from slack.cluster.quantity import cpu_millis
 NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 TAINTS = {"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", "node.kubernetes.io/unschedulable"}
 BATCHES = ["--batch-idle-duration=1s", "--batch-max-duration=10s"]
-"""Karpenter's defaults: it holds a node for a pod that fits there for twice the longer one. With the harness' shorter
-ones it lets the node go between two of its passes."""
+"""Karpenter's defaults: it holds a node for a pod that fits there for twice the longer one."""
 FLOOR = {"cpu": "5", "memory": "5Gi"}
 
 

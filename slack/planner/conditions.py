@@ -13,6 +13,7 @@ import numpy as np
 from slack.cluster.quantity import format_compared
 from slack.cluster.rates import LARGE
 from slack.cluster.snapshot import IntArray, Snapshot
+from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
 from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, Pods, refill_seconds
@@ -226,6 +227,8 @@ def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[
         return "DomainConflict", domain.conflict
     if unfit is not None:
         return "BadPriorityClass", unfit
+    if requires_host(domain.constraints) and refuses_hosts(snapshot, domain.policy):
+        return "HostnameRefused", f"spec.nodeSelector, of this policy or a more specific one: {HOST_REFUSED}"
     if domain.eligible.any() or domain.templates:
         return None
     count = len(snapshot.nodes.names)

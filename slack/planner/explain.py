@@ -13,6 +13,7 @@ import numpy as np
 from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.planner.domain.counting import counting_of
+from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, divide
 from slack.planner.domain.unseen_resources import NOWHERE, named, widened
 from slack.planner.model.plan_cache import PlanCache
@@ -314,6 +315,8 @@ def _hindrances(
             )
         if row in holds[Hindrance.NO_NODE_LEFT]:
             found.append(why_no_node_left(snapshot, domain, row))
+        if row in holds.get(Hindrance.HOST, ()):
+            found.append(HOST_REFUSED)
     return tuple(dict.fromkeys(found))
 
 

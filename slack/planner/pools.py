@@ -22,6 +22,7 @@ from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.cluster.wire import ResourceQuota
 from slack.planner.domain.capacity import UNLIMITED
 from slack.planner.domain.feasibility import allowed, astray, fits, why_not
+from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain, by_zone, node_view
 from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
@@ -31,7 +32,8 @@ from slack.planner.model.shape import Role, Shape, Wanted
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_choice import PolicyMirrors
-from slack.planner.wanted.mirror_template import Reservation, mirror_constraints, mirror_shape
+from slack.planner.wanted.mirror_domains import divided_mirror
+from slack.planner.wanted.mirror_template import Reservation, mirror_constraints, mirror_shape, own_spread
 from slack.planner.wanted.reserve_limits import Ask, Budget, admits_namespace, first_of_each, leveled, shared
 from slack.planner.way.admission import Quotas
 
@@ -247,6 +249,8 @@ def _shape(
     constraints = mirror_constraints(reservation, home.domain)
     if constraints is None:
         return None, f"outside every policy: its node selector excludes that of {policy.name}"
+    if requires_host(constraints) and refuses_hosts(snapshot, policy):
+        return None, HOST_REFUSED
     shape = mirror_shape(reservation, constraints, resources, policy)
     if why := astray(home.room, replace(shape.constraints, features=reservation.constraints.features)):
         return None, why
@@ -315,8 +319,11 @@ def _merged(snapshot: Snapshot, domain: Domain, groups: Sequence[_Group], counts
         rows = [row for one in asking for row in one.rows if (snapshot.kinds.requests[row] <= vector).all()]
         names = tuple(str(one.pool.workload) for one in asking[:_LISTED])
         kinds = np.array(sorted(rows), dtype=np.int64)
+        pool = parts[0][1].asking[0].pool
+        spread = own_spread(pool.constraints.topology_spread, pool.labels) if shape.unbound_scheduler else []
         for own, count in _by_zone(snapshot, domain, shape, whole):
-            wanted.append(Wanted(own, Role.DEMAND, count, vector, names, kinds))
+            announced = Wanted(own, Role.DEMAND, count, vector, names, kinds)
+            wanted += [each for each in divided_mirror(snapshot, domain, spread, announced, {}) if each.count]
     return wanted
 
 

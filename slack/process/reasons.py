@@ -156,6 +156,14 @@ REASONS: tuple[Reason, ...] = (
         "name one in spec.priorityClassName with a value from -10 to -1, preemptionPolicy Never and no globalDefault",
     ),
     Reason(
+        "HostnameRefused",
+        _BLOCKED,
+        Level.TROUBLE,
+        "The policy's placeholders are unbound and would name hosts, because spec.nodeSelector of this policy, or of a "
+        "more specific one, has kubernetes.io/hostname. Karpenter keeps no node for such pods.",
+        "select nodes by another label than kubernetes.io/hostname, or set spec.hold: Bound",
+    ),
+    Reason(
         "NoEligibleNode",
         _NO_ROOM,
         Level.TROUBLE,

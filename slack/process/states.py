@@ -41,6 +41,7 @@ _BRIEFLY = {
     "NotPlanned": "less is planned than desired",
     "DomainConflict": "an older policy has its nodes",
     "BadPriorityClass": "its PriorityClass will not do",
+    "HostnameRefused": "its placeholders would name hosts, which Karpenter refuses",
     "NoEligibleNode": "it has no node that can be used",
     "InvalidSpec": "its spec cannot be used",
     "BoundNotAllowed": "it asks for bound placeholders, which are switched off",

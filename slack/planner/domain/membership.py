@@ -13,7 +13,8 @@ from itertools import product
 import numpy as np
 
 from slack.cluster.classes import Constraints, NodeClass, Requirement, Taint, admits
-from slack.cluster.labels import ZONE
+from slack.cluster.hold import Hold
+from slack.cluster.labels import KARPENTER_NODE_POOL, ZONE
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.policy.spec import NodeTemplate, Policy
@@ -57,6 +58,8 @@ def node_labels(policies: Iterable[Policy], prices: NodePrices = NO_PRICES) -> f
     """Return the labels by which policies and prices tell nodes apart; a snapshot needs no others."""
     keys: set[str] = set(prices.label_keys)
     for policy in policies:
+        if policy.spec.hold is not Hold.BOUND:
+            keys.add(KARPENTER_NODE_POOL)  # Karpenter takes no placeholder that names a host
         keys |= {*policy.spec.node_selector, *([ZONE] if policy.spec.per_domain == "Zone" else [])}
     return frozenset(keys)
 

@@ -13,6 +13,7 @@ from slack.cluster.classes import Constraints, admits
 from slack.cluster.identity import SHORT_KINDS
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Presence, Snapshot, Workload
 from slack.planner.domain.counting import Counting
+from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, Template
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import Uncovered
@@ -109,6 +110,8 @@ def _reasons(
                     reasons[k] = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
                 case Hindrance.NEVER_PREEMPTS:
                     reasons[k] = "preemptionPolicy Never: it cannot take a placeholder's place"
+                case Hindrance.HOST:
+                    reasons[k] = HOST_REFUSED
                 case Hindrance.NO_NODE_LEFT:
                     reasons[k] = why_no_node_left(snapshot, domain, k)
     if exclude:

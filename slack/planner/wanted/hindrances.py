@@ -13,6 +13,7 @@ from slack.cluster.classes import Constraints
 from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.domain.counting import Counting
+from slack.planner.domain.host_names import refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 
@@ -28,6 +29,8 @@ class Hindrance(StrEnum):
     """Not above the placeholders'."""
     NEVER_PREEMPTS = "never preempts"
     """preemptionPolicy: Never."""
+    HOST = "host"
+    """They name hosts, and Karpenter takes no unbound placeholder that does."""
 
 
 def hindrances(
@@ -48,11 +51,18 @@ def hindrances(
     yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart)
     yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
     yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
+    if refuses_hosts(snapshot, domain.policy):
+        yield Hindrance.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
 
 
 def _apart(constraints: tuple[Constraints, ...]) -> BoolArray:
     """[C] which constraints have pods avoid others over hosts."""
     return np.array([HOSTNAME in own.anti_affinity for own in constraints], dtype=bool)
+
+
+def _on_hosts(constraints: tuple[Constraints, ...]) -> BoolArray:
+    """[C] which constraints name hosts."""
+    return np.array([requires_host(own) for own in constraints], dtype=bool)
 
 
 def _places(snapshot: Snapshot, domain: Domain, constraint_id: IndexArray) -> IntArray:

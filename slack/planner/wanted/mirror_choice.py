@@ -5,8 +5,9 @@ decide, and whether it fits there. Where anti-affinity leaves fewer places than 
 no more are made.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,17 +16,20 @@ from slack.cluster.labels import HOSTNAME
 from slack.cluster.snapshot import BoolArray, Snapshot, Workload
 from slack.planner.domain.counting import Counting
 from slack.planner.domain.feasibility import allowed, astray, fits, why_not
+from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
-from slack.planner.model.shape import Role, Wanted
+from slack.planner.model.shape import Role, Shape, Wanted
 from slack.planner.wanted.homes import Home, choose_home, home_of
+from slack.planner.wanted.mirror_domains import divided_mirror
 from slack.planner.wanted.mirror_standing import MirrorsThere, StandingMirrors
 from slack.planner.wanted.mirror_template import (
     Reservation,
     mirror_constraints,
     mirror_shape,
+    own_spread,
     own_topology,
     reservations,
 )
@@ -102,6 +106,8 @@ def _mirror(
     constraints = mirror_constraints(reservation, domain)
     if constraints is None:
         return None, "its node selector excludes the policy's"
+    if requires_host(constraints) and refuses_hosts(snapshot, domain.policy):
+        return None, HOST_REFUSED
     shape = mirror_shape(reservation, constraints, snapshot.resources, domain.policy)
     vector = shape.vector(snapshot.resources)
     if not vector.any():
@@ -169,15 +175,35 @@ def assign_mirrors(
     for at, home in enumerate(homes):
         for candidate, count in _granted(snapshot, home, candidates[at], mirrors[at], counting[at]):
             labels = snapshot.namespaces.get(candidate.reservation.workload.namespace)
-            lives_on = there.of(candidate.reservation, candidate.mirror.shape, at, labels)
-            _share_out(candidate, count, lives_on, mirrors, at)
+            replicas = there.replicas(candidate.mirror.shape.reserved_for, at)
+            divide = partial(_divided, snapshot, home.domain, candidate, replicas)
+            todays = [each.shape for each in divide(count)]
+            lives_on = there.of(candidate.reservation, todays, at, labels)
+            _share_out(candidate, count, lives_on, mirrors, at, divide)
             mirrored[candidate.rows] = True
         mirrors[at].cuts.sort(key=str)
     return mirrors, mirrored
 
 
+def _divided(
+    snapshot: Snapshot, domain: Domain, candidate: _Candidate, replicas: Mapping[Shape, int], count: int
+) -> tuple[Wanted, ...]:
+    """Return the placeholders of a candidate: unbound ones zone by zone, if its workload spreads over zones."""
+    mirror = replace(candidate.mirror, count=count)
+    if not domain.policy.unbound_scheduler:
+        return (mirror,)
+    own = candidate.reservation
+    spread = own_spread(own.constraints.topology_spread, own.labels)
+    return divided_mirror(snapshot, domain, spread, mirror, replicas)
+
+
 def _share_out(
-    candidate: _Candidate, count: int, lives_on: Iterable[StandingMirrors], mirrors: Sequence[PolicyMirrors], at: int
+    candidate: _Candidate,
+    count: int,
+    lives_on: Iterable[StandingMirrors],
+    mirrors: Sequence[PolicyMirrors],
+    at: int,
+    divide: Callable[[int], Sequence[Wanted]],
 ) -> None:
     """Let the mirrors that are there count, each for the policy that has made it; today's makes what is missing."""
     for standing in lives_on:
@@ -188,9 +214,10 @@ def _share_out(
         if stays:
             theirs.wanted.append(replace(candidate.mirror, shape=standing.shape, count=stays, used_up=True))
             theirs.covers.update(dict.fromkeys(candidate.rows, standing.shape.name))
-    if count:
-        mirrors[at].wanted.append(replace(candidate.mirror, count=count))
-        mirrors[at].covers.update(dict.fromkeys(candidate.rows, candidate.mirror.shape.name))
+    made = [each for each in divide(count) if each.count] if count else []
+    mirrors[at].wanted += made
+    for each in made[:1]:
+        mirrors[at].covers.update(dict.fromkeys(candidate.rows, each.shape.name))
 
 
 def _candidate(

@@ -5,7 +5,7 @@ today; what they keep room for is the same. So they count as long as they are bo
 and only what is missing is made by today's policy. None is made again in the old shape.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -70,20 +70,26 @@ class MirrorsThere:
                 hosts[domain.owned] = at
         return hosts
 
+    def replicas(self, reserved_for: str, at: int) -> Mapping[Shape, int]:
+        """Return how many mirrors of a workload one policy has, by shape."""
+        found = self._shapes.get(reserved_for, ())
+        return {there.shape: there.replicas for there in found if self._at.get(there.policy) == at}
+
     def of(
-        self, reservation: Reservation, today: Shape, at: int, labels: Mapping[str, str] | None
+        self, reservation: Reservation, todays: Collection[Shape], at: int, labels: Mapping[str, str] | None
     ) -> Iterator[StandingMirrors]:
         """Yield the mirrors of a workload that it would not get today, those of today's policy first.
 
         Args:
             reservation: of the workload.
-            today: the shape that it would get.
+            todays: the shapes that it would get; they differ in their nodes only.
             at: the policy that it would get it from.
             labels: of its namespace.
         """
+        today = next(iter(todays))
         others = [(self._at.get(there.policy), there.shape) for there in self._shapes.get(today.reserved_for, ())]
         for owner, shape in sorted(others, key=lambda other: other[0] != at):
-            if owner is None or (owner == at and shape == today) or not self._lasts(owner, shape, today):
+            if owner is None or (owner == at and shape in todays) or not self._lasts(owner, shape, today):
                 continue
             names, strays = list[str](), list[str]()
             for name, node in self._bound.get((self._domains[owner].policy.name, shape.name), ()):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slack.cluster.classes import Constraints, Toleration
-from slack.cluster.labels import ANNOTATION_RESERVE, LABEL_RESERVED_FOR
+from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME, LABEL_RESERVED_FOR
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.planner.domain.membership import Domain, conjunction
 from slack.planner.model.shape import Shape, amounts
@@ -195,11 +195,24 @@ def rewrite_anti_affinity(text: str, namespace: str, labels: Mapping[str, str], 
     return _canonical(sorted(terms, key=_canonical)) if terms else ""
 
 
-def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str) -> str:
-    """Rewrite hard spread constraints: the placeholders of one workload spread among themselves."""
+def own_spread(text: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return those of a workload's hard spread constraints that count its own pods."""
+    constraints: list[dict[str, Any]] = json.loads(text) if text else []
+    return [constraint for constraint in constraints if _matches(constraint.get("labelSelector"), labels)]
+
+
+def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str, *, unbound: bool = False) -> str:
+    """Rewrite hard spread constraints: the placeholders of one workload spread among themselves.
+
+    Args:
+        text: canonical JSON of the workload's constraints, '' for none.
+        labels: of the workload's pods.
+        reserved_for: `LABEL_RESERVED_FOR`'s value.
+        unbound: only over hosts; `mirror_domains` divides unbound ones among zones.
+    """
     kept = []
-    for constraint in json.loads(text) if text else []:
-        if _matches(constraint.get("labelSelector"), labels):
+    for constraint in own_spread(text, labels):
+        if not unbound or constraint.get("topologyKey") == HOSTNAME:
             rest = {k: v for k, v in constraint.items() if k not in ("labelSelector", "matchLabelKeys")}
             kept.append(rest | {"labelSelector": {"matchLabels": {LABEL_RESERVED_FOR: reserved_for}}})
     return _canonical(sorted(kept, key=_canonical)) if kept else ""
@@ -248,7 +261,9 @@ def mirror_shape(
         tolerations=constraints.tolerations,
         anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, reservation.labels, value),
         pod_affinity=_canonical(sorted(affinity, key=_canonical)) if affinity else "",
-        topology_spread=rewrite_spread(constraints.topology_spread, reservation.labels, value),
+        topology_spread=rewrite_spread(
+            constraints.topology_spread, reservation.labels, value, unbound=bool(policy.unbound_scheduler)
+        ),
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,
         priority_class_name=policy.spec.priority_class_name,
