@@ -96,7 +96,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     autoscalers = _autoscalers(settings, base, view)
     unbound = _unbound(base, view)
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
-    forms = _forms(settings, autoscalers)
+    forms = _forms(settings, autoscalers, unbound)
     loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
@@ -253,12 +253,13 @@ def _unbound(base: Foundation, view: ClusterView) -> UnboundTelling:
     return UnboundTelling(view, lanes, base.recorder, may_write=base.leadership.may_write, wall=time.time)
 
 
-def _forms(settings: OperatorSettings, autoscalers: Autoscalers) -> Forms:
+def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: UnboundTelling) -> Forms:
     return Forms(
         scheduler=settings.unbound_scheduler,
         default=settings.hold,
         bound_allowed=settings.bound,
         recognised=lambda: autoscalers.recognition,
+        untold=lambda: unbound.problem,
         wall=time.time,
     )
 

@@ -70,6 +70,8 @@ class Findings:
     """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`, `take 12 node hours an hour, ...`."""
     set_by: str | None = None
     """As `Size` has it."""
+    unbound_scheduler: str = ""
+    """The schedulerName of the policy's placeholders where these are unbound, '' where they are bound."""
     unbounded: str | None = None
     """Why nothing bounds what an objective may cost, so that it does not decide."""
 
@@ -77,6 +79,12 @@ class Findings:
 def _listed(texts: Sequence[str]) -> str:
     more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
     return "; ".join(texts[:_NAMED]) + more
+
+
+def _standing(findings: Findings) -> str:
+    """Say how many of the wanted placeholders have capacity; unbound ones are on no node."""
+    verb = "fit" if findings.unbound_scheduler else "are"
+    return f"{findings.bound} of {findings.wanted} placeholders {verb} on nodes"
 
 
 def _short(findings: Findings, have: IntArray) -> str:
@@ -100,7 +108,7 @@ def _satisfied(findings: Findings) -> Condition:
         if limit:
             return Condition(kind, True, "CeilingReached", f"{limit}: what it allows is reserved on nodes")
         return Condition(kind, True, "Reserved", "the desired extra capacity is reserved on nodes")
-    on_nodes = f"{findings.bound} of {findings.wanted} placeholders are on nodes"
+    on_nodes = _standing(findings)
     text = f"reserved so far: {missing}; {on_nodes}" if missing and not limit else on_nodes
     text = f"{text}; {limit}" if limit else text
     if findings.dry_run:
@@ -141,7 +149,7 @@ def _ready(findings: Findings) -> Condition:
     elif findings.dry_run:
         said = "spec.dryRun: the policy is planned for and nothing is written"
     else:
-        said = f"{findings.bound} of {findings.wanted} placeholders are on nodes"
+        said = _standing(findings)
     return Condition(kind, True, "Accepted", "; ".join([said, *notes]))
 
 
@@ -175,18 +183,27 @@ def conditions(findings: Findings) -> tuple[Condition, ...]:
     limited = Condition(t.LIMIT_REACHED, False, "NothingRefused", "nothing keeps placeholders from growing")
     if held_back.reason is not None:
         limited = Condition(t.LIMIT_REACHED, True, held_back.reason, _listed(held_back.limits))
-    ignored = Condition(t.AUTOSCALER_IGNORES_PLACEHOLDERS, False, "Answered", "no placeholder waits unanswered")
-    if held_back.ignored_seconds:
-        ignored = Condition(
-            t.AUTOSCALER_IGNORES_PLACEHOLDERS,
-            True,
-            "NoWord",
-            f"placeholders have been pending for over {int(held_back.ignored_seconds // 60)} min and no autoscaler has "
-            "said a word about them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?",
-        )
+    ignored = _ignored(findings)
     usual = (_ready(findings), _satisfied(findings), _covered(findings), feasible, pins, limited, ignored)
     large = _large(findings)
     return usual if large is None else (*usual, large)
+
+
+def _ignored(findings: Findings) -> Condition:
+    kind = ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS
+    seconds, scheduler = findings.held_back.ignored_seconds, findings.unbound_scheduler
+    if not seconds:
+        return Condition(kind, False, "Answered", "no placeholder waits unanswered")
+    said = (
+        f"placeholders have been pending for over {int(seconds // 60)} min and no autoscaler has said a word about "
+        "them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?"
+    )
+    if scheduler:
+        said += (
+            " Is its --allowed-scheduler-names (Cluster Autoscaler 1.35 and later) not set, or does it have "
+            f"{scheduler}? Either of the two makes it ignore these pods, without an Event and without a node."
+        )
+    return Condition(kind, True, "NoWord", said)
 
 
 def _large(findings: Findings) -> Condition | None:

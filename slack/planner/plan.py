@@ -239,6 +239,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
             nodes=len(snapshot.nodes.names),
             new_nodes_cost=None if cost is None else cost.of_nodes(more),
             set_by=parts[0].size.set_by if parts else None,
+            unbound_scheduler=policy.unbound_scheduler,
             unbounded=inputs.unbounded,
         )
     )

@@ -296,7 +296,17 @@ REASONS: tuple[Reason, ...] = (
         Level.TROUBLE,
         "Placeholders have waited as long as a node takes to come here, two minutes at least, and no autoscaler has "
         "said a word about them.",
-        "see that an autoscaler runs, and that its --expendable-pods-priority-cutoff is -10 or lower",
+        "see that an autoscaler runs, and that its --expendable-pods-priority-cutoff is -10 or lower; for unbound "
+        "placeholders also that its --allowed-scheduler-names, if it is set, has their schedulerName",
+    ),
+    Reason(
+        "NotTold",
+        ("Ready=False", "AutoscalerIgnoresPlaceholders=True"),
+        Level.TROUBLE,
+        "The condition PodScheduled of unbound placeholders cannot be written, or somebody removes it, so that no "
+        "autoscaler counts these pods. Ready is False if it counts none of the policy's.",
+        "the message has the API server's answer, or a pod: grant the operator `patch` on pods/status in NAMESPACE, or "
+        "find who removes the condition",
     ),
     Reason(
         "RateAboveHalf",

@@ -57,6 +57,7 @@ _BRIEFLY = {
     "QuotaExceeded": "a quota refuses placeholders",
     "PlaceholdersFail": "a kubelet refuses placeholders",
     "NoWord": "no autoscaler answers",
+    "NotTold": "no autoscaler can be told of placeholders",
     "MoreThanDoubles": "it more than doubles the cluster",
     "NotWhole": "the operator does not see the whole cluster",
     "RescueFailed": "a pod hangs after a preemption, and may not be freed",

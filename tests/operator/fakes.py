@@ -381,7 +381,12 @@ class World:
                 server_version=lambda: "v1.36.3",
                 **rules,
             ),
-            forms=Forms(scheduler=UNBOUND_SCHEDULER, recognised=self.recognised, wall=self.wall),
+            forms=Forms(
+                scheduler=UNBOUND_SCHEDULER,
+                recognised=self.recognised,
+                untold=lambda: self.unbound.problem,
+                wall=self.wall,
+            ),
             releasing=self.releasing,
             objectives=self.objectives,
             on_planned=(self.unbound.look,),

@@ -65,6 +65,11 @@ class Recognition:
     note: str = ""
     """What was looked at in vain, in words; '' where an autoscaler is recognised."""
 
+    @property
+    def absent(self) -> bool:
+        """Whether there is certainly none."""
+        return self.autoscaler is None and self.lasting
+
 
 class _Object(msgspec.Struct):
     metadata: Metadata

@@ -58,6 +58,8 @@ class Observation:
     """What ActivationPools announce."""
     quotas: tuple[wire.ResourceQuota, ...] = ()
     """Of their namespaces, where these may be watched."""
+    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By ReplicaSet why its last pod was refused, apart from quotas."""
 
 
 class NodeMarks(NamedTuple):
@@ -139,6 +141,7 @@ class ClusterView:
                 corpses=self.failures.corpses,
                 failed=self.failures.counts,
                 pools=self.pools.all(),
+                refusals=self.autoscaler_events.refusals(self.sets, now),
                 quotas=tuple(self.quotas.of(sorted(self.pools.namespaces()))),
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))

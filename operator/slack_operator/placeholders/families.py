@@ -141,6 +141,13 @@ SPARED_SECONDS = Family(
     "What the pods that took a placeholder's place would have waited for a node, those of the day before the last of "
     f"them together. {_LEADER_ONLY}",
 )
+HOLD = Family(
+    "slack_policy_hold",
+    "gauge",
+    ("policy", "form", "reason"),
+    "",
+    f"1 for the form that the policy's placeholders have (Bound or Unbound) and the reason of it. {_LEADER_ONLY}",
+)
 CONDITION = Family(
     "slack_policy_condition",
     "gauge",
@@ -304,6 +311,7 @@ FAMILIES = (
     LOW_PRIORITY_CPU,
     LOW_PRIORITY_MEMORY,
     COVERAGE,
+    HOLD,
     OBJECTIVE,
     OBJECTIVE_REACHED,
     OBJECTIVE_LATE,

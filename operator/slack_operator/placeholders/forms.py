@@ -1,16 +1,45 @@
-"""Which form each policy's placeholders have: bound or unbound, since when, and why. Owned by the planning loop."""
+"""Which form each policy's placeholders have: bound or unbound, since when, and why. Owned by the planning loop.
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+With `hold: Auto` they are unbound if an autoscaler is recognised that keeps nodes for such pods, and bound otherwise.
+They are also bound for a while if unbound ones are of no use:
+
+1. their schedulerName is changed or refused by admission,
+2. no autoscaler answers them (`Answers`),
+3. the operator cannot tell autoscalers of them.
+
+After that while they are unbound again, and each further failure doubles it. Nothing changes a form that is asked for
+by name: what is wrong is said only.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 from slack.cluster.hold import Hold
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.adoption import existing_shapes
+from slack.planner.objects.changed_scheduler import changed_schedulers, refused_schedulers, refused_template
 from slack.planner.policy.spec import Policy
+from slack.process.logs import fields
 from slack.schema.conditions import Condition
+from slack_operator.placeholders.answers import Answers, silence_seconds
 from slack_operator.placeholders.autoscalers import Recognition
 from slack_operator.placeholders.cluster_view import Observation
 from slack_operator.placeholders.subjects import Subject, bound_not_allowed, owners_of
+from slack_operator.runtime.conditions import MAX_MESSAGE, Status, rfc3339
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 3600.0, 86_400.0
+"""How long placeholders are bound after unbound ones were of no use: the first time, and at most."""
+GOOD_SECONDS = 86_400.0
+"""Unbound for so long, earlier failures are forgotten."""
+_RETRIED = "; Unbound is tried again at "
+Problem = tuple[str, str]
+"""Reason, and a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +54,39 @@ class Form:
     """A sentence for people."""
     since: float
     """Unix seconds."""
+    retry_at: float | None = None
+    """When Unbound is tried again (Unix seconds); None where nothing has failed."""
+
+    def document(self) -> dict[str, str]:
+        """Return it as it stands in the status."""
+        retry = {} if self.retry_at is None else {"retryTime": rfc3339(self.retry_at)}
+        return {
+            "form": str(self.hold),
+            "since": rfc3339(self.since),
+            "reason": self.reason,
+            "message": self.why[:MAX_MESSAGE],
+            **retry,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Unbound placeholders were of no use."""
+
+    problem: Problem
+    until: float
+    """Bound until then; Unix seconds."""
+    tries: int
+    autoscaler: str
+    """That was recognised; '' where that is not known. Another one is another try."""
+
+
+class _Before(NamedTuple):
+    """What a policy had before this decision."""
+
+    hold: Hold | None
+    """None where there are no placeholders yet."""
+    since: float | None
 
 
 class Forms:
@@ -37,6 +99,7 @@ class Forms:
         default: Hold = Hold.AUTO,
         bound_allowed: bool = True,
         recognised: Callable[[], Recognition | None],
+        untold: Callable[[], str | None] = lambda: None,
         wall: Callable[[], float],
     ) -> None:
         """Nothing is decided yet.
@@ -46,14 +109,21 @@ class Forms:
             default: of policies that name no form.
             bound_allowed: whether placeholders may be bound at all.
             recognised: the autoscaler that is there; None before anybody has looked.
+            untold: why autoscalers cannot be told of unbound placeholders; None while they can.
             wall: Unix seconds.
         """
         self._scheduler = scheduler
         self._default = default
         self._bound_allowed = bound_allowed
         self._recognised = recognised
+        self._untold = untold
         self._wall = wall
+        self._answers = Answers()
+        self._untold_since: float | None = None
         self._forms: dict[str, Form] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._problems: Mapping[str, Problem] = MappingProxyType({})
+        """By policy: why unbound placeholders are of no use to it."""
         self._resolved: dict[str, tuple[Policy, Policy]] = {}
         """By policy: as it was written, and with its form; the same value while neither changes."""
 
@@ -61,13 +131,26 @@ class Forms:
         """Say why no form can be decided yet; None when it can."""
         return "autoscalers are not looked for yet" if self._recognised() is None else None
 
-    def resolved(self, subjects: Sequence[Subject], seen: Observation) -> tuple[Subject, ...]:
-        """Return the subjects with the form of their placeholders."""
-        before = self._before(subjects, seen)
+    def resolved(
+        self,
+        subjects: Sequence[Subject],
+        seen: Observation,
+        refused: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> tuple[Subject, ...]:
+        """Return the subjects with the form of their placeholders.
+
+        Args:
+            subjects: as they are written.
+            seen: the cluster.
+            refused: by policy which of its last writes were refused, in words.
+        """
+        now = self._wall()
+        self._look(seen, refused, now)
+        before = self._before(subjects, seen, now)
         return tuple(
             replace(
                 subject,
-                policy=self._with_form(subject.policy, before[subject.policy.name]),
+                policy=self._with_form(subject.policy, before[subject.policy.name], now),
                 refused=self._refused(subject.policy),
             )
             for subject in subjects
@@ -85,6 +168,11 @@ class Forms:
         return self._forms.get(policy)
 
     @property
+    def untold(self) -> str | None:
+        """Why autoscalers cannot be told of unbound placeholders now; None while they can."""
+        return self._untold()
+
+    @property
     def any_bound(self) -> bool:
         """Whether some policy has bound placeholders."""
         return any(form.hold is Hold.BOUND for form in self._forms.values())
@@ -92,24 +180,58 @@ class Forms:
     def keep_only(self, policies: Collection[str]) -> None:
         """Forget policies that are no more."""
         self._forms = {name: form for name, form in self._forms.items() if name in policies}
+        self._failures = {name: failure for name, failure in self._failures.items() if name in policies}
         self._resolved = {name: pair for name, pair in self._resolved.items() if name in policies}
 
-    def _before(self, subjects: Sequence[Subject], seen: Observation) -> dict[str, Hold | None]:
-        """Return each policy's last form; of one that is new to this process the form of its ReplicaSets."""
+    def _look(self, seen: Observation, refused: Mapping[str, Sequence[str]], now: float) -> None:
+        """Find what is wrong with unbound placeholders, by policy."""
+        self._answers.look(seen, now)
+        limit = silence_seconds(seen.snapshot.node_start_seconds)
+        untold = self._untold()
+        self._untold_since = None if untold is None else now if self._untold_since is None else self._untold_since
+        problems: dict[str, Problem] = {}
+        if untold is not None and self._untold_since is not None and now - self._untold_since >= limit:
+            problems = {pod.policy: ("NotTold", untold) for pod in seen.snapshot.placeholders if pod.unbound}
+        for name, seconds in self._answers.silent_seconds(now).items():
+            if seconds >= limit:
+                problems[name] = ("NoAnswer", _no_answer(self._scheduler, limit))
+        for name, texts in refused.items():
+            if (text := refused_template(texts, self._scheduler)) is not None:
+                problems[name] = ("SchedulerNameRefused", text)
+        for name, text in refused_schedulers(seen.present, seen.refusals).items():
+            problems[name] = ("SchedulerNameRefused", text)
+        for name, text in changed_schedulers(seen.present).items():
+            problems[name] = ("SchedulerNameChanged", text)
+        self._problems = problems
+
+    def _before(self, subjects: Sequence[Subject], seen: Observation, now: float) -> dict[str, _Before]:
+        """Return each policy's last form; of one that is new to this process what ReplicaSets and status say."""
         there: tuple[ExistingShape, ...] = ()
         if any(subject.policy.name not in self._forms for subject in subjects):
             there = existing_shapes(seen.present.sets.values(), owners_of(subjects))
-        return {
-            (name := subject.policy.name): form.hold if (form := self._forms.get(name)) else _form_of(there, name)
-            for subject in subjects
-        }
+        found: dict[str, _Before] = {}
+        for subject in subjects:
+            name, form = subject.policy.name, self._forms.get(subject.policy.name)
+            if form is not None:
+                found[name] = _Before(form.hold, form.since)
+                continue
+            status = subject.entry.status.get("hold") or {}
+            hold = _form_of(there, name)
+            found[name] = _Before(hold, _unix_seconds(status.get("since")) if status.get("form") == hold else None)
+            if (failure := _failure_of(status)) is not None and failure.until > now:
+                self._failures[name] = failure
+        return found
 
-    def _with_form(self, policy: Policy, before: Hold | None) -> Policy:
-        hold, reason, why = self._decide(policy, before)
+    def _with_form(self, policy: Policy, before: _Before, now: float) -> Policy:
+        form = self._decide(policy, before.hold, now)
+        same = before.since is not None and before.hold is form.hold
+        since = before.since if same and before.since is not None else now
         known = self._forms.get(policy.name)
-        since = self._wall() if known is None or known.hold is not hold else known.since
-        self._forms[policy.name] = Form(hold, reason, why, since)
-        scheduler = self._scheduler if hold is Hold.UNBOUND else ""
+        if known is None or known.hold is not form.hold:
+            said = fields(policy=policy.name, reason=form.reason)
+            log.info("placeholders are %s: %s", str(form.hold).lower(), form.why, extra=said)
+        self._forms[policy.name] = replace(form, since=since)
+        scheduler = self._scheduler if form.hold is Hold.UNBOUND else ""
         resolved = self._resolved.get(policy.name)
         if resolved is not None and resolved[0] is policy and resolved[1].unbound_scheduler == scheduler:
             return resolved[1]
@@ -117,19 +239,66 @@ class Forms:
         self._resolved[policy.name] = policy, anew
         return anew
 
-    def _decide(self, policy: Policy, before: Hold | None) -> tuple[Hold, str, str]:
-        if not self._bound_allowed:
-            return Hold.UNBOUND, "BoundNotAllowed", "--no-bound: this operator keeps unbound placeholders only"
+    def _decide(self, policy: Policy, before: Hold | None, now: float) -> Form:
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
-        if wanted is not Hold.AUTO:
-            return wanted, "Configured", f"{where} says so"
         found = self._recognised() or Recognition(None)
-        if found.autoscaler is not None:
-            name, evidence = found.autoscaler.name, found.autoscaler.evidence
-            return Hold.UNBOUND, "AutoscalerRecognised", f"{name} is there: {evidence}"
-        if before is Hold.UNBOUND and not found.lasting:
-            return Hold.UNBOUND, "AutoscalerUnclear", f"no autoscaler is recognised for the moment: {found.note}"
-        return Hold.BOUND, "NoAutoscaler", f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
+        absent = f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
+        if not self._bound_allowed:
+            why = "--no-bound: this operator keeps unbound placeholders only"
+            return self._always_unbound(policy.name, "BoundNotAllowed", why, absent if found.absent else "", now)
+        if wanted is Hold.BOUND:
+            return Form(wanted, "Configured", f"{where} says so", now)
+        if wanted is Hold.UNBOUND:
+            why = f"{where} says so"
+            return self._always_unbound(policy.name, "Configured", why, absent if found.absent else "", now)
+        if found.autoscaler is None and (before is not Hold.UNBOUND or found.lasting):
+            return Form(Hold.BOUND, "NoAutoscaler", absent, now)
+        name = found.autoscaler.name if found.autoscaler is not None else ""
+        if (failure := self._failure(policy.name, name, before, now)) is not None:
+            reason, why = failure.problem
+            at = datetime.fromtimestamp(failure.until, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            return Form(Hold.BOUND, reason, f"{why}{_RETRIED}{at}", now, failure.until)
+        if found.autoscaler is None:
+            why = f"no autoscaler is recognised for the moment: {found.note}"
+            return Form(Hold.UNBOUND, "AutoscalerUnclear", why, now)
+        return Form(Hold.UNBOUND, "AutoscalerRecognised", f"{name} is there: {found.autoscaler.evidence}", now)
+
+    def _always_unbound(self, policy: str, reason: str, why: str, absent: str, now: float) -> Form:
+        """Give the form of a policy that may have no other, with what is wrong about it."""
+        problem = self._problems.get(policy)
+        if problem is not None:
+            return Form(Hold.UNBOUND, problem[0], f"{why}; {problem[1]}", now)
+        if absent:
+            return Form(Hold.UNBOUND, "NoAutoscaler", f"{why}; {absent}", now)
+        return Form(Hold.UNBOUND, reason, why, now)
+
+    def _failure(self, policy: str, autoscaler: str, before: Hold | None, now: float) -> _Failure | None:
+        """Return why placeholders are bound for a while although an autoscaler is there; None where they are not."""
+        known = self._failures.get(policy)
+        if known is not None and "" not in (autoscaler, known.autoscaler) and known.autoscaler != autoscaler:
+            known = None  # another autoscaler may answer
+            del self._failures[policy]
+        if known is not None and now < known.until:
+            return known
+        problem = self._problems.get(policy) if before is Hold.UNBOUND else None
+        if problem is not None:
+            tries = (0 if known is None else known.tries) + 1
+            seconds = min(FIRST_RETRY_SECONDS * 2 ** (tries - 1), LONGEST_RETRY_SECONDS)
+            self._failures[policy] = _Failure(problem, now + seconds, tries, autoscaler)
+            return self._failures[policy]
+        form = self._forms.get(policy)
+        good = before is Hold.UNBOUND and form is not None and now - form.since >= GOOD_SECONDS
+        if known is not None and (good or self._answers.is_answered(policy)):
+            del self._failures[policy]
+        return None
+
+
+def _no_answer(scheduler: str, seconds: float) -> str:
+    return (
+        f"no autoscaler answered unbound placeholders for {round(seconds / 60)} min (no Event, no node): Cluster "
+        f"Autoscaler leaves them out if its --allowed-scheduler-names lacks {scheduler} (1.35 and later), or if its "
+        "--expendable-pods-priority-cutoff is above their priority"
+    )
 
 
 def _form_of(there: Iterable[ExistingShape], policy: str) -> Hold | None:
@@ -138,3 +307,20 @@ def _form_of(there: Iterable[ExistingShape], policy: str) -> Hold | None:
     if not forms:
         return None
     return Hold.UNBOUND if True in forms else Hold.BOUND
+
+
+def _failure_of(status: Status) -> _Failure | None:
+    """Return the failure that a status tells of; None where it tells of none."""
+    since, until = _unix_seconds(status.get("since")), _unix_seconds(status.get("retryTime"))
+    if since is None or until is None or status.get("form") != Hold.BOUND:
+        return None
+    ratio = max((until - since) / FIRST_RETRY_SECONDS, 1.0)
+    why = str(status.get("message") or "").partition(_RETRIED)[0]
+    return _Failure((str(status.get("reason") or "NoAnswer"), why), until, round(ratio).bit_length(), "")
+
+
+def _unix_seconds(text: object) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None

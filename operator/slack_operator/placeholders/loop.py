@@ -17,7 +17,7 @@ from slack.cluster.snapshot import Placeholder
 from slack.kube.apply import Json
 from slack.planner.domain.membership import divide, node_labels
 from slack.planner.model.plan_cache import PlanCache
-from slack.planner.model.result import PlannerState, PolicyPlan, ShapePlan
+from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
 from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
 from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
@@ -36,7 +36,7 @@ from slack_operator.placeholders.ownership import contested
 from slack_operator.placeholders.policies import DesiredPolicies, PolicyEntry
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.placeholders.releasing import Releasing
-from slack_operator.placeholders.reporter import Reporter, placeholders_changed
+from slack_operator.placeholders.reporter import Reporter, not_told, placeholders_changed
 from slack_operator.placeholders.rescue import Rescuer
 from slack_operator.placeholders.spared import SparedWaits
 from slack_operator.placeholders.status import VIEW_STALE, not_ready
@@ -139,6 +139,8 @@ class Loop:
         self._stale_text: str | None = None
         self._idle = False
         self._left_out: tuple[str, ...] = ()
+        self._refused: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+        """By policy: writes of the last turn that were refused, in words."""
 
     def rescue(self) -> None:
         """Free hanging preemptors; cheap when nobody waits for a node that was promised."""
@@ -186,7 +188,9 @@ class Loop:
             return
         self._metrics.loop_lag.observe(self._wake.lag_seconds)
         subjects = self._forms.resolved(
-            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy), observation
+            subjects_of(entries, observation.priority_classes, built_in=self._built_in_policy),
+            observation,
+            self._refused,
         )
         self._tell_idle(idle=not entries and not subjects)
         self._any_bound = self._forms.any_bound or any(not pod.unbound for pod in observation.snapshot.placeholders)
@@ -195,7 +199,7 @@ class Loop:
         self._releasing.look(observation, subjects, items)
         for look in self._on_planned:
             look(observation, subjects, items)
-        problems = self._act(subjects, items, observation, entries)
+        self._refused = problems = self._act(subjects, items, observation, entries)
         self._learn(subjects, items, observation, starts, now)
         extra = self._report(subjects, items, observation, problems)
         for entry in entries:
@@ -497,18 +501,8 @@ class Loop:
         for pod in observation.snapshot.placeholders:
             placeholders.setdefault(pod.policy, []).append(pod)
         for subject, item in zip(subjects, items, strict=True):
-            name = subject.policy.name
-            changed = placeholders_changed(item, placeholders.get(name, ()), observation.present)
-            contest = self._contested(subject, observation)
-            lost = self._objectives.condition(name)
-            stays = self._releasing.condition(name)
-            found = (subject.hindrance, self._rescuer.condition(name), contest, changed, lost, stays)
-            extra = [condition for condition in found if condition is not None]
-            refused = problems.get(name, ())
-            if refused and subject.hindrance is None:
-                extra.append(not_ready("WriteRefused", "; ".join(refused)))
-            elif contest is not None and subject.hindrance is None:
-                extra.append(not_ready(contest.reason, contest.message))
+            name, form = subject.policy.name, self._forms.of(subject.policy.name)
+            extra = self._extra(subject, item, observation, placeholders.get(name, ()), problems.get(name, ()))
             causes = {cause: count for (policy, cause), count in observation.displaced.items() if policy == name}
             self._reporter.displaced(subject.entry, causes)
             spared = self._spared.of(name, observation.snapshot.node_start_seconds)
@@ -519,14 +513,45 @@ class Loop:
                 displaced=sum(causes.values()),
                 instant_start=self._ratio.text(name),
                 spared=spared,
+                hold=None if form is None else form.document(),
             )
+            if form is not None:
+                self._metrics.show_hold(name, str(form.hold), form.reason)
             if spared is not None:
                 self._metrics.show_spared(name, spared.total_seconds)
                 spared_texts[name] = str(spared)
             self._metrics.show_conditions(name, (*item.conditions, *extra))
-            extras[name] = tuple(extra)
+            extras[name] = extra
         self._spared_texts = spared_texts
         return extras
+
+    def _extra(
+        self,
+        subject: Subject,
+        item: PolicyPlan,
+        observation: Observation,
+        placeholders: Sequence[Placeholder],
+        refused: Sequence[str],
+    ) -> tuple[Condition, ...]:
+        """Return a policy's conditions beside the plan's."""
+        name, fit = subject.policy.name, subject.hindrance is None
+        changed = placeholders_changed(item, placeholders, observation.present)
+        contest = self._contested(subject, observation)
+        lost = self._objectives.condition(name)
+        stays = self._releasing.condition(name)
+        untold = not_told(placeholders, self._forms.untold if fit else None)
+        extra = [
+            condition
+            for condition in (subject.hindrance, self._rescuer.condition(name), contest, changed, lost, stays, *untold)
+            if condition is not None
+        ]
+        if not fit or any(condition.type == ConditionType.READY for condition in extra):
+            return tuple(extra)
+        if refused:
+            extra.append(not_ready("WriteRefused", "; ".join(refused)))
+        elif contest is not None:
+            extra.append(not_ready(contest.reason, contest.message))
+        return tuple(extra)
 
 
 def _beginning_with(first: str | None, names: list[str]) -> list[str]:

@@ -71,6 +71,7 @@ class Metrics(ProcessMetrics):
         self._low_priority = (self._gauge(families.LOW_PRIORITY_CPU), self._gauge(families.LOW_PRIORITY_MEMORY))
         self._coverage = self._gauge(families.COVERAGE)
         self._condition = self._gauge(families.CONDITION)
+        self._hold = self._gauge(families.HOLD)
         self._cost = self._gauge(families.COST_PER_HOUR)
         self._cost_nodes = self._gauge(families.COST_NODES)
         self._spared = self._gauge(families.SPARED_SECONDS)
@@ -113,6 +114,7 @@ class Metrics(ProcessMetrics):
             *self._low_priority,
             self._coverage,
             self._condition,
+            self._hold,
             self._cost,
             self._cost_nodes,
             self._spared,
@@ -269,6 +271,11 @@ class Metrics(ProcessMetrics):
             self._cost_nodes.remove_by_labels({"policy": name})
         else:
             self._cost_nodes.labels(name).set(cost.nodes)
+
+    def show_hold(self, policy: str, form: str, reason: str) -> None:
+        """Set the form of a policy's placeholders."""
+        self._hold.remove_by_labels({"policy": policy})
+        self._hold.labels(policy, form, reason).set(1)
 
     def show_spared(self, policy: str, seconds: float) -> None:
         """Set what a policy's slack spared on its last day."""

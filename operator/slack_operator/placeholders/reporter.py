@@ -23,7 +23,13 @@ from slack.planner.objects.changed_pods import changes
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
-from slack.process.reasons import OWNERSHIP_TAKEN_BACK, PLACEHOLDERS_DISPLACED, REFILLING, RESERVATION_CUT, is_calm
+from slack.process.reasons import (
+    OWNERSHIP_TAKEN_BACK,
+    PLACEHOLDERS_DISPLACED,
+    REFILLING,
+    RESERVATION_CUT,
+    is_calm,
+)
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.learning.keeper import HISTORY_LOST
 from slack_operator.placeholders.actuator import TakenBack
@@ -40,6 +46,7 @@ from slack_operator.placeholders.status import (
     Observed,
     StatusBoard,
     condition_of,
+    not_ready,
     spared_document,
     status_of,
     with_state,
@@ -126,6 +133,7 @@ class Reporter:
         displaced: int,
         instant_start: str | None,
         spared: Spared | None = None,
+        hold: Mapping[str, str] | None = None,
     ) -> None:
         """Report on a policy that was planned.
 
@@ -136,6 +144,7 @@ class Reporter:
             displaced: how many of its placeholders this process has seen displaced.
             instant_start: the text for status, None before the first start.
             spared: what its slack spared on the last day, None before the first start.
+            hold: the form of its placeholders as it stands in the status, None where nobody decides it.
         """
         now = rfc3339(self._wall())
         previous = self._board.open(entry.uid, entry.status, now)
@@ -160,6 +169,7 @@ class Reporter:
             instant_start or previous.get("instantStart"),
             (*extra, *over),
             spared_document(spared) or previous.get("spared"),
+            hold,
         )
         self._offer(entry, status_of(plan, observed, previous, now), previous)
         self._tell_cut(entry.name, plan.cut)
@@ -302,6 +312,22 @@ def placeholders_changed(plan: PolicyPlan, placeholders: Iterable[Placeholder], 
     """Give the condition PlaceholdersChanged; None while a policy's placeholders are as planned."""
     texts = changes({shape.shape.name: shape.shape for shape in plan.shapes}, placeholders, present.pods)
     return Condition(PLACEHOLDERS_CHANGED, True, "DifferFromPlan", "; ".join(texts)) if texts else None
+
+
+def not_told(placeholders: Sequence[Placeholder], why: str | None) -> tuple[Condition, ...]:
+    """Say that autoscalers cannot be told of a policy's unbound placeholders; it is not ready while they know of none.
+
+    Args:
+        placeholders: of the policy.
+        why: they cannot be told; None where they can.
+    """
+    unbound = [pod for pod in placeholders if pod.unbound]
+    untold = sum(not pod.unschedulable for pod in unbound)
+    if why is None or not untold:
+        return ()
+    text = f"{untold} of {len(unbound)} unbound placeholders count for no autoscaler: {why}"
+    ignored = Condition(ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS, True, "NotTold", text)
+    return (ignored, not_ready("NotTold", text)) if untold == len(unbound) else (ignored,)
 
 
 def _alike(conditions: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

@@ -64,6 +64,8 @@ class Observed:
     """Conditions of the operator's own; one that replaces a condition of the plan has its type."""
     spared: Mapping[str, Any] | None = None
     """What slack spared on the last day, as it stands in the status."""
+    hold: Mapping[str, str] | None = None
+    """The form of the placeholders, as it stands in the status."""
 
 
 def cost_document(cost: Cost) -> dict[str, Any]:
@@ -129,19 +131,7 @@ def status_of(plan: PolicyPlan, observed: Observed, previous: Status, now: str) 
         "pending": plan.pending,
         "selector": selector_of(plan.policy),
         "displaced": {"total": observed.displaced_total, "since": observed.displaced_since},
-        "shapes": [
-            {
-                "name": shape.shape.name,
-                "role": str(shape.role),
-                "requests": {name: format_quantity(name, amount) for name, amount in shape.shape.requests},
-                "count": shape.count,
-                "replicas": shape.replicas,
-                "bound": shape.bound,
-                "pending": shape.pending,
-                "for": list(shape.workloads[:20]),
-            }
-            for shape in plan.shapes[:MAX_SHAPES]
-        ],
+        "shapes": _shapes(plan),
         "uncovered": [{"pod": pod.pod, "reason": pod.reason} for pod in plan.uncovered[:MAX_UNCOVERED]],
         "cut": [
             {"workload": str(cut), "asked": cut.asked, "granted": cut.granted, "reason": cut.reason}
@@ -164,7 +154,25 @@ def status_of(plan: PolicyPlan, observed: Observed, previous: Status, now: str) 
         status["cost"] = cost_document(plan.cost)
     if observed.spared is not None:
         status["spared"] = dict(observed.spared)
+    if observed.hold is not None:
+        status["hold"] = dict(observed.hold)
     return status
+
+
+def _shapes(plan: PolicyPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": shape.shape.name,
+            "role": str(shape.role),
+            "requests": {name: format_quantity(name, amount) for name, amount in shape.shape.requests},
+            "count": shape.count,
+            "replicas": shape.replicas,
+            "bound": shape.bound,
+            "pending": shape.pending,
+            "for": list(shape.workloads[:20]),
+        }
+        for shape in plan.shapes[:MAX_SHAPES]
+    ]
 
 
 def lasting(conditions: Iterable[dict[str, Any]], stamp: str) -> list[dict[str, Any]]:
@@ -341,7 +349,8 @@ def _moved(status: Status) -> object:
     placeholders = sorted((s["name"], s.get("replicas"), s.get("bound")) for s in status.get("shapes", ()))
     displaced = (status.get("displaced") or {}).get("total", 0)
     # HPAs wait for the replicas
-    return status.get("observedGeneration"), status.get("replicas"), displaced, placeholders, conditions
+    form = (status.get("hold") or {}).get("form")
+    return status.get("observedGeneration"), status.get("replicas"), form, displaced, placeholders, conditions
 
 
 def _plain(status: Status) -> object:

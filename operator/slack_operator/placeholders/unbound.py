@@ -211,9 +211,10 @@ class UnboundTelling:
             self.problem = None
             return None
         if not due:
+            self.problem = self._removed(waiting, now) or self.problem
             return REPEAT_SECONDS
         some = due[:AT_ONCE]
-        self.problem = self._write(some)
+        self.problem = self._write(some) or self._removed(waiting, now)
         self._explain(facts, some, uids)
         if self.problem is not None:
             if self._outages.is_new(self.problem):
@@ -222,6 +223,20 @@ class UnboundTelling:
         if len(due) <= AT_ONCE:
             return REPEAT_SECONDS
         return max(len(some) / A_SECOND - (self._clock() - now), 0.0)
+
+    def _removed(self, waiting: Iterable[PlaceholderFacts], now: float) -> str | None:
+        """Say that somebody keeps removing the condition, which is then left off; None where nobody does."""
+        names = sorted(
+            pod.name
+            for pod in waiting
+            if len(self._written.get(pod.uid, ())) == WRITES and not self._is_due(pod.uid, now + REPEAT_SECONDS)
+        )
+        if not names:
+            return None
+        return (
+            f"somebody removes the condition PodScheduled, which was written {WRITES} times within "
+            f"{round(WRITES_SECONDS / 60)} min: pod {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
+        )
 
     def _explain(
         self, before: Iterable[PlaceholderFacts], due: Iterable[PlaceholderFacts], uids: Mapping[str, str]

@@ -78,10 +78,14 @@ class AutoscalerEvents:
         self.heard_seconds: float | None = None
         """When Cluster Autoscaler last wrote an Event about a pod here (Unix time); None where it has written none."""
         self._latest: dict[str, AutoscalerEvent] = {}
+        self._refusals: dict[str, tuple[str, float]] = {}
+        """By ReplicaSet: why its last pod was refused, apart from quotas, and when (Unix time)."""
 
     def observe(self, event: Event, now: float) -> bool:
         """Take one Event; True when it is news."""
         about = event.involved_object
+        if about is not None and about.kind == "ReplicaSet" and event.reason == "FailedCreate":
+            self._refuse(about.name or "", event.message or "", _moment(event, now))
         if about is not None and about.kind == "Pod" and source_of(event) == CLUSTER_AUTOSCALER_SOURCE:
             self.heard_seconds = max(self.heard_seconds or 0.0, _moment(event, now))
         found = autoscaler_event(event, now)
@@ -96,6 +100,24 @@ class AutoscalerEvents:
         if len(self._latest) > MOST:
             del self._latest[next(iter(self._latest))]
         return found != known
+
+    def refusals(self, replica_sets: Iterable[str], now: float) -> dict[str, str]:
+        """Return by ReplicaSet why its last pod was refused, and forget those that are gone and what is old."""
+        alive = set(replica_sets)
+        self._refusals = {
+            name: (message, at)
+            for name, (message, at) in self._refusals.items()
+            if name in alive and now - at < KEEP_SECONDS
+        }
+        return {name: message for name, (message, _) in self._refusals.items()}
+
+    def _refuse(self, replica_set: str, message: str, at: float) -> None:
+        known = self._refusals.get(replica_set)
+        if known is not None and known[1] > at:
+            return
+        self._refusals[replica_set] = message[:MAX_MESSAGE], at
+        if len(self._refusals) > MOST:
+            del self._refusals[next(iter(self._refusals))]
 
     def about(self, replica_sets: Iterable[str], now: float) -> tuple[AutoscalerEvent, ...]:
         """Return the events that still count, and forget those about ReplicaSets that are gone."""

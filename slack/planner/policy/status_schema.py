@@ -59,8 +59,8 @@ _SHAPE: Final[Schema] = {
         "count": COUNT | {"description": "Placeholders that the plan heads for; 0 when the shape is being given up."},
         "replicas": COUNT
         | {"description": "Placeholders that should be there now; another number while slack changes."},
-        "bound": COUNT | {"description": "Placeholders on a node."},
-        "pending": COUNT | {"description": "Placeholders on no node yet."},
+        "bound": COUNT | {"description": "Placeholders on a node; of unbound ones those that fit on a node."},
+        "pending": COUNT | {"description": "Placeholders on no node yet; of unbound ones those that fit on none."},
         "for": {
             "type": "array",
             "maxItems": 20,
@@ -172,6 +172,23 @@ STATUS_SCHEMA: Final[Schema] = {
                 "text": text("All of it in words."),
             },
         },
+        "hold": {
+            "type": "object",
+            "description": "The form of the placeholders, which spec.hold has come to.",
+            "properties": {
+                "form": text("Bound: a scheduler binds them. Unbound: the capacity stays free.", 16),
+                "since": TIME | {"description": "Since when it is this form."},
+                "reason": text(
+                    "Configured, AutoscalerRecognised, AutoscalerUnclear (it is looked for), NoAutoscaler, "
+                    "BoundNotAllowed; or why unbound ones are of no use: NoAnswer (no autoscaler counts them), "
+                    "NotTold, SchedulerNameChanged, SchedulerNameRefused.",
+                    64,
+                ),
+                "message": text("A sentence for people: why.", 2048),
+                "retryTime": TIME
+                | {"description": "When Auto tries unbound placeholders again; absent where nothing has failed."},
+            },
+        },
         "spared": {
             "type": "object",
             "description": "Pods of the day before the last start that took a placeholder's place, and what they would "
@@ -207,6 +224,7 @@ PRINTER_COLUMNS: Final[tuple[Schema, ...]] = (
     column("RESERVED", ".status.summary.reserved", "Extra capacity that is there, cpu/memory: placeholders on nodes."),
     column("PENDING", ".status.pending", "Placeholders that wait for a node.", kind="integer"),
     column("INSTANT", ".status.instantStart", "Share of real pods that had a node within 2 s."),
+    column("HOLD", ".status.hold.form", "Bound: placeholders run. Unbound: the capacity stays free.", wide=True),
     column("NODES", ".status.nodes", "Nodes of the policy that can take placeholders.", kind="integer", wide=True),
     column("COVERED", '.status.conditions[?(@.type=="Covered")].status', "Enough pods fit one placeholder.", wide=True),
     column("BURST", ".status.burst", "Placeholders that one burst can take.", kind="integer", wide=True),

@@ -26,6 +26,7 @@ from tests.operator.fakes import NAMESPACE, World, policy
 from tests.planner.objects.test_decide import policy_plan, shape_plan
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+HOLD = {"form": "Bound", "since": EARLIER, "reason": "NoAnswer", "message": "no Event", "retryTime": EARLIER}
 READY = Condition(ConditionType.READY, True, "Fine", "all is well")
 
 
@@ -71,7 +72,7 @@ def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
 
 def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
     spared = Spared(120, 112.0)
-    observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared=spared_document(spared))
+    observed = Observed(1, 1, 3, EARLIER, "98%", (READY,), spared_document(spared), HOLD)
     why = Why(0.99, known=True, started_today=200, late_today=1, price_per_hour=0.5, window_seconds=97.0)
     binding = (Binding("cpu", Written(2000, "2000m"), 6000),)
     plan = replace(policy_plan(shape_plan(2)), replicas=2, why=why, binding=binding)
@@ -92,6 +93,7 @@ def test_nothing_of_the_status_is_pruned_by_its_schema() -> None:
         "text": "0.48 EUR an hour, 350 EUR a month (1.2 nodes; 2 nodes of it have no price)",
     }
     assert status["spared"]["text"] == "120 pods of a day would have waited about 110 s each for a node, 3.7 h in all"
+    assert set(STATUS_SCHEMA["properties"]["hold"]["properties"]) == set(status["hold"])
     check(STATUS_SCHEMA, status)
     assert set(STATUS_SCHEMA["properties"]) == set(status)
 
