@@ -65,6 +65,8 @@ class Room:
     pending: int
     nodes: tuple[tuple[str, int], ...]
     """Nodes on which they stand now, with how many."""
+    unbound: bool = False
+    """No scheduler binds them: `bound` have capacity on these nodes, which is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,7 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
         bound=plan.bound,
         pending=plan.pending,
         nodes=tuple(sorted(standing.items())),
+        unbound=plan.shape.unbound_scheduler != "",
     )
 
 
@@ -298,6 +301,9 @@ def _hindrances(
     if mirrored:
         # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
         holds[Hindrance.NO_NODE_LEFT] = set()
+    if domain.policy.unbound_scheduler:
+        # The capacity is free: nothing has to be preempted for it, and any scheduler may use it.
+        holds |= {key: set[int]() for key in (Hindrance.NEVER_PREEMPTS, Hindrance.PRIORITY, Hindrance.SCHEDULER)}
     found = []
     for row in rows:
         if row in holds[Hindrance.NEVER_PREEMPTS]:

@@ -35,7 +35,7 @@ def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) ->
 def _room_line(room: Room) -> str:
     line = f"{room.count} x {room.shape} ({room.role}), {resources_text(room.requests)} each"
     if room.bound:
-        line += f"; {room.bound} on {shown_nodes(room)}"
+        line += f"; {'capacity is kept free for ' if room.unbound else ''}{room.bound} on {shown_nodes(room)}"
     if room.pending:
-        line += f"; {room.pending} pending"
+        line += f"; {room.pending} {'without capacity' if room.unbound else 'pending'}"
     return line

@@ -56,6 +56,28 @@ def test_it_names_the_nodes_on_which_placeholders_stand(run: Run, cluster: Path,
     assert there["nodes"] == {"web-1": 1}
 
 
+def test_unbound_placeholders_of_the_cluster_are_planned_for_as_unbound_ones(
+    run: Run, cluster: Path, policy: Policy, tmp_path: Path
+) -> None:
+    """A dry run recognises no autoscaler: what is there says which form the operator has chosen."""
+    (room, *_) = explained(run, cluster, "deploy/api", "-f", policy({"hold": "Unbound"}, "default"))["rooms"]
+    requests = {"cpu": f"{room['requests']['cpu_millis']}m", "memory": str(room["requests"]["memory_bytes"])}
+    held = placeholder("default", room["shape"], None, requests)
+    held["metadata"]["labels"]["resource-slack.io/hold"] = "Unbound"
+    held["spec"]["schedulerName"] = "resource-slack.io/unbound"
+    standing = written(tmp_path, *small_cluster(), held)
+    found = run(
+        "explain", "-n", "shop", "--snapshot", standing, "-f", policy({"hold": "Auto"}, "default"), "deploy/api"
+    )
+    assert found.code == 0, found.stderr
+    assert f"{room['shape']} (cover)" in found.stdout
+    assert "; capacity is kept free for 1 on " in found.stdout
+    bound = run(
+        "explain", "-n", "shop", "--snapshot", standing, "-f", policy({"hold": "Bound"}, "default"), "deploy/api"
+    )
+    assert "capacity is kept free" not in bound.stdout
+
+
 @pytest.mark.parametrize("name", ["deploy/api", "deployments/api", "deployment.apps/api", "pod/api-1a-3", "rs/api-1a"])
 def test_kinds_are_taken_as_kubectl_takes_them_and_a_pod_stands_for_its_workload(
     run: Run, cluster: Path, name: str

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role
@@ -383,6 +384,16 @@ def test_what_keeps_a_pod_out_of_room_that_would_fit_it_is_said(spec: Json, said
     assert found.warnings == (said,)
     assert not found.ready
     assert explained("deploy/api", *rest, *there, *small).ready
+
+
+@pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"priority": -10}, {"schedulerName": "volcano"}])
+def test_capacity_that_is_free_needs_no_preemption(spec: Json) -> None:
+    free = policy_of().model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER})
+    small = replicas(1, "small", "250m", "512Mi", node="n0", **spec)
+    found = explained("rs/small", *NODES, *api(), *small, policies=(free,))
+    assert found.rooms
+    assert all(room.unbound for room in found.rooms)
+    assert found.warnings == ()
 
 
 def test_a_mirrored_workload_that_stands_on_every_node_is_not_told_to_ask_for_a_mirror() -> None:

@@ -106,6 +106,7 @@ def gather(
             objectives_of=[policy.name for policy in given if policy.spec.objective is not None],
         )
     )
+    from slack.cli.inputs.forms import with_forms
     from slack.planner.objects.adoption import BUILT_IN
 
     documents = [] if policy_files else list(seen.policies)
@@ -113,10 +114,12 @@ def gather(
     _distinct(found)
     known = measured(document for _, document in seen.policies)
     policies = tuple(found) or (BUILT_IN,)
+    snapshot_now, existing = seen.snapshot(policies, now, known_prices), seen.existing(policies)
+    policies = with_forms(policies, existing, snapshot_now.placeholders)
     return Inputs(
-        snapshot=seen.snapshot(policies, now, known_prices),
+        snapshot=snapshot_now,
         policies=policies,
-        existing=seen.existing(policies),
+        existing=existing,
         priority_classes=seen.priority_classes,
         now=now,
         built_in=not found,

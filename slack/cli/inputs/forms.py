@@ -1,0 +1,35 @@
+"""Which form a dry run's placeholders have: what the policy asks for, else what the cluster has.
+
+Only an operator recognises autoscalers. Whether it has made bound or unbound placeholders shows in its objects.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.cluster.snapshot import Placeholder
+from slack.planner.model.result import ExistingShape
+from slack.planner.policy.spec import Policy
+
+
+def with_forms(
+    policies: Iterable[Policy], existing: Sequence[ExistingShape], placeholders: Iterable[Placeholder]
+) -> tuple[Policy, ...]:
+    """Return the policies with the form of their placeholders.
+
+    Args:
+        policies: as they were written.
+        existing: the ReplicaSets of placeholders; none where they were not read.
+        placeholders: the pods.
+    """
+    schedulers = {
+        each.policy: each.shape.unbound_scheduler
+        for each in existing
+        if each.shape.unbound_scheduler and not each.retiring
+    }
+    unbound = {pod.policy for pod in placeholders if pod.unbound} | schedulers.keys()
+    return tuple(
+        policy.model_copy(update={"unbound_scheduler": schedulers.get(policy.name, UNBOUND_SCHEDULER)})
+        if policy.spec.hold is Hold.UNBOUND or (policy.spec.hold is not Hold.BOUND and policy.name in unbound)
+        else policy
+        for policy in policies
+    )
