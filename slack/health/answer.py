@@ -43,7 +43,9 @@ class PolicyHealth:
     nodes_of_shape: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By shape: placeholders by node; none of a shape of which the pods are not those that the status counts."""
     now: tuple[int, int] | None = None
-    """Where nobody keeps the status up: placeholders on nodes and waiting, of the pods that are there."""
+    """Where nobody keeps the status up: bound placeholders on nodes and waiting, of the pods that are there."""
+    unbound: int = 0
+    """Unbound placeholders, of the pods that are there."""
     said_last: str | None = None
     """The headline of the status, where nobody keeps it up; None while somebody does."""
     unknown_since: str | None = None
@@ -82,6 +84,8 @@ class Health:
     """There is no SlackPolicy and no built-in one: nothing asks for slack."""
     built_in_bound: int
     """Its placeholders that are on nodes."""
+    built_in_unbound: int
+    """Its unbound ones, for which there may be capacity or not."""
     built_in_findings: tuple[Finding, ...]
     """Of the built-in policy, or of what is there though nothing asks for it."""
 

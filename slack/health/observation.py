@@ -116,6 +116,8 @@ class Placeholder:
     shape: str
     node: str | None
     """None while it is on none."""
+    unbound: bool = False
+    """It is on no node on purpose: the autoscaler keeps capacity for it, and the operator alone knows where."""
 
 
 @dataclass(frozen=True, slots=True)

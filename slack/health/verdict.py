@@ -60,6 +60,7 @@ def assess(seen: Observation, *, now: float, namespace: str, lease_name: str) ->
         built_in,
         idle,
         sum(1 for pod in seen.placeholders or () if pod.node),
+        sum(1 for pod in seen.placeholders or () if pod.unbound),
         _without_policy(seen, namespace, keeps) if none and not findings else (),
     )
 
@@ -86,8 +87,11 @@ def _left_over(seen: Observation, namespace: str) -> tuple[Finding, ...]:
 
 
 def _built_in_findings(seen: Observation, namespace: str) -> tuple[Finding, ...]:
-    """The built-in policy has no status: only placeholders that are there and on nodes show that it does its work."""
-    waiting = sum(1 for pod in seen.placeholders or () if not pod.node)
+    """The built-in policy has no status: only placeholders that are there show that it does its work.
+
+    Bound ones have to be on nodes. Of unbound ones nothing but the operator's metrics says whether they have capacity.
+    """
+    waiting = sum(1 for pod in seen.placeholders or () if not pod.node and not pod.unbound)
     if seen.placeholders is None:
         name, text = "NotSeen", "the built-in policy has no status, and its placeholders may not be seen"
     elif not seen.placeholders:
@@ -167,6 +171,7 @@ def _policy_health(
         headline = state.words if state.calm else f"{'ready' if ready else 'not ready'}, {state.brief}"
     mine = None if placeholders is None else [pod for pod in placeholders if pod.policy == name]
     on_nodes = sum(1 for pod in mine or () if pod.node)
+    unbound = sum(1 for pod in mine or () if pod.unbound)
     return PolicyHealth(
         name,
         ready,
@@ -180,7 +185,8 @@ def _policy_health(
         bool(status.conditions),
         mine is not None,
         _nodes_of_shape(status, mine or ()),
-        (on_nodes, len(mine) - on_nodes) if absent and mine is not None else None,
+        (on_nodes, len(mine) - on_nodes - unbound) if absent and mine is not None else None,
+        unbound,
     )
 
 

@@ -284,3 +284,21 @@ def test_a_lease_is_held_by_who_renewed_it_in_its_time() -> None:
     assert lease_holder(lease(age=2), NOW.timestamp()) == "pod-a_1"
     for free in (lease(age=16), lease(holder=""), {"spec": {"holderIdentity": "a"}}, {}):
         assert lease_holder(free, NOW.timestamp()) is None
+
+
+UNBOUND = tuple(Placeholder("web", "c3cd", None, unbound=True) for _ in range(3))
+
+
+def test_unbound_placeholders_wait_for_nothing() -> None:
+    found = health(policy(), placeholders=UNBOUND)
+    assert found.good
+    assert (found.policies[0].bound, found.policies[0].unbound) == (3, 3)
+    gone = health(policy(), placeholders=(*UNBOUND, Placeholder("web", "c3cd", None)), operator_pods=0, lease=None)
+    assert (gone.policies[0].now, gone.policies[0].unbound) == ((0, 1), 3)
+
+
+def test_the_built_in_policy_is_not_in_trouble_for_being_unbound() -> None:
+    found = health(placeholders=UNBOUND, lease=BUILT_IN)
+    assert (found.built_in, found.good, found.built_in_bound, found.built_in_unbound) == (True, True, 0, 3)
+    waits = health(placeholders=(*UNBOUND, Placeholder("web", "c3cd", None)), lease=BUILT_IN)
+    assert [finding.reason for finding in waits.built_in_findings] == ["PlaceholdersPending"]

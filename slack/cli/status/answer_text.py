@@ -59,6 +59,8 @@ def print_answer(shown: "Health", *, wide: bool) -> None:
 def _verdict(out: "Console", shown: "Health") -> None:
     if shown.good:
         there = f"{_counted(shown.built_in_bound, 'placeholder')} on nodes, none waits; no more is known"
+        if shown.built_in_unbound:
+            there = f"{_unbound(shown.built_in_unbound)}; whether their capacity is there is in the operator's metrics"
         calm = _calm(shown)
         text = there if shown.built_in else "nothing asks for slack, and none is kept" if shown.idle else calm
         out.print(f"verdict   {text}", style="bold green")
@@ -100,7 +102,7 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
             markup=False,
             soft_wrap=True,
         )
-        out.print(f"  pods      {_on_nodes(policy.bound, policy.pending)}")
+        out.print(f"  pods      {_placeholders(policy)}")
         if status.limit and not any(status.limit in finding.text for finding in policy.findings):
             out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
         started = (
@@ -139,14 +141,33 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
 def _not_known(out: "Console", policy: "PolicyHealth") -> None:
     """Nobody looks after it: what its pods say is of now, and what its status says is of long ago."""
     if policy.now is not None:
-        out.print(f"  now       {_on_nodes(*policy.now)}, as the pods say")
+        out.print(f"  now       {_now(policy, *policy.now)}, as the pods say")
     if policy.said_last is not None:
         summary = policy.status.summary
         room = f"{summary.get('reserved', '?')} there of {summary.get('desired', '?')} wanted (cpu/memory)"
-        said = f"{policy.said_last}; {room}, {_on_nodes(policy.bound, policy.pending)}"
+        said = f"{policy.said_last}; {room}, {_placeholders(policy)}"
         out.print(f"  said last {said}", style="dim", markup=False, soft_wrap=True)
     for finding in policy.findings:
         out.print(f"  {finding.text}", style="dim", markup=False, soft_wrap=True)
+
+
+def _placeholders(policy: "PolicyHealth") -> str:
+    """Say how many have capacity; that the pods of unbound ones are Pending is no news."""
+    if not policy.unbound:
+        return _on_nodes(policy.bound, policy.pending)
+    lacking = f", {policy.pending} without" if policy.pending else ""
+    return f"{_counted(policy.bound, 'placeholder')} with capacity{lacking}; unbound ones are Pending on purpose"
+
+
+def _now(policy: "PolicyHealth", on_nodes: int, waiting: int) -> str:
+    if not policy.unbound:
+        return _on_nodes(on_nodes, waiting)
+    bound = [_on_nodes(on_nodes, waiting)] if on_nodes or waiting else []
+    return " and ".join([*bound, _unbound(policy.unbound)])
+
+
+def _unbound(count: int) -> str:
+    return f"{_counted(count, 'unbound placeholder')}, Pending on purpose"
 
 
 def _on_nodes(bound: int, pending: int) -> str:
@@ -179,7 +200,7 @@ def _shapes(out: "Console", shapes: "list[Shape]", policy: "PolicyHealth", *, wi
     table.add_column("  SHAPE", no_wrap=True)
     table.add_column("ROLE", no_wrap=True)
     table.add_column("EACH", no_wrap=True)
-    table.add_column("ON NODES", justify="right", no_wrap=True)
+    table.add_column("HELD" if policy.unbound else "ON NODES", justify="right", no_wrap=True)
     table.add_column("OF", justify="right", no_wrap=True)
     table.add_column("FOR")
     if wide:
@@ -196,7 +217,8 @@ def _shapes(out: "Console", shapes: "list[Shape]", policy: "PolicyHealth", *, wi
         ]
         if wide:
             counted = [f"{name} x{count}" if count > 1 else name for name, count in sorted(nodes.items())]
-            row.append(_some(counted, _NODES_SHOWN) or ("on the move" if policy.pods_seen and shape.bound else ""))
+            unseen = "free" if policy.unbound else "on the move"
+            row.append(_some(counted, _NODES_SHOWN) or (unseen if policy.pods_seen and shape.bound else ""))
         table.add_row(*row)
     print_table(out, table)
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from slack.cli.inputs.objects import PLACEHOLDERS, Json, item, items
 from slack.cli.status.installations import being_deleted, installations, running
 from slack.cli.terminal.problems import UserError
-from slack.cluster.labels import API_VERSION, DEFAULT_NAMESPACE, LABEL_POLICY, LABEL_SHAPE, SLACK_POLICIES
+from slack.cluster.labels import (
+    API_VERSION,
+    DEFAULT_NAMESPACE,
+    LABEL_HOLD,
+    LABEL_POLICY,
+    LABEL_SHAPE,
+    SLACK_POLICIES,
+    UNBOUND,
+)
 from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder, is_plausible
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
@@ -124,4 +132,5 @@ def _name(item: Json) -> str:
 def _placeholder(pod: Json) -> Placeholder:
     labels = pod["metadata"].get("labels", {})
     node = pod.get("spec", {}).get("nodeName") or None
-    return Placeholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node)
+    unbound = node is None and labels.get(LABEL_HOLD) == UNBOUND
+    return Placeholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node, unbound)

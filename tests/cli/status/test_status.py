@@ -85,6 +85,23 @@ def test_without_a_leader_nothing_is_said_in_the_present_but_what_the_pods_say(
     assert told["not_known_since"].endswith("Z")
 
 
+def test_unbound_placeholders_are_called_so_and_wait_for_nothing(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    shown = policy()
+    api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
+    labels = {"resource-slack.io/policy": "web", "resource-slack.io/shape": "c3cd", "resource-slack.io/hold": "Unbound"}
+    held = pod("slack-web-c3cd-1", "resource-slack", **{"resource-slack.io/placeholder": "true", **labels})
+    outputs = []
+    for age in (1, 900):
+        api.put(LEASE, **lease(age=age, now=datetime.now(UTC)))
+        api.script("list", listed(shown), listed(held), listed())
+        outputs.append(run("status", "--kubeconfig", tmp_path / "config").stdout)
+    current, left = outputs
+    assert "  pods      3 placeholders with capacity; unbound ones are Pending on purpose" in current.splitlines()
+    assert "HELD" in current
+    assert "  now       1 unbound placeholder, Pending on purpose, as the pods say" in left.splitlines()
+    assert not [output for output in outputs if "on nodes" in output.lower()]
+
+
 @pytest.mark.parametrize("hours", [-1, 1])
 @pytest.mark.parametrize("alive", [True, False])
 def test_a_leader_whose_clock_is_another_is_judged_by_what_it_does(
