@@ -28,7 +28,6 @@ from slack.planner.model.added import additions_of, seen, vector_of
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
-    Answer,
     AutoscalerEvent,
     Change,
     CoveredBy,
@@ -43,11 +42,11 @@ from slack.planner.model.result import (
 from slack.planner.model.shape import Shape, Wanted, merged
 from slack.planner.model.wanted_by import WantedBy
 from slack.planner.objective.amount import Amount
-from slack.planner.objects.manifests import PRIORITY
+from slack.planner.objects.manifests import PRIORITY, replica_set_name
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, CoverMode, Policy
 from slack.planner.pools import assign_pools
-from slack.planner.rollout.backoff import SCAN_SECONDS, Pods, hold_back
+from slack.planner.rollout.backoff import SCAN_SECONDS, Pods, hold_back, latest_events
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
 from slack.planner.rollout.victims import overcommitted, pushed_out, victims
 from slack.planner.wanted.demand import pending_shares, pods_of
@@ -405,9 +404,8 @@ def plan(
     )
     lacking = overcommitted(snapshot)
     with_prices = priced(snapshot, prices)
-    latest = {
-        event.replica_set: event for event in sorted(events, key=lambda e: (e.answer is Answer.FAILING, e.seen_seconds))
-    }
+    unbound = {replica_set_name(there.policy, there.shape) for there in existing if there.shape.unbound_scheduler}
+    latest = latest_events(events, unbound, now, snapshot.node_start_seconds)
     strangers = strangers_of(snapshot, domains, placeholders, shapes)
     hosted: frozenset[str] = frozenset()
     items: dict[str, PolicyPlan] = {}

@@ -20,6 +20,7 @@ from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
 from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
+from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.objects.surplus import held_up
 from slack.schema.conditions import Condition
@@ -465,7 +466,7 @@ class Loop:
             contest
             for contest in self._actuator.contests.standing(self._clock())
             if contest.subject in sets
-            or contest.subject.startswith(f"slack-{mine}-")
+            or (contest.subject.startswith(f"slack-{mine}-") and contest.part is not Part.PODS)
             or contest.subject == PRIORITY_CLASS
         ]
         return contested(standing, [(name, names) for name, found in sorted(sets.items()) if (names := held_up(found))])

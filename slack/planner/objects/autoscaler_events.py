@@ -72,12 +72,13 @@ def _moment(event: Event, now: float) -> float:
 
 
 class AutoscalerEvents:
-    """The latest event about each ReplicaSet."""
+    """The latest scale-up, and the latest other event, about each ReplicaSet."""
 
     def __init__(self) -> None:
         self.heard_seconds: float | None = None
         """When Cluster Autoscaler last wrote an Event about a pod here (Unix time); None where it has written none."""
-        self._latest: dict[str, AutoscalerEvent] = {}
+        self._latest: dict[tuple[str, bool], AutoscalerEvent] = {}
+        """By ReplicaSet and whether it is a scale-up: of its pods some may bring a node and others be refused."""
         self._refusals: dict[str, tuple[str, float]] = {}
         """By ReplicaSet: why its last pod was refused, apart from quotas, and when (Unix time)."""
 
@@ -93,10 +94,11 @@ class AutoscalerEvents:
 
     def add(self, found: AutoscalerEvent) -> bool:
         """Take what was said; True when it is news."""
-        known = self._latest.get(found.replica_set)
+        key = found.replica_set, found.answer is Answer.TRIGGERED
+        known = self._latest.get(key)
         if known is not None and known.seen_seconds > found.seen_seconds:
             return False  # a list comes in no order of time
-        self._latest[found.replica_set] = found
+        self._latest[key] = found
         if len(self._latest) > MOST:
             del self._latest[next(iter(self._latest))]
         return found != known
@@ -123,8 +125,8 @@ class AutoscalerEvents:
         """Return the events that still count, and forget those about ReplicaSets that are gone."""
         alive = set(replica_sets)
         self._latest = {
-            name: event
-            for name, event in self._latest.items()
-            if name in alive and now - event.seen_seconds < KEEP_SECONDS
+            key: event
+            for key, event in self._latest.items()
+            if event.replica_set in alive and now - event.seen_seconds < KEEP_SECONDS
         }
-        return tuple(self._latest[name] for name in sorted(self._latest))
+        return tuple(self._latest[key] for key in sorted(self._latest))

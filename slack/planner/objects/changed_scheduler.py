@@ -125,7 +125,7 @@ _SPEC = msgspec.json.Decoder(_Spec)
 
 def _writer(scheduler: str) -> str:
     known = _KNOWN.get(scheduler)
-    return f"the admission webhook of {known}" if known else "an admission webhook or policy writes it"
+    return f"as the admission webhook of {known} writes it" if known else "an admission webhook or policy writes it"
 
 
 def _cut(text: str) -> str:

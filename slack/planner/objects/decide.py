@@ -228,7 +228,9 @@ def _keep(
         return [DeleteSet(name, found.metadata.uid or "", "retired")], []
     pods = present.alive(name)
     unfit = {pod.metadata.name for pod in harmful}
-    others = [] if Part.PODS in held else made_otherwise((p for p in pods if p.metadata.name not in unfit), shape.shape)
+    # Unbound ones that admission gives to another scheduler are given up, and would be made the same again.
+    stay = Part.PODS in held or (shape.retiring and shape.shape.unbound_scheduler)
+    others = [] if stay else made_otherwise((p for p in pods if p.metadata.name not in unfit), shape.shape)
     gone = unfit.union((pod.metadata.name for pod in others), pushed_out)
     target, leaving, marks = before, 0, list[Action]()
     if step is Step.LOWER and stopped:

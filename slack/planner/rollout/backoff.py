@@ -5,11 +5,12 @@ a quota refuses them; it lasts twice as long each time, and ends as soon as the 
 with the operator: a probe that has been pending for long says after a restart what it said before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from slack.planner.model.result import Answer, AutoscalerEvent, Backoff, ExistingShape
+from slack.planner.model.shape import Shape
 from slack.planner.objects.manifests import replica_set_name
 from slack.planner.policy.spec import Policy
 
@@ -18,6 +19,8 @@ SCAN_SECONDS = 12.0
 """From a displacement to the request for a node: the autoscaler's scan interval and its wait for young pods."""
 _LEAST_SECONDS = 120.0
 """No autoscaler is taken for silent or stuck sooner: some scan once a minute."""
+_SPAM_SECONDS = 300.0
+"""Cluster Autoscaler repeats a refusal of the same pod no sooner (utils/kubernetes/factory.go)."""
 _LONGEST_SILENCE_SECONDS, _LONGEST_REFILL_SECONDS = 600.0, 1800.0
 
 
@@ -34,6 +37,30 @@ def silence_seconds(node_start_seconds: float) -> float:
 def refill_seconds(node_start_seconds: float) -> float:
     """How long a placeholder may wait for its node and be on its way: three times as long as a node takes here."""
     return min(max(3 * (SCAN_SECONDS + node_start_seconds), _LEAST_SECONDS), _LONGEST_REFILL_SECONDS)
+
+
+def latest_events(
+    events: Iterable[AutoscalerEvent], unbound: Container[str], now: float, node_start_seconds: float
+) -> dict[str, AutoscalerEvent]:
+    """Return by ReplicaSet what counts of all that was said about it: that kubelets refuse, else the latest.
+
+    Unbound placeholders are never made anew, so one scale-up is said once, and refusals of others in the same moment.
+    A scale-up of theirs counts until its node should have come; then a refusal counts that came before it.
+
+    Args:
+        events: in any order.
+        unbound: names of ReplicaSets of unbound placeholders.
+        now: Unix seconds.
+        node_start_seconds: how long a node takes here.
+    """
+    over = now - refill_seconds(node_start_seconds)
+
+    def weight(event: AutoscalerEvent) -> tuple[bool, bool, float, bool]:
+        scale_up = event.answer is Answer.TRIGGERED
+        counts = event.replica_set not in unbound or not scale_up or event.seen_seconds > over
+        return event.answer is Answer.FAILING, counts, event.seen_seconds, not scale_up
+
+    return {event.replica_set: event for event in sorted(events, key=weight)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +138,16 @@ def _next_backoff(
     return Backoff(until, tries, pods.bound, REASONS[event.answer])
 
 
+def _is_of_others(event: AutoscalerEvent, pods: Pods, shape: Shape, now: float) -> bool:
+    """Whether it was said of placeholders that no longer wait.
+
+    An unbound one that has fitted for a moment waits anew, and its refusal is not said again at once.
+    """
+    refused = event.answer in (Answer.REFUSED, Answer.LIMIT)
+    before = _SPAM_SECONDS if shape.unbound_scheduler and refused else 1.0
+    return event.seen_seconds < now - pods.oldest_pending_seconds - before
+
+
 def hold_back(
     policy: Policy,
     existing: Sequence[ExistingShape],
@@ -148,8 +185,8 @@ def hold_back(
         if event is not None and event.answer is Answer.QUOTA and event.seen_seconds < now - give_up:
             event = None  # the controller tries again sooner than that, and would have been refused again
         pending = mine.pending and (event is None or event.answer is not Answer.FAILING)
-        if event is not None and pending and event.seen_seconds < now - mine.oldest_pending_seconds - 1:
-            event = None  # said of placeholders that are no longer waiting
+        if event is not None and pending and _is_of_others(event, mine, there.shape, now):
+            event = None
         backoff = _next_backoff(backoffs.get(name), mine, there.replicas, event, give_up=give_up, now=now)
         if backoff is not None:
             ongoing[name] = backoff

@@ -183,9 +183,12 @@ def test_a_scheduler_name_that_admission_writes_leads_to_bound_placeholders_with
     hold = hold_of(world)
     assert (hold["form"], hold["reason"]) == ("Bound", "SchedulerNameChanged")
     assert "has the schedulerName yunikorn" in hold["message"]
-    assert "the admission webhook of YuniKorn" in hold["message"]
+    assert "as the admission webhook of YuniKorn writes it" in hold["message"]
     assert world.condition("web", "SlackSatisfied")["status"] == "True"
+    assert world.condition("web", "Ready")["status"] == "True"
     count = world.made
+    deleted = [entry for entry in world.api.log if entry[0] == "delete" and "/pods/" in entry[1]]
+    assert not deleted
     turn(world, 30)
     assert world.made == count
     assert {pod["spec"]["schedulerName"] for pod in world.placeholders().values()} == {"default-scheduler"}

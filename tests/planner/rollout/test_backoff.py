@@ -1,17 +1,20 @@
 """Giving up in time: hold, probe, back-off, release; and silence."""
 
+from dataclasses import replace
+
 import pytest
 
 from slack.planner.model.result import Answer, AutoscalerEvent, Backoff, ConditionType, ExistingShape
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.manifests import replica_set_name
-from slack.planner.rollout.backoff import LONGEST_SECONDS, HeldBack, Pods, hold_back
+from slack.planner.rollout.backoff import LONGEST_SECONDS, HeldBack, Pods, hold_back, latest_events
 from tests.cluster.build import NOW
 from tests.planner.scenes import policy_of
 from tests.planner.world import Group, World
 
 SHAPE = Shape((("cpu", 100),))
 NAME = SHAPE.name
+UNBOUND = replace(SHAPE, unbound_scheduler="nobody")
 POLICY = policy_of()
 GIVE_UP = 1200.0
 
@@ -27,18 +30,16 @@ def judge(
     hold: Backoff | None = None,
     now: float = NOW,
     start: float = 60.0,
+    shape: Shape = SHAPE,
 ) -> HeldBack:
-    events = (
-        {}
-        if answer is None
-        else {"x": AutoscalerEvent(replica_set_name("default", SHAPE), answer, "max size reached", now + said)}
-    )
+    name = replica_set_name("default", shape)
+    events = {} if answer is None else {name: AutoscalerEvent(name, answer, "max size reached", now + said)}
     return hold_back(
         POLICY,
-        [ExistingShape("default", SHAPE, Role.FILL, replicas)],
-        {NAME: Pods(bound, pending, age if pending else 0.0)},
-        {event.replica_set: event for event in events.values()},
-        {NAME: hold} if hold else {},
+        [ExistingShape("default", shape, Role.FILL, replicas)],
+        {shape.name: Pods(bound, pending, age if pending else 0.0)},
+        events,
+        {shape.name: hold} if hold else {},
         now,
         start,
     )
@@ -154,3 +155,23 @@ def test_where_no_autoscaler_says_a_word_the_condition_tells() -> None:
     assert not item.condition(ConditionType.LIMIT_REACHED).status
     assert item.condition(ConditionType.SLACK_SATISFIED).reason == "NoWord"
     assert item.condition(ConditionType.READY).status
+
+
+def test_one_refusal_of_unbound_placeholders_is_enough_although_it_is_not_repeated() -> None:
+    found = judge(Answer.REFUSED, age=GIVE_UP, said=-GIVE_UP, shape=UNBOUND)
+    assert (found.reason, found.caps) == ("NoNodeGroupFits", {UNBOUND.name: 3})
+    # They fitted for a moment since, and wait anew: the autoscaler says nothing for five minutes.
+    assert judge(Answer.REFUSED, age=GIVE_UP, said=-GIVE_UP - 299.0, shape=UNBOUND).caps == {UNBOUND.name: 3}
+    assert judge(Answer.REFUSED, age=GIVE_UP, said=-GIVE_UP - 301.0, shape=UNBOUND).caps == {}
+    assert judge(Answer.REFUSED, age=GIVE_UP, said=-GIVE_UP - 2.0).caps == {}
+
+
+def test_a_scale_up_of_others_hides_no_refusal_of_unbound_placeholders() -> None:
+    name = replica_set_name("default", UNBOUND)
+    refused = AutoscalerEvent(name, Answer.LIMIT, "max node group size reached", NOW - 30)
+    for at, expected in ((NOW - 30, Answer.LIMIT), (NOW - 20, Answer.TRIGGERED)):
+        scale_up = AutoscalerEvent(name, Answer.TRIGGERED, "", at)
+        for events in ((refused, scale_up), (scale_up, refused)):
+            assert latest_events(events, {name}, NOW, 60.0)[name].answer is expected
+            assert latest_events(events, {name}, NOW + 600, 60.0)[name].answer is Answer.LIMIT
+    assert latest_events((refused, scale_up), (), NOW + 600, 60.0)[name].answer is Answer.TRIGGERED
