@@ -184,6 +184,13 @@ def test_the_node_that_is_released_after_a_shrink_goes(cluster: Backend, cluster
         assert labelled
         assert labelled <= gone
         assert status(api, "default")["pending"] == 0
+        api.apply(held(api, cpu="9", memory="9Gi"))  # the group's next node is not a copy of a released one
+        wait_until(
+            lambda: free_cpu_millis(api) >= 9000,
+            120,
+            "the capacity to be back",
+            state=lambda: [names_of(api), status(api, "default")],
+        )
 
 
 CHANGES: list[Json] = [

@@ -10,7 +10,9 @@ A node is due in this order:
 
 1. It is about to expire: one node start, and a margin, before the expiry of its NodeClaim.
 2. It has drifted for a minute. Karpenter replaces a node that holds nothing sooner than that.
-3. It is spare: after slack has shrunk, no pod is on it and no placeholder is needed there.
+3. It is spare: after slack has shrunk, no pod is on it and no placeholder is needed there. The Cluster Autoscaler
+   copies a group's next node, labels included, from one of its nodes, and remembers the last one for years. So where
+   Karpenter did not make the node, another one with the same labels must be in use meanwhile.
 
 Nodes that expire go at their time, so each is released at its own. Of the others a tenth of a pool's nodes, and at
 least one, is released at a time; of drifted ones first those that nothing but placeholders holds.
@@ -19,7 +21,7 @@ A released node that is still in use long after gets its placeholders back: a li
 node group or a pod that must not be disrupted keeps it. Its pool is then left alone for a while, longer each time.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -101,6 +103,8 @@ class HeldNode(NamedTuple):
     """Other pods there, those of DaemonSets aside."""
     can_hold: bool
     """One unbound placeholder more would fit, or some do."""
+    kind: int = 0
+    """The same for nodes whose labels are the same, those aside that tell single nodes apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,9 @@ def decide(
     """
     marked = {node.name: (node, mark) for node in nodes if (mark := parse_mark(node.label)) is not None}
     shrunk_at = now if placeholders < memory.placeholders else memory.shrunk_at
-    take_back, late = _ended(marked, claims, pending, now, start_seconds)
+    kinds = {node.kind for node in nodes if node.usable and not node.label and (node.pods or node.held)}
+    no_spare = pending > 0 or not placeholders
+    take_back, late = _ended(marked, claims, None if no_spare else kinds, now, start_seconds)
     pauses, gave_up, stays = _after_success(memory, nodes, claims), dict(memory.gave_up), list[Stays]()
     for name in late:
         node, mark = marked[name]
@@ -180,7 +186,7 @@ def decide(
         stays.append(Stays(name, mark.why, pause.until))
     kept = marked.keys() - {*take_back, *late}
     under_way = {name: (marked[name][0].pool, marked[name][1].why) for name in kept if marked[name][0].usable}
-    spare_since = _spare_since(nodes, memory, now) if placeholders and not pending else {}
+    spare_since = {} if no_spare else _spare_since(nodes, kinds, memory, now)
     due = _due(nodes, claims or {}, now, start_seconds)
     if now - shrunk_at <= SHRUNK_SECONDS:
         spare = (node for node in nodes if now - spare_since.get(node.name, now) >= SPARE_SECONDS)
@@ -205,17 +211,25 @@ def decide(
 def _ended(
     marked: Mapping[str, tuple[HeldNode, Mark]],
     claims: Mapping[str, Claim] | None,
-    pending: int,
+    kinds: Container[int] | None,
     now: float,
     start_seconds: float,
 ) -> tuple[list[str], list[str]]:
-    """Return the released nodes in use that are no longer due, and those that should have gone by now."""
+    """Return the released nodes in use that are no longer due, and those that should have gone by now.
+
+    Args:
+        marked: the released nodes and what their labels say.
+        claims: by node; None where they are not known.
+        kinds: of nodes that are in use; None while no node is spare.
+        now: Unix seconds.
+        start_seconds: how long a node takes to start here.
+    """
     take_back, late = list[str](), list[str]()
     for name, (node, mark) in marked.items():
         claim = None if claims is None else claims.get(name)
         if not node.usable or (claim is not None and claim.leaving):
             continue
-        if not _is_still_due(node, mark, claim, claims_known=claims is not None, pending=pending):
+        if not _is_still_due(node, mark, claim, kinds, claims_known=claims is not None):
             take_back.append(name)
         elif now - mark.since > _patience(mark, claim, start_seconds):
             late.append(name)
@@ -279,10 +293,12 @@ def _chosen(
     return chosen
 
 
-def _is_still_due(node: HeldNode, mark: Mark, claim: Claim | None, *, claims_known: bool, pending: int) -> bool:
+def _is_still_due(
+    node: HeldNode, mark: Mark, claim: Claim | None, kinds: Container[int] | None, *, claims_known: bool
+) -> bool:
     match mark.why:
         case Why.SPARE:  # as soon as the capacity there is needed, it is no longer spare
-            return not (node.pods or node.held or pending)
+            return _is_spare(node, kinds)
         case Why.DRIFTED:
             return not claims_known or (claim is not None and claim.drifted_since is not None)
         case _:
@@ -299,12 +315,20 @@ def _patience(mark: Mark, claim: Claim | None, start_seconds: float) -> float:
     return waits
 
 
-def _spare_since(nodes: Iterable[HeldNode], memory: Memory, now: float) -> dict[str, float]:
+def _is_spare(node: HeldNode, kinds: Container[int] | None) -> bool:
+    if kinds is None or node.pods or node.held:
+        return False
+    return bool(node.pool) or node.kind in kinds
+
+
+def _spare_since(
+    nodes: Iterable[HeldNode], kinds: Container[int] | None, memory: Memory, now: float
+) -> dict[str, float]:
     """Return since when nodes have been spare, by name."""
     return {
         node.name: memory.spare_since.get(node.name, now)
         for node in nodes
-        if node.usable and node.can_hold and not node.held and not node.pods and not node.label
+        if node.usable and node.can_hold and not node.label and _is_spare(node, kinds)
     }
 
 

@@ -149,6 +149,24 @@ def test_a_spare_node_is_released_after_a_shrink_only() -> None:
     assert late.release == ()
 
 
+def test_a_spare_node_of_a_group_goes_only_while_one_with_its_labels_is_in_use() -> None:
+    def releases(other: HeldNode) -> bool:
+        spare = HOLDS._replace(name="spare", pool="", held=0, kind=7)
+        shrunk = decided([spare, other], memory=Memory(placeholders=9))
+        return bool(decided([spare, other], memory=shrunk.memory, now=NOW + SPARE_SECONDS).release)
+
+    other = HOLDS._replace(pool="", kind=7)
+    assert releases(other)
+    assert releases(other._replace(held=0, pods=1))
+    assert not releases(other._replace(kind=8))
+    assert not releases(other._replace(held=0))  # it may go as well
+    assert not releases(other._replace(usable=False))
+    assert not releases(other._replace(label="by-hand"))
+    spare = marked(Why.SPARE, 5, held=0, pool="", kind=7)
+    assert decided([spare, other]).take_back == ()
+    assert decided([spare, other._replace(name="b", held=0)]).take_back == ("a",)
+
+
 @pytest.mark.parametrize("busy", [{"pods": 1}, {"held": 1}, {"usable": False}, {"label": "true"}])
 def test_a_node_that_is_needed_is_not_spare(busy: dict[str, Any]) -> None:
     nodes = [HOLDS, HOLDS._replace(name="b", **({"held": 0} | busy))]

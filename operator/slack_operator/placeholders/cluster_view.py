@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns
-from slack.cluster.labels import KARPENTER_NODE_POOL, LABEL_RELEASE
+from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, LABEL_RELEASE
 from slack.cluster.room_copy import fits_on
 from slack.cluster.snapshot import Snapshot
 from slack.planner.model.pool import Pool
@@ -71,6 +71,13 @@ class NodeMarks(NamedTuple):
     """Its NodePool; '' where Karpenter did not make it."""
     release: str
     """Value of its label `resource-slack.io/release`, '' where it has none."""
+    kind: int
+    """The same for nodes whose labels are the same, those aside that tell single nodes apart."""
+
+
+def _marks_of(labels: Mapping[str, str], created: float) -> NodeMarks:
+    kind = hash(frozenset(item for item in labels.items() if item[0] not in (HOSTNAME, LABEL_RELEASE)))
+    return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), labels.get(LABEL_RELEASE, ""), kind)
 
 
 class ClusterView:
@@ -213,16 +220,13 @@ class ClusterView:
         with self.lock:
             nodes = self.columns.nodes
             if self._node_marks[0] != nodes.version:
-                facts = ((name, nodes.facts[row]) for name, row in nodes.rows.items())
-                found = {
-                    name: NodeMarks(
-                        fact.created, fact.labels.get(KARPENTER_NODE_POOL, ""), fact.labels.get(LABEL_RELEASE, "")
-                    )
-                    for name, fact in facts
-                    if fact
-                }
-                self._node_marks = (nodes.version, found)
-            return self._node_marks[1]
+                facts = [(name, nodes.facts[row]) for name, row in nodes.rows.items()]
+                version = nodes.version
+            else:
+                return self._node_marks[1]
+        # Facts never change, so nobody has to wait meanwhile.
+        self._node_marks = (version, {name: _marks_of(fact.labels, fact.created) for name, fact in facts if fact})
+        return self._node_marks[1]
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget what was counted of policies that are no more."""

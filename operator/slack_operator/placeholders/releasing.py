@@ -264,7 +264,7 @@ def held_nodes(
     can_hold = (held > 0) | _fits_least(snapshot, {pod.requests or () for pod in unbound})
     columns = (usable.tolist(), held.tolist(), others.tolist(), can_hold.tolist())
     found = [
-        HeldNode(name, mark.pool, mark.created, takes_pods, mark.release, placeholders, pods, holds)
+        HeldNode(name, mark.pool, mark.created, takes_pods, mark.release, placeholders, pods, holds, mark.kind)
         for name, takes_pods, placeholders, pods, holds in zip(nodes.names, *columns, strict=True)
         if name in policy_of and (mark := marks.get(name)) is not None
     ]
