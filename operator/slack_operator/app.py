@@ -97,6 +97,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     unbound = _unbound(base, view)
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
     forms = _forms(settings, autoscalers, unbound)
+    base.wake.calm = lambda: bool(view.lent) or forms.all_unbound
     loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
@@ -275,7 +276,6 @@ def _making_way(
     settings: OperatorSettings, base: Foundation, view: ClusterView, watches: Watches, metrics: Metrics
 ) -> MakingWay:
     may_write = base.leadership.may_write
-    base.wake.calm = lambda: bool(view.lent)
     hands = Hands(Lanes(base.connection), namespace=settings.namespace, may_write=may_write)
     return MakingWay(
         view,

@@ -93,7 +93,7 @@ class MakingWay:
         heart = Heartbeat("the thread that makes way", TURN_SECONDS)
         self._thread = SupervisedThread(self._run, name="making-way", heart=heart)
         self._owners = view.owners = Owners()
-        view.on_unplaced = self._touched.set
+        view.on_unplaced = self._see_unplaced
 
     def start(self) -> None:
         """Begin."""
@@ -117,6 +117,11 @@ class MakingWay:
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
         if self._view.columns.nodes.version != self._warm or self._standing() > self._ready_for:
+            self._see_unplaced()
+
+    def _see_unplaced(self) -> None:
+        """Look at pods without a node, unless way can be made for nobody: no turn is worth its time then."""
+        if self._sites is None or self._sites.by_policy or self._ledger.open or self._view.lent:
             self._touched.set()
 
     def _run(self) -> None:

@@ -177,6 +177,11 @@ class Forms:
         """Whether some policy has bound placeholders."""
         return any(form.hold is Hold.BOUND for form in self._forms.values())
 
+    @property
+    def all_unbound(self) -> bool:
+        """Whether there are policies, and all of them have unbound placeholders."""
+        return bool(self._forms) and not self.any_bound
+
     def keep_only(self, policies: Collection[str]) -> None:
         """Forget policies that are no more."""
         self._forms = {name: form for name, form in self._forms.items() if name in policies}

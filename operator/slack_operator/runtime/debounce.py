@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 DEBOUNCE_SECONDS = 0.2
 CALM_SECONDS = 1.0
-"""The same while a burst is under way: what changes then, many times a second, is hardly for a plan to act upon."""
+"""The same while changes come many times a second and hardly ask a plan to act: while way is made for a burst, and as
+long as all placeholders are unbound, for a burst displaces none of these."""
 REST = 4.0
 """Between two plans that changes ask for, so many times what the last one computed: at most a fifth of a core."""
 

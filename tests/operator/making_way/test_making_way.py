@@ -464,6 +464,15 @@ def test_that_a_pod_of_a_burst_is_placed_wakes_who_made_way_and_that_of_another_
     assert woken
 
 
+@pytest.mark.parametrize(("spec", "woken"), [({}, True), ({"makeWay": False}, False)])
+def test_a_burst_costs_no_turn_where_way_is_made_for_nobody(spec: Json, *, woken: bool) -> None:
+    way = Way(**spec)
+    way.turn()
+    way.making_way._touched.clear()
+    way.arrive(pod("burst-0"))
+    assert way.making_way._touched.is_set() is woken
+
+
 def quota(**hard: str) -> wire.ResourceQuota:
     item = {
         "metadata": {"name": "most", "namespace": "shop"},

@@ -277,3 +277,14 @@ def test_another_autoscaler_is_another_try() -> None:
     world.autoscaler = Autoscaler("Cluster Autoscaler", "its status is fresh")
     turn(world, 2)
     assert hold_of(world)["form"] == "Unbound"
+
+
+def test_plans_can_wait_only_while_all_placeholders_are_unbound() -> None:
+    world = world_of(hold="Unbound")
+    forms = world.loop._forms
+    assert not forms.all_unbound, "the first plan is not known yet"
+    turn(world, 1)
+    assert forms.all_unbound
+    world.apply_policy(policy("other", **(SLACK | {"hold": "Bound", "nodeSelector": {"pool": "other"}})))
+    turn(world, 1)
+    assert not forms.all_unbound
