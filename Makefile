@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-plan demo-cluster playground test test-thorough coverage check check-lint check-format check-types check-layers \
-        check-crds check-reference check-monitoring check-pages e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-memory bench-storm \
+        check-crds check-reference check-monitoring check-pages e2e e2e-core bench bench-reading bench-coldstart bench-steady bench-bursts bench-keeping bench-packing bench-memory bench-storm \
         bench-auditing bench-scoring bench-scoring-memory bench-starting bench-scoring-busy bench-scoring-pods bench-demand bench-demand-real fuzz soak fidelity release release-check version crds deploy reference monitoring pictures screenshots rooms example locks clean
 .DELETE_ON_ERROR:
 
@@ -204,7 +204,11 @@ bench-reading bench-coldstart bench-steady bench-bursts: $(READY)
 	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
-bench-memory bench-storm bench-auditing bench-scoring: $(READY)
+bench-keeping: $(READY)
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok karpenter helm
+	@$(BIN)/python -m benchmarks.keeping $(ARGS)
+
+bench-packing bench-memory bench-storm bench-auditing bench-scoring: $(READY)
 	@$(BIN)/python -m benchmarks.$(@:bench-%=%) $(ARGS)
 
 # The old scheduler's rules beside ours, in one modelled world; minutes.

@@ -1,0 +1,79 @@
+"""The wanted figures of slack beside real autoscalers, each with what was found: ok or missed."""
+
+from collections.abc import Iterable, Mapping
+
+from benchmarks.keeping.stage import STATUS_WRITES, Autoscaler, Form, Kept
+from benchmarks.report import Row
+
+BEYOND_NODE_SECONDS = 5.0
+NODES_RATIO = 1.03
+Found = Mapping[tuple[Autoscaler, Form], Kept]
+
+
+def other_writes(writes: Mapping[str, int]) -> int:
+    """Count the writes that are none of a status."""
+    return sum(count for name, count in writes.items() if name.partition(" ")[2] not in STATUS_WRITES)
+
+
+def judge(found: Found, slowness: float) -> list[Row]:
+    """Return a row for each wanted figure; the column without a name says ok or missed.
+
+    Args:
+        found: what was measured.
+        slowness: of this machine, by which what is not the node's own time is stretched; see `machine_speed`.
+    """
+    return [
+        {"what": what, "wanted": wanted, "found": seen, "": "ok" if ok else "missed"}
+        for what, wanted, seen, ok in _figures(found, BEYOND_NODE_SECONDS * max(slowness, 1.0))
+    ]
+
+
+def _figures(found: Found, beyond_seconds: float) -> Iterable[tuple[str, str, str, bool]]:
+    for (autoscaler, form), kept in found.items():
+        if form is not Form.UNBOUND:
+            continue
+        limit = kept.node_seconds + beyond_seconds
+        for what, seconds in (("helm install to reserved", kept.reserved_seconds), ("refill", kept.refill_seconds)):
+            wanted = f"{kept.node_seconds:.1f} s (a node) + {beyond_seconds:.1f} s"
+            yield f"{what}, {autoscaler}", wanted, f"{seconds:.1f} s", seconds <= limit
+        counts = {
+            "writes except status, refill": other_writes(kept.refill_writes),
+            "preemptions while the load moves": kept.preempted,
+            "placeholders recreated while the load moves": kept.recreated,
+        }
+        for what, count in counts.items():
+            yield f"{what}, {autoscaler}", "0", str(count), count == 0
+        bound = found.get((autoscaler, Form.BOUND))
+        if bound is not None:
+            ratio = kept.nodes / bound.nodes
+            wanted = f"{NODES_RATIO:g}"
+            yield f"nodes, unbound / bound, {autoscaler}", wanted, f"{ratio:.3f}", ratio <= NODES_RATIO
+            for what, mine, theirs in (("small", kept.small, bound.small), ("large", kept.large, bound.large)):
+                name = f"{what} pods without waiting, {autoscaler}"
+                ok = mine.at_once >= theirs.at_once
+                yield name, f"{theirs.at_once:.1%}, as bound", f"{mine.at_once:.1%}", ok
+
+
+def table(found: Found) -> list[Row]:
+    """Return a row for each form beside each autoscaler."""
+    return [
+        {
+            "autoscaler": str(autoscaler),
+            "form": str(form),
+            "a node s": kept.node_seconds,
+            "reserved s": kept.reserved_seconds,
+            "refill s": kept.refill_seconds,
+            "small pods": len(kept.small.seconds),
+            "at once": f"{kept.small.at_once:.1%}",
+            "their p99 s": kept.small.percentile(99),
+            "large pods": len(kept.large.seconds),
+            "at once ": f"{kept.large.at_once:.1%}",
+            "large p99 s": kept.large.percentile(99),
+            "nodes": f"{kept.nodes:.2f}",
+            "preempted": kept.preempted,
+            "created": kept.created,
+            "deleted": kept.deleted,
+            "writes but status": other_writes(kept.writes),
+        }
+        for (autoscaler, form), kept in found.items()
+    ]
