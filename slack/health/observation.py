@@ -86,6 +86,16 @@ class Spared(msgspec.Struct):
     text: str = ""
 
 
+class Hold(msgspec.Struct, rename="camel"):
+    """status.hold"""
+
+    form: str = ""
+    since: str = ""
+    reason: str = ""
+    message: str = ""
+    retry_time: str = ""
+
+
 class Status(msgspec.Struct, rename="camel"):
     """A SlackPolicy's status, as far as it is shown."""
 
@@ -105,6 +115,7 @@ class Status(msgspec.Struct, rename="camel"):
     cost: Cost = msgspec.field(default_factory=Cost)
     spared: Spared = msgspec.field(default_factory=Spared)
     objective: Objective = msgspec.field(default_factory=Objective)
+    hold: Hold = msgspec.field(default_factory=Hold)
     conditions: list[Condition] = []
 
 

@@ -103,6 +103,9 @@ def _policy(out: "Console", policy: "PolicyHealth", *, wide: bool) -> None:
             soft_wrap=True,
         )
         out.print(f"  pods      {_placeholders(policy)}")
+        if status.hold.form:
+            since = f" since {status.hold.since}" if status.hold.since else ""
+            out.print(f"  hold      {status.hold.form}{since}: {status.hold.message}", markup=False, soft_wrap=True)
         if status.limit and not any(status.limit in finding.text for finding in policy.findings):
             out.print(f"  limit     {status.limit}", markup=False, soft_wrap=True)
         started = (

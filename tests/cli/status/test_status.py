@@ -246,3 +246,23 @@ def test_a_policy_with_an_objective_says_why_it_keeps_this_much(api: FakeApi, ru
     api.put(LEASE, **lease(now=datetime.now(UTC)))
     found = run("status", "--kubeconfig", str(tmp_path / "config"))
     assert "  why       1920m/2.4Gi is enough for 99% of the pods" in found.stdout
+
+
+def test_the_form_of_placeholders_is_said_with_its_reason(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    shown = policy()
+    shown["status"]["hold"] = {
+        "form": "Bound",
+        "since": "2026-11-27T02:30:00Z",
+        "reason": "NoAnswer",
+        "message": "no autoscaler answered; Unbound is tried again at 2026-11-27 03:30 UTC",
+        "retryTime": "2026-11-27T03:30:00Z",
+    }
+    api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
+    api.put(LEASE, **lease(now=datetime.now(UTC)))
+    lines = run("status", "--kubeconfig", tmp_path / "config").stdout.splitlines()
+    assert (
+        "  hold      Bound since 2026-11-27T02:30:00Z: no autoscaler answered; Unbound is tried again at 2026-11-27 "
+        "03:30 UTC"
+    ) in lines
+    machine = json.loads(run("status", "--kubeconfig", tmp_path / "config", "-o", "json").stdout)
+    assert machine["policies"][0]["status"]["hold"] == shown["status"]["hold"]
