@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.labels import BRAKE, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
 from slack.cluster.quantity import amount
 from slack.planner.objects.manifests import replica_set_name
@@ -39,8 +40,9 @@ def _has(item: Json, name: str) -> int:
 class AccidentWorld(World):
     """See the module's docstring. `accident` names below are methods; each returns the uids of pods that it touches."""
 
-    def __init__(self, *, ceiling: int | None, rate: float, cover: str) -> None:
+    def __init__(self, *, ceiling: int | None, rate: float, cover: str, hold: Hold = Hold.BOUND) -> None:
         self.ceiling = ceiling
+        self.hold = hold
         self.plan: dict[str, int] = {}
         """Replicas by ReplicaSet, as the last plan has them."""
         self.quiet = False
@@ -92,8 +94,12 @@ class AccidentWorld(World):
         }
 
     def bound(self) -> set[str]:
-        """Return the uids of those that are on a node."""
-        return {item["metadata"]["uid"] for item in self.alive().values() if item["spec"].get("nodeName")}
+        """Return the uids of those that are on a node, or that are unbound."""
+        return {
+            item["metadata"]["uid"]
+            for item in self.alive().values()
+            if item["spec"].get("nodeName") or self.hold is Hold.UNBOUND
+        }
 
     def asked(self) -> int:
         """Return the millicores that ReplicaSets ask for, or that their pods have."""
@@ -160,10 +166,11 @@ class AccidentWorld(World):
         made["spec"]["nodeName"] = None
         self.changed_by_admission(made["metadata"])
         made["metadata"]["creationTimestamp"] = "2027-01-15T08:00:00Z"
-        made["status"] = {
-            "phase": "Pending",
-            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
-        }
+        if made["spec"]["schedulerName"] != UNBOUND_SCHEDULER:
+            made["status"] = {
+                "phase": "Pending",
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+            }
 
     def _schedule(self) -> None:
         nodes = {name: item for name, item in self.api.items("nodes").items() if self._takes(item)}
@@ -174,6 +181,8 @@ class AccidentWorld(World):
             if at in free and item["status"].get("phase") != "Failed":
                 self._take(free[at], item)
         for item in sorted(pods, key=lambda p: (p["metadata"]["namespace"] == NAMESPACE, p["metadata"]["name"])):
+            if item["spec"].get("schedulerName") == UNBOUND_SCHEDULER:
+                continue
             fits = (node for node in sorted(free) if all(_requested(item, r) <= left for r, left in free[node].items()))
             room = next(fits, None)
             if not item["spec"].get("nodeName") and room and not item["spec"].get("nodeSelector"):
@@ -288,7 +297,7 @@ class AccidentWorld(World):
             lambda spec: spec["containers"].append({"name": "more", "image": "more", "resources": {}}),
             lambda spec: spec.update(nodeSelector={"pool": "gpu"}),
             lambda spec: spec.update(priorityClassName="high"),
-            lambda spec: spec["tolerations"].append({"operator": "Exists"}),
+            lambda spec: spec.setdefault("tolerations", []).append({"operator": "Exists"}),
         ]
         self._write(which, lambda item: changes[count % len(changes)](item["spec"]["template"]["spec"]))
         touched = self.delete_pods(which, count)

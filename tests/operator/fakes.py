@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, Cause, KubeError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
@@ -245,6 +245,14 @@ def pod(name: str, node_name: str = "", cpu: str = "1", memory: str = "1Gi", **s
     }
 
 
+def daemon(name: str, node_name: str, cores: int) -> Json:
+    """A DaemonSet's pod."""
+    found = pod(name, node_name, cpu=str(cores), memory="1Mi")
+    owner = {"kind": "DaemonSet", "name": "taker", "uid": "ds", "controller": True}
+    found["metadata"] |= {"namespace": "kube-system", "ownerReferences": [owner]}
+    return found
+
+
 def policy(name: str, generation: int = 1, uid: str = "", **spec: Any) -> Json:
     return {
         "apiVersion": "resource-slack.io/v1alpha1",
@@ -308,6 +316,9 @@ class World:
 
     priority = -10
     """What admission gives placeholders."""
+
+    hold = Hold.AUTO
+    """The form of policies that name none."""
 
     autoscaler: Autoscaler | None = None
     """The one that is recognised as keeping nodes for unbound placeholders."""
@@ -383,6 +394,7 @@ class World:
             ),
             forms=Forms(
                 scheduler=UNBOUND_SCHEDULER,
+                default=self.hold,
                 recognised=self.recognised,
                 untold=lambda: self.unbound.problem,
                 wall=self.wall,
@@ -490,6 +502,9 @@ class World:
         self.loop.reconcile()
         self.wake.ended(0.0, 0.0)
         self.controllers()
+        if self.hold is Hold.UNBOUND:
+            self.observe_cluster()
+            self.unbound.turn()
 
     def settle(self, turns: int = 6, *, seconds: float = 10.0) -> None:
         for _ in range(turns):

@@ -8,6 +8,7 @@ from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from slack.cluster.classes import Constraints
+from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.snapshot import Workload
 from slack.cluster.wire import PodSpec
 from slack.planner.model.plan_cache import PlanCache
@@ -24,6 +25,8 @@ GROUPS = (
     Group(2000, 16 << 30, ((ZONE, "a"), ("pool", "data"))),
 )
 HOUR = 3600.0
+FORMS = ("", UNBOUND_SCHEDULER)
+"""Of placeholders: bound, unbound."""
 few = examples(
     12,
     quick=3,
@@ -65,7 +68,8 @@ def worlds(draw: st.DrawFn, *, ceilings: bool = False) -> World:
         spec = draw(specs(ceilings=ceilings)) | {"nodeSelector": {"pool": "data"}}
         policies.append(Policy(name="data", spec=PolicySpec.model_validate(spec)))
     groups = GROUPS[: draw(st.integers(1, 3))]
-    world = World(groups=groups, policies=policies)
+    form = {"unbound_scheduler": draw(st.sampled_from(FORMS))}
+    world = World(groups=groups, policies=[policy.model_copy(update=form) for policy in policies])
     for group in groups:
         world.add_node(group)
     for number, (count, (cpu, memory), selector) in enumerate(draw(batches)):

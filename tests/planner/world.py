@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 import numpy as np
 
 from slack.cluster.classes import NodeClass, Taint, admits
+from slack.cluster.labels import LABEL_HOLD, UNBOUND
 from slack.cluster.snapshot import Snapshot
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent, ExistingShape, Plan, PlannerState, PolicyPlan
 from slack.planner.model.shape import Role, Shape
-from slack.planner.objects.manifests import replica_set_name
+from slack.planner.objects.manifests import pod_spec, replica_set_name
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy
 from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
@@ -74,8 +75,14 @@ class Holder:
     policy: str
     created: float
     node: str | None = None
+    """Where it is bound, or where an unbound one fits."""
     added: Amounts = (0, 0)
     """What admission has added to its requests."""
+
+    @property
+    def unbound(self) -> bool:
+        """Whether no scheduler binds it."""
+        return bool(self.shape.unbound_scheduler)
 
     @property
     def amounts(self) -> Amounts:
@@ -166,9 +173,10 @@ class World:
                     str(memory),
                     policy=h.policy,
                     shape=h.shape.name,
-                    node=h.node,
+                    node=None if h.unbound else h.node,
                     created=_text(h.created),
-                    status=refused if h.node is None else None,
+                    status=refused if h.unbound or h.node is None else None,
+                    **(_unbound_parts(h) if h.unbound else {}),
                 )
             )
         if self.shuffle is not None:
@@ -300,12 +308,17 @@ class World:
         return left
 
     def schedule(self) -> None:
-        """The scheduler: real pods first and by preemption where they must, then placeholders; first fit."""
+        """The scheduler: real pods first and by preemption where they must, then placeholders; first fit.
+
+        It does not see unbound ones; where they fit is as the planner sees it.
+        """
+        for h in self.holders.values():
+            h.node = None if h.unbound else h.node
         for p in sorted(self.pods.values(), key=lambda p: p.name):
             if p.node is None:
                 self._place(p)
         for h in sorted(self.holders.values(), key=lambda h: h.uid):
-            if h.node is None:
+            if h.node is None and not h.unbound:
                 left = self.free()
                 cpu, memory = h.amounts
                 for n in sorted(self.nodes.values(), key=lambda n: n.name):
@@ -313,6 +326,12 @@ class World:
                     if admits(h.shape.constraints, n.group.node_class) and room[0] >= cpu and room[1] >= memory:
                         h.node = n.name
                         break
+
+        if any(h.unbound for h in self.holders.values()):
+            seen = self.snapshot()
+            fits = {p.name: seen.nodes.names[p.node] for p in seen.placeholders if p.unbound and p.node >= 0}
+            for h in self.holders.values():
+                h.node = fits.get(h.uid) if h.unbound else h.node
 
     def _place(self, p: Real) -> None:
         left = self.free()
@@ -455,6 +474,13 @@ def copy(world: World, **changes: object) -> World:
     twin.history = []
     twin.churn, twin.needless = dict(world.churn), list(world.needless)
     return twin
+
+
+def _unbound_parts(h: Holder) -> Json:
+    """Return what tells where an unbound placeholder may go."""
+    template = pod_spec(h.policy, h.shape, "pause")
+    parts: Json = {key: template[key] for key in ("nodeSelector", "tolerations", "affinity") if key in template}
+    return {"labels": {LABEL_HOLD: UNBOUND}, **parts}
 
 
 def _text(seconds: float) -> str:

@@ -15,6 +15,7 @@ from slack_operator.learning.objectives import QUIET_SAVE_SECONDS, SAVE_SECONDS
 from slack_operator.runtime.conditions import rfc3339
 from tests.operator.fakes import NAMESPACE, World, pod, policy
 
+IN_BOTH_FORMS = pytest.mark.usefixtures("hold")
 HISTORY = f"/apis/resource-slack.io/v1alpha1/namespaces/{NAMESPACE}/slackhistories/web"
 OBJECTIVE = {"instantStart": 0.9}
 
@@ -63,6 +64,7 @@ def come(w: World, name: str, *, waits: float) -> None:
     w.observe()
 
 
+@IN_BOTH_FORMS
 def test_until_enough_is_known_the_rate_holds_and_the_status_says_what_is_lacking() -> None:
     w = world()
     w.settle(8)
@@ -72,6 +74,7 @@ def test_until_enough_is_known_the_rate_holds_and_the_status_says_what_is_lackin
     assert w.placeholders()
 
 
+@IN_BOTH_FORMS
 def test_late_pods_are_learnt_from_and_told() -> None:
     w = world()
     w.settle(2)
@@ -107,6 +110,7 @@ def test_it_is_written_rarely_and_goes_with_its_policy() -> None:
     assert writes(w) == 2, "quiet is worth knowing too"
 
 
+@IN_BOTH_FORMS
 def test_the_next_process_goes_on_from_what_the_last_one_wrote_at_its_end() -> None:
     w = world()
     w.settle(5)

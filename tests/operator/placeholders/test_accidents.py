@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
+from slack.cluster.hold import Hold
 from tests.examples import examples
 from tests.operator.accidents import ACCIDENTS, AccidentWorld
 
@@ -18,6 +19,7 @@ worlds = st.builds(
     ceiling=st.sampled_from([None, 3000, 5000, 9000]),
     rate=st.sampled_from([0.2, 0.5, 1.0]),
     cover=st.sampled_from(["Frequent", "Largest", "None"]),
+    hold=st.sampled_from([Hold.BOUND, Hold.UNBOUND]),
 )
 HOUR = 3600.0
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
@@ -12,6 +13,7 @@ from slack_operator.web.policy_views import policy_views
 from tests.cluster.build import Json, activation_pool
 from tests.operator.fakes import NAMESPACE, World, policy
 
+IN_BOTH_FORMS = pytest.mark.usefixtures("hold")
 PATH = "/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/thumbnail"
 NOTHING: Json = {"extraCapacity": {"minRate": 0}, "cover": {"mode": "None"}}
 
@@ -31,6 +33,7 @@ def roles(w: World) -> list[str]:
     return [item["metadata"]["annotations"]["resource-slack.io/role"] for item in found]
 
 
+@IN_BOTH_FORMS
 def test_a_pool_s_demand_becomes_a_replica_set_and_status_names_the_pool() -> None:
     w = world()
     announce(w, 3)
@@ -42,6 +45,7 @@ def test_a_pool_s_demand_becomes_a_replica_set_and_status_names_the_pool() -> No
     assert w.status("web")["desired"]["cpu"] == "3"
 
 
+@IN_BOTH_FORMS
 def test_a_restart_writes_nothing_and_keeps_every_placeholder() -> None:
     w = world()
     announce(w, 3)
@@ -53,6 +57,7 @@ def test_a_restart_writes_nothing_and_keeps_every_placeholder() -> None:
     assert w.api.log == log
 
 
+@IN_BOTH_FORMS
 def test_a_ceiling_that_cuts_a_pool_is_in_the_status() -> None:
     w = world(extraCapacity={"minRate": 0, "ceiling": {"cpu": "2"}})
     announce(w, 3)
