@@ -109,7 +109,7 @@ demo-plan: $(READY)
 
 # What the demo needs, not all that the suites need.
 demo-cluster: $(READY)
-	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok
+	@$(BIN)/python -m e2e.harness.build etcd kube-apiserver kube-controller-manager kube-scheduler kwok karpenter
 	@$(BIN)/python -m e2e.demo
 
 playground: $(READY)

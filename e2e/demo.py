@@ -1,19 +1,20 @@
 """`make demo-cluster`: the main job on a real control plane, told as a timeline.
 
-Real etcd, API server, scheduler, controller manager and Karpenter; only the nodes' kubelets are played by kwok. Nothing
-is left behind: the cluster lives in a folder of its own and ends with this program.
+Real etcd, API server, scheduler, controller manager and Karpenter; only the nodes' kubelets are played by kwok. The
+operator recognises Karpenter, so its placeholders are unbound: they are Pending on purpose, and their capacity is free.
+Nothing is left behind: the cluster lives in a folder of its own and ends with this program.
 """
 
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from e2e.harness.api import Api
+from e2e.harness.api import Api, Json
 from e2e.harness.autoscalers.karpenter import Karpenter
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
@@ -21,6 +22,7 @@ from e2e.harness.objects import deployment, is_running, nodes, pods, scale, wait
 from e2e.harness.pod_times import percentile
 from e2e.harness.product.operator import (
     NAMESPACE,
+    POLICIES,
     Operator,
     binding_seconds,
     placeholders,
@@ -29,6 +31,7 @@ from e2e.harness.product.operator import (
     status,
     wait_until_placed,
 )
+from slack.cluster.labels import LABEL_HOLD
 
 BOOT_SECONDS = 8
 BURST = 2
@@ -47,12 +50,18 @@ class Timeline:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        placeholder = placeholders(self._api)
-        bound = sum(1 for pod in placeholder if pod["spec"].get("nodeName"))
+        reserved, waiting = _slack(self._api)
         real = [pod for pod in pods(self._api, "default") if is_running(pod)]
-        slack = f"slack {bound} bound, {len(placeholder) - bound} pending"
+        slack = f"slack {reserved} reserved, {waiting} waiting"
         state = f"nodes {len(nodes(self._api))}  pods {len(real):2}  {slack}"
         console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text:<66} [dim]{state}[/dim]")
+
+
+def _slack(api: Api) -> tuple[int, int]:
+    """Return for how many placeholders there is capacity, and how many wait for it, as the policy's status says."""
+    found = api.find(f"{POLICIES}/default") or {}
+    shapes = (found.get("status") or {}).get("shapes") or []
+    return sum(shape["bound"] for shape in shapes), sum(shape["pending"] for shape in shapes)
 
 
 def _measure(api: Api, name: str, replicas: int) -> list[float]:
@@ -70,6 +79,14 @@ def told_placeholders(rate: float, made: int, waiting: int) -> str:
     if not waiting:
         return f"{what}; there is room for all of them"
     return f"{what}; for {waiting} there is no node yet" if waiting < made else f"{what}; there is no node for them yet"
+
+
+def told_form(made: Sequence[Json]) -> str:
+    """Say which form placeholders have."""
+    bound = sum(LABEL_HOLD not in pod["metadata"]["labels"] for pod in made)
+    if bound:
+        return f"{bound} of {len(made)} placeholders are bound to nodes"
+    return "they are unbound: Pending on purpose, and their capacity is free"
 
 
 def told_whole(added: int) -> str:
@@ -125,11 +142,11 @@ def play(cluster: ControlPlane, operator: Operator, line: Timeline) -> None:
     operator.wait_until_ready()
     slack = {"minRate": 0.25}
     api.create(policy("default", extraCapacity=slack, stabilization={"shrinkDelay": "5s", "giveUpAfter": "5m"}))
-    wait_until(lambda: placeholders(api), 20, "placeholders")
-    made = placeholders(api)
-    waiting = sum(1 for pod in made if not pod["spec"].get("nodeName"))
     before_nodes = len(nodes(api))
-    line.say(told_placeholders(slack["minRate"], len(made), waiting))
+    wait_until(lambda: any(_slack(api)), 30, "placeholders")
+    reserved, waiting = _slack(api)
+    line.say(told_placeholders(slack["minRate"], reserved + waiting, waiting))
+    line.say(told_form(placeholders(api)))
     wait_until_placed(api, "default", 60)
     line.say(told_whole(len(nodes(api)) - before_nodes))
 

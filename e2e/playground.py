@@ -38,6 +38,8 @@ def told(kubeconfig: str) -> str:
         "  resource-slack operator --interval 2s --web\n\n"
         "in a third, with the first two lines again, what becomes of it; until the first node is there it says so:\n\n"
         "  kubectl slack status --watch\n\n"
+        "The operator recognises Karpenter, so its placeholders are unbound. They are Pending on purpose:\n\n"
+        "  kubectl --namespace resource-slack get pods\n\n"
         "in a fourth, with the first two lines again, the burst:\n\n"
         "  kubectl scale deployment shop --replicas=14\n\n"
         "The web page, read-only, has it too: http://127.0.0.1:8081\n\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.demo import told_burst, told_placeholders, told_ratio, told_refill, told_whole
+from e2e.demo import told_burst, told_form, told_placeholders, told_ratio, told_refill, told_whole
 from e2e.playground import told
 
 
@@ -16,6 +16,18 @@ from e2e.playground import told
 )
 def test_placeholders_are_told_as_they_are(made: int, waiting: int, said: str) -> None:
     assert told_placeholders(0.25, made, waiting) == f"a SlackPolicy of 25 % {said}"
+
+
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        (["Unbound", "Unbound"], "they are unbound: Pending on purpose, and their capacity is free"),
+        (["Unbound", None], "1 of 2 placeholders are bound to nodes"),
+    ],
+)
+def test_the_form_is_told_by_the_placeholders_that_are_there(holds: list[str | None], said: str) -> None:
+    labels = [{"resource-slack.io/hold": hold} if hold else {} for hold in holds]
+    assert told_form([{"metadata": {"labels": each}} for each in labels]) == said
 
 
 def test_a_node_that_nobody_added_is_not_told() -> None:
@@ -44,3 +56,4 @@ def test_the_playground_names_the_page_and_the_watch() -> None:
     assert "resource-slack operator --interval 2s --web" in text
     assert "http://127.0.0.1:8081" in text
     assert "kubectl slack status --watch" in text
+    assert "Pending on purpose" in text
