@@ -20,6 +20,7 @@ from e2e.harness.errors import UnavailableError
 from e2e.harness.machine_speed import PATIENCE, describe, time_scale
 from e2e.harness.product.browser import Browser, unavailable
 from e2e.harness.product.operator import rights_report
+from slack.cluster.hold import Hold
 
 _RIGHTS = pytest.StashKey[list[str]]()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -99,6 +100,12 @@ def cluster(backend: Backend) -> Iterator[Backend]:
         yield backend
         backend.restart_missing()  # a test that failed may have left the API server down
     backend.begin_kwok_anew()
+
+
+@pytest.fixture(params=[Hold.BOUND, pytest.param(Hold.UNBOUND, marks=pytest.mark.unbound)], ids=str.lower)
+def hold(request: pytest.FixtureRequest) -> Hold:
+    """The form of placeholders, for `spec.hold`: what asks for it is run in both forms."""
+    return Hold(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ class Stage:
         """Let a scheduler place all pods; return its pace, and what that took."""
         cluster = self._cluster
         cluster.restart_scheduler(side.gates, configuration={**side.configuration, **_CLIENT}, binary=side.binary)
-        with cluster.scheduler_stands_still():
+        with cluster.stands_still("kube-scheduler"):
             mark = cluster.audit_mark()
             self._plays += 1  # kwok deletes by name, and may be late: it would take the next play's pod
             names = [f"p{self._plays}-{number}" for number in range(self._pods)]

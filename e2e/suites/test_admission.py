@@ -4,7 +4,7 @@ The ceiling is held to every state that a watch shows, in the order in which the
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -18,16 +18,19 @@ from e2e.harness.product.operator import (
     NAMESPACE,
     POLICIES,
     Operator,
+    held,
     placeholders,
     policy,
     status,
     wait_for_condition,
 )
+from slack.cluster.hold import Hold
 from slack.cluster.quantity import base_units, cpu_millis
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 OURS = "resource-slack.io/placeholder=true"
+RENAMED = 'Object{spec: Object.spec{schedulerName: "volcano"}}'
 SIDECAR = f"""Object{{spec: Object.spec{{containers: [Object.spec.containers{{
   name: "proxy", image: "{IMAGE}",
   resources: Object.spec.containers.resources{{requests: {{"cpu": "500m", "memory": "128Mi"}}}}
@@ -87,8 +90,8 @@ def loaded(cluster: Backend) -> Backend:
 
 
 @contextmanager
-def sidecars(api: Api) -> Iterator[None]:
-    """A MutatingAdmissionPolicy that gives each placeholder a container of 500m."""
+def changed(api: Api, expression: str, shows: Callable[[Json], bool]) -> Iterator[None]:
+    """A MutatingAdmissionPolicy that changes each placeholder, from when `shows` sees it in a pod until the end."""
     group = "admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     selector = {"matchLabels": {"resource-slack.io/placeholder": "true"}}
@@ -96,9 +99,9 @@ def sidecars(api: Api) -> Iterator[None]:
         "matchConstraints": {"resourceRules": [rule], "objectSelector": selector},
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",
-        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": SIDECAR}}],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
     }
-    bound: Json = {"policyName": "sidecar"}
+    bound: Json = {"policyName": "change"}
     kinds = (
         ("mutatingadmissionpolicies", "MutatingAdmissionPolicy", spec),
         ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", bound),
@@ -107,68 +110,96 @@ def sidecars(api: Api) -> Iterator[None]:
         pytest.skip("this API server has no MutatingAdmissionPolicy of v1 (1.36)")
     try:
         for _, kind, content in kinds:
-            api.create({"apiVersion": group, "kind": kind, "metadata": {"name": "sidecar"}, "spec": content})
-        wait_until(lambda: injects(api), 60, "the API server to inject")
+            api.create({"apiVersion": group, "kind": kind, "metadata": {"name": "change"}, "spec": content})
+        wait_until(lambda: shows(trial(api)), 60, "the API server to change pods")
         yield
     finally:
         for plural, _, _ in kinds:
-            api.delete(f"{ADMISSION}/{plural}/sidecar")
+            api.delete(f"{ADMISSION}/{plural}/change")
+        wait_until(lambda: not shows(trial(api)), 60, "the API server to let pods be")
 
 
-def injects(api: Api) -> bool:
-    trial = pod("trial", namespace=NAMESPACE, labels={"resource-slack.io/placeholder": "true"})
+def trial(api: Api) -> Json:
+    """Return what admission makes of a placeholder."""
+    plain = pod("trial", namespace=NAMESPACE, labels={"resource-slack.io/placeholder": "true"})
     try:
-        return len(api.request("POST", f"{PODS}?dryRun=All", trial)["spec"]["containers"]) == 2
+        return api.request("POST", f"{PODS}?dryRun=All", plain)
     except ApiError as error:
         if "invalid ApplyConfiguration" in str(error):
             pytest.fail(str(error))
         raise
 
 
-def wait_until_reserved(api: Api, cpu: int) -> Json:
-    """Wait until bound placeholders request so much, all of them are on nodes, and status says the same."""
+def injects(found: Json) -> bool:
+    return len(found["spec"]["containers"]) == 2
 
-    def there() -> Json | None:
+
+def wait_until_reserved(api: Api, cpu: int, hold: Hold = Hold.BOUND) -> Json:
+    """Wait until the placeholders that hold capacity request so much, there is no other, and status says the same."""
+
+    def reserved() -> Json | None:
         found = status(api, "default")
-        bound = sum(requested(item)["cpu"] for item in placeholders(api, bound=True))
+        holding = held(api, hold)
+        there = sum(requested(item)["cpu"] for item in holding)
         said = found.get("reserved", {}).get("cpu", "0")
-        return found if bound == cpu == cpu_millis(said) and not placeholders(api, bound=False) else None
+        return found if there == cpu == cpu_millis(said) and len(holding) == len(placeholders(api)) else None
 
     def seen() -> object:
         return [requested(item) for item in placeholders(api)], status(api, "default")
 
-    return wait_until(there, 90, f"{cpu}m to be reserved, and said so", state=seen) or {}
+    return wait_until(reserved, 90, f"{cpu}m to be reserved, and said so", state=seen) or {}
 
 
-def test_a_sidecar_that_a_policy_adds_keeps_within_the_ceiling_and_is_named(loaded: Backend, peak: Peak) -> None:
+def test_a_sidecar_that_a_policy_adds_keeps_within_the_ceiling_and_is_named(
+    loaded: Backend, peak: Peak, hold: Hold
+) -> None:
     api = loaded.api
     with Operator(loaded) as operator:
         operator.wait_until_ready()
-        with sidecars(api):
+        with changed(api, SIDECAR, injects):
             size = {"minRate": 0, "floor": {"cpu": "4", "memory": "4Gi"}, "ceiling": {"cpu": "4", "memory": "16Gi"}}
-            api.create(policy("default", extraCapacity=size))
+            api.create(policy("default", hold=hold, extraCapacity=size))
             found = wait_for_condition(api, "default", "PlaceholdersChanged", "True", 90)
             print("\n" + found["message"])
             assert "container proxy adds cpu 500m memory 128Mi" in found["message"]
-            wait_until(lambda: placeholders(api, bound=True), 60, "placeholders")
+            wait_until(lambda: held(api, hold), 60, "placeholders")
             each = requested(placeholders(api)[0])["cpu"]
-            wait_until_reserved(api, 4000 // each * each)
+            wait_until_reserved(api, 4000 // each * each, hold)
             made = peak.made
         assert peak.most["cpu"] <= 4000, "at every instant"
         assert len(placeholders(api)) == 4000 // each
         assert made == 4000 // each, "none was made in vain"
         # Without the sidecar: what is made anew is as planned, and once the policy is changed, which forgets what was
         # seen of admission, there is room for more of it.
-        wait_until(lambda: not injects(api), 60, "the API server to let pods be")
         for item in placeholders(api):
             api.delete(f"{PODS}/{item['metadata']['name']}", grace_seconds=0)
         wait_for_condition(api, "default", "PlaceholdersChanged", "False", 90)
         api.patch(f"{POLICIES}/default", {"spec": {"extraCapacity": {"ceiling": {"memory": "15Gi"}}}})
-        wait_until_reserved(api, 4000)
+        wait_until_reserved(api, 4000, hold)
         assert peak.most["cpu"] <= 4000
 
 
-def test_a_default_of_a_limit_range_counts_towards_the_ceiling(loaded: Backend, peak: Peak) -> None:
+def test_a_scheduler_name_that_admission_rewrites_is_named_and_few_pods_are_made_for_it(
+    loaded: Backend, peak: Peak, hold: Hold
+) -> None:
+    """As YuniKorn's and Volcano's webhooks may: such pods are not what was planned, and no war is waged for them."""
+    api = loaded.api
+    with Operator(loaded) as operator:
+        operator.wait_until_ready()
+        with changed(api, RENAMED, lambda found: bool(found["spec"]["schedulerName"] == "volcano")):
+            api.create(policy("default", hold=hold, extraCapacity={"minRate": 0, "floor": {"cpu": "4"}}))
+            found = wait_for_condition(api, "default", "PlaceholdersChanged", "True", 90)
+            assert "spec.schedulerName is volcano" in found["message"]
+            wait_for_condition(api, "default", "OwnershipContested", "True", 120)
+            made = peak.made
+            operator.wait_for_plans(5, 60)
+            assert peak.made == made, "what admission changes each time is left alone"
+        for item in placeholders(api):
+            api.delete(f"{PODS}/{item['metadata']['name']}", grace_seconds=0)
+        wait_until_reserved(api, 4000, hold)
+
+
+def test_a_default_of_a_limit_range_counts_towards_the_ceiling(loaded: Backend, peak: Peak, hold: Hold) -> None:
     api = loaded.api
     limits = f"/api/v1/namespaces/{NAMESPACE}/limitranges/disk"
     default = {"type": "Container", "defaultRequest": {"ephemeral-storage": "1Gi"}}
@@ -184,10 +215,8 @@ def test_a_default_of_a_limit_range_counts_towards_the_ceiling(loaded: Backend, 
                 "the LimitRange to hold",
             )
             size = {"minRate": 0, "floor": {"cpu": "4", "memory": "4Gi"}, "ceiling": {"ephemeral-storage": "3Gi"}}
-            api.create(policy("default", extraCapacity=size))
-            wait_until(
-                lambda: len(placeholders(api, bound=True)) == 3, 60, "three", state=lambda: status(api, "default")
-            )
+            api.create(policy("default", hold=hold, extraCapacity=size))
+            wait_until(lambda: len(held(api, hold)) == 3, 60, "three", state=lambda: status(api, "default"))
             found = wait_for_condition(api, "default", "PlaceholdersChanged", "True", 60)
             assert "ephemeral-storage 1Gi where none is planned" in found["message"]
             # Mere counters are written once a minute at most.
@@ -198,7 +227,7 @@ def test_a_default_of_a_limit_range_counts_towards_the_ceiling(loaded: Backend, 
             api.delete(limits)
 
 
-def test_the_overhead_of_a_runtime_class_counts_towards_the_ceiling(loaded: Backend, peak: Peak) -> None:
+def test_the_overhead_of_a_runtime_class_counts_towards_the_ceiling(loaded: Backend, peak: Peak, hold: Hold) -> None:
     """A mirror has its workload's class, and so its overhead: as it should be, and counted."""
     api = loaded.api
     overhead = {"podFixed": {"cpu": "250m", "memory": "64Mi"}}
@@ -213,8 +242,8 @@ def test_the_overhead_of_a_runtime_class_counts_towards_the_ceiling(loaded: Back
             operator.wait_until_ready()
             size = {"minRate": 0, "ceiling": {"cpu": "2"}}
             freely = {"ceiling": {"cpu": "100", "memory": "100Gi", "pods": "100"}}
-            api.create(policy("default", extraCapacity=size, cover={"mode": "None"}, reserve=freely))
-            found = wait_until_reserved(api, 1500)
+            api.create(policy("default", hold=hold, extraCapacity=size, cover={"mode": "None"}, reserve=freely))
+            found = wait_until_reserved(api, 1500, hold)
             assert all(item["spec"]["runtimeClassName"] == "kata" for item in placeholders(api))
             assert "PlaceholdersChanged" not in {c["type"] for c in found["conditions"]}, (
                 "the workload's pods have it, too"

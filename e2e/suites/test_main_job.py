@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from e2e.harness.api import Api
 from e2e.harness.autoscalers.karpenter import Karpenter
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.backend import Backend
@@ -14,12 +15,14 @@ from e2e.harness.product.full_machines import create_three_busy_nodes
 from e2e.harness.product.operator import (
     Operator,
     binding_seconds,
+    held,
     placeholders,
     policy,
     replica_sets,
     status,
     wait_until_placed,
 )
+from slack.cluster.hold import Hold
 from slack.cluster.quantity import base_units, cpu_millis
 
 NODES = 6
@@ -31,6 +34,17 @@ def _cluster_with_pods(cluster: Backend, count: int = NODES) -> None:
     wait_for_running(cluster.api, 20, 60)
 
 
+def wait_until_reserved(api: Api, count: int) -> None:
+    """Wait until status says that so many standard placeholders of 800m have their capacity."""
+    wanted = f"{count * 800}m"
+
+    def reserved() -> bool:
+        said = (status(api, "default").get("reserved") or {}).get("cpu", "0")
+        return cpu_millis(said) == cpu_millis(wanted)
+
+    wait_until(reserved, 20, f"{wanted} to be reserved", state=lambda: status(api, "default"))
+
+
 def _requests(pod: dict[str, object]) -> tuple[int, int]:
     spec = pod["spec"]
     assert isinstance(spec, dict)
@@ -39,13 +53,13 @@ def _requests(pod: dict[str, object]) -> tuple[int, int]:
 
 
 @pytest.mark.core
-def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(cluster: Backend) -> None:
+def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(cluster: Backend, hold: Hold) -> None:
     _cluster_with_pods(cluster)
     with Operator(cluster, "--extra-capacity-min-rate=0.1") as operator:
         operator.wait_until_ready()
-        cluster.api.create(policy("default"))
+        cluster.api.create(policy("default", hold=hold))
         wait_until_placed(cluster.api, "default")
-        bound = placeholders(cluster.api, bound=True)
+        bound = held(cluster.api, hold)
         cpu, memory = (sum(column) for column in zip(*(_requests(pod) for pod in bound), strict=True))
         # Ten percent of 20 pods of 800m and 1Gi.
         assert cpu >= 1600
@@ -56,8 +70,11 @@ def test_placeholders_are_scheduled_and_sum_to_at_least_the_desired_capacity(clu
 
 
 @pytest.mark.core
-def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: Backend) -> None:
-    """Nodes are full, so that without slack the burst waits for a new one; times of both are printed."""
+def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: Backend, hold: Hold) -> None:
+    """Nodes are full, so that without slack the burst waits for a new one; times of both are printed.
+
+    Unbound placeholders are not displaced: all stay, and of these two ask for a node.
+    """
     api = cluster.api
     create_three_busy_nodes(api)  # slack takes exactly what is left
     with Operator(cluster, "--no-make-way") as operator:  # what the scheduler does alone
@@ -65,8 +82,9 @@ def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: B
         # Three standard placeholders of 800m: the 12th part each of what is requested. The burst raises that to four,
         # which the ceiling keeps out of this.
         ceiling = {"cpu": "2400m", "memory": "3Gi"}
-        api.create(policy("default", extraCapacity={"minRate": 0.25, "ceiling": ceiling}))
-        wait_until(lambda: len(placeholders(api, bound=True)) == 3, 30, "three placeholders to be bound")
+        api.create(policy("default", hold=hold, extraCapacity={"minRate": 0.25, "ceiling": ceiling}))
+        wait_until(lambda: len(held(api, hold)) == 3, 30, "three placeholders to hold capacity")
+        wait_until_reserved(api, 3)
         before = {pod["metadata"]["uid"]: pod for pod in placeholders(api)}
         assert len(before) == 3
         displaced_before = operator.metric("slack_displaced_total", cause="PreemptionByScheduler")
@@ -74,16 +92,20 @@ def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: B
             api, lambda: api.create(deployment("burst", 2, cpu="800m", memory="1Gi")), 2, 20, "burst"
         )
         assert len(with_slack) == 2, "the burst that fits the slack must be bound"
+        displaced = 2 if hold is Hold.BOUND else 0
         wait_until(lambda: len(placeholders(api)) == 3, 10, "the displaced placeholders to be replaced")
         after = {pod["metadata"]["uid"]: pod for pod in placeholders(api)}
         kept = before.keys() & after.keys()
-        assert len(kept) == 1, "exactly the two displaced placeholders are new"
-        assert all(before[uid]["spec"]["nodeName"] == after[uid]["spec"]["nodeName"] for uid in kept)
+        assert len(kept) == 3 - displaced, "exactly the displaced placeholders are new"
+        assert all(before[uid]["spec"].get("nodeName") == after[uid]["spec"].get("nodeName") for uid in kept)
         assert all("nodeName" not in after[uid]["spec"] for uid in after.keys() - before.keys()), "the nodes are full"
+        wait_until_reserved(api, 1)
         wait_until(
-            lambda: operator.metric("slack_displaced_total", cause="PreemptionByScheduler") == displaced_before + 2,
+            lambda: (
+                operator.metric("slack_displaced_total", cause="PreemptionByScheduler") == displaced_before + displaced
+            ),
             10,
-            "two displacements to be counted",
+            "displacements to be counted",
         )
     # Without slack: one more pod than there is room; a node is added by hand after five seconds.
     api.delete("/apis/resource-slack.io/v1alpha1/slackpolicies/default")
@@ -107,14 +129,19 @@ def test_a_burst_starts_in_the_slack_and_only_the_displaced_come_back(cluster: B
 
 
 @pytest.mark.autoscaler
-def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cluster: Backend) -> None:
+def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cluster: Backend, hold: Hold) -> None:
     """R3: nodes come for pending placeholders, and leave when load and slack have gone."""
     api = cluster.api
     with Karpenter(cluster) as karpenter, Operator(cluster) as operator:
         karpenter.add_pool("default")
         operator.wait_until_ready()
         api.create(
-            policy("default", extraCapacity={"minRate": 0.25}, stabilization={"shrinkDelay": "5s", "giveUpAfter": "2m"})
+            policy(
+                "default",
+                hold=hold,
+                extraCapacity={"minRate": 0.25},
+                stabilization={"shrinkDelay": "5s", "giveUpAfter": "2m"},
+            )
         )
         api.create(deployment("api", 10, cpu="700m", memory="1Gi"))
         wait_for_running(api, 10, 60)
@@ -135,12 +162,12 @@ def test_the_autoscaler_adds_a_node_for_slack_and_takes_it_away_with_the_load(cl
 
 
 @pytest.mark.core
-def test_placeholders_of_one_shape_are_equal_for_the_autoscaler(cluster: Backend) -> None:
+def test_placeholders_of_one_shape_are_equal_for_the_autoscaler(cluster: Backend, hold: Hold) -> None:
     """R1-1: labels and spec equal, one controller each, so that one simulation serves them all."""
     _cluster_with_pods(cluster)
     with Operator(cluster, "--no-make-way") as operator:  # what the scheduler does alone
         operator.wait_until_ready()
-        cluster.api.create(policy("default", extraCapacity={"minRate": 0.3}))
+        cluster.api.create(policy("default", hold=hold, extraCapacity={"minRate": 0.3}))
         wait_until_placed(cluster.api, "default")
         found = placeholders(cluster.api)
         owners = Counter(pod["metadata"]["ownerReferences"][0]["name"] for pod in found)

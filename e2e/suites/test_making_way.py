@@ -130,7 +130,7 @@ def head_start(cluster: Backend, until: Callable[[], object]) -> Iterator[None]:
 
     On a busy machine it may help itself before the operator comes, and nothing would be seen of what is to be tested.
     """
-    with cluster.scheduler_stands_still() if isinstance(cluster, ControlPlane) else nullcontext():
+    with cluster.stands_still("kube-scheduler") if isinstance(cluster, ControlPlane) else nullcontext():
         yield
         wait_until(until, WHOLE_SECONDS, "the operator to begin to make way")
 

@@ -42,9 +42,9 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "resource-slack" / "rules" / "resource-slack.yaml"
 RULE_TESTS = ROOT / "e2e" / "monitoring" / "rules.yaml"
 RATE_SECONDS = 30
-WITHOUT_DATA = {"Other resources", "Objectives", "Cost a month", "Taken by low priority"}
-"""Panels that are empty on a cluster without such resources, without a policy that has an objective, or without unbound
-placeholders; of the cost a month one of two queries answers, by whether there are prices."""
+WITHOUT_DATA = {"Other resources", "Objectives", "Cost a month"}
+"""Panels that are empty on a cluster without such resources, and without a policy that has an objective; of the cost a
+month one of two queries answers, by whether there are prices."""
 PRICES = '--prices={"currency": "EUR", "cpu": 0.03, "memory": 0.004}'
 AUDIT_TITLES = {panel.title for panel in audit.row().panels}
 COMPANION_TITLES = {panel.title for row in (scoring.row(), throttler.row(), demand.row()) for panel in row.panels}

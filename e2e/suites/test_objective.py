@@ -22,6 +22,7 @@ from e2e.harness.product.operator import (
     wait_for_condition,
     wait_until_placed,
 )
+from slack.cluster.hold import Hold
 from slack.planner.objective.codec import decode, encode
 from slack.planner.objective.learner import Learner
 from slack.planner.objective.turn import Turn
@@ -43,10 +44,10 @@ def loaded(cluster: Backend) -> Backend:
     return cluster
 
 
-def test_what_was_learnt_is_read_shown_written_at_the_end_and_goes_with_its_policy(loaded: Backend) -> None:
+def test_what_was_learnt_is_read_shown_written_at_the_end_and_goes_with_its_policy(loaded: Backend, hold: Hold) -> None:
     api = loaded.api
     api.create(_history(taught()))
-    api.create(policy("web", objective=OBJECTIVE))
+    api.create(policy("web", hold=hold, objective=OBJECTIVE))
     with Operator(loaded, name="operator-objective") as operator:
         operator.wait_until_ready()
         wait_until_placed(api, "web", 60)

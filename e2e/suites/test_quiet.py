@@ -12,6 +12,7 @@ from e2e.harness.cluster import audit_log, kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, nodes, wait_for_running, wait_until
 from e2e.harness.product.operator import Operator, policy, wait_until_placed
+from slack.cluster.hold import Hold
 from slack_operator.placeholders.status import COUNTERS_SECONDS
 
 SECONDS = float(os.environ.get("QUIET_SECONDS", "300"))
@@ -27,7 +28,7 @@ MOST_STARTS = 3
 
 
 @pytest.mark.timeout(MOST_STARTS * (SECONDS + 300))
-def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: Backend) -> None:
+def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: Backend, hold: Hold) -> None:
     create_all(cluster.api, [kwok.node(f"node-{i}", zone=f"zone-{'abc'[i % 3]}") for i in range(6)])
     # A pod that is bound while its node still counts as not ready may be evicted for it five minutes later.
     wait_until(lambda: not any(node["spec"].get("taints") for node in nodes(cluster.api)), 60, "nodes without taints")
@@ -37,7 +38,7 @@ def test_five_minutes_of_a_steady_cluster_write_nothing_but_the_lease(cluster: B
         operator.wait_until_ready()
         for name, size in SIZES.items():
             zone = {"topology.kubernetes.io/zone": name}
-            cluster.api.create(policy(name, nodeSelector=zone, extraCapacity=size))
+            cluster.api.create(policy(name, hold=hold, nodeSelector=zone, extraCapacity=size))
         for name in SIZES:
             wait_until_placed(cluster.api, name, 60)
         mark = _quiet_from(cluster, operator)

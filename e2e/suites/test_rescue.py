@@ -118,7 +118,7 @@ def test_a_preemptor_that_hung_while_no_operator_ran_is_rescued_by_the_next(clus
         wait_until(lambda: api.create(hanging), 30, "the class to be known to admission")
         wait_until(lambda: "Unschedulable" in str(api.get(path)["status"]), 30, "the scheduler to look at it")
         mark = cluster.audit_mark()
-        with cluster.scheduler_stands_still():
+        with cluster.stands_still("kube-scheduler"):
             api.patch(f"{path}/status", {"status": {"nominatedNodeName": "node-0"}})
             operator.start()
             operator.wait_until_ready()

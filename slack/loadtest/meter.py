@@ -24,8 +24,6 @@ class LoadMeter:
     _pods: dict[str, _Pod] = field(default_factory=dict)
     _placeholders: dict[str, bool] = field(default_factory=dict)
     """By uid: whether it has a node."""
-    _held: set[str] = field(default_factory=set)
-    """Uids of unbound placeholders."""
     _ready: dict[str, bool] = field(default_factory=dict)
     _displaced: int = 0
     _ended_at: float | None = None
@@ -47,13 +45,11 @@ class LoadMeter:
         if gone and pod.gone_at is None:
             pod.gone_at = at
 
-    def placeholder_seen(self, uid: str, node: str | None, *, gone: bool = False, unbound: bool = False) -> None:
+    def placeholder_seen(self, uid: str, node: str | None, *, gone: bool = False) -> None:
         """Take a placeholder; one that leaves its node while the load is there has made room for it.
 
         Placeholders that make way leave when the Deployment's count rises, which is before the first pod is there.
         """
-        if unbound:
-            self._held.add(uid)
         if gone:
             if self._placeholders.pop(uid, False) and self.began_at is not None and self._ended_at is None:
                 self._displaced += 1
@@ -114,7 +110,6 @@ class LoadMeter:
             moments=tuple(self._moments),
             ended_seconds=None if self._ended_at is None else self._since_begin(self._ended_at),
             waits_for=_commonest(pod.waits_for for pod in unbound),
-            held=len(self._held),
         )
 
 

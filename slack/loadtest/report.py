@@ -40,8 +40,6 @@ class LoadReport:
     """When the load was taken away; None while it is there."""
     waits_for: str
     """What most of the pods without a node wait for, in the scheduler's words; '' for none."""
-    held: int = 0
-    """Unbound placeholders that were seen: capacity is kept free for them, and none of them leaves for a pod."""
 
     @property
     def pods(self) -> int:

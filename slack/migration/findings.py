@@ -121,8 +121,8 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
     for kind in ("podAffinity", "podAntiAffinity"):
         if affinity.get(kind):
             about.warn(
-                f"{kind} has no counterpart; bound placeholders spread softly over zones and nodes, "
-                f"and all follow real pods' own rules where those are annotated with {ANNOTATION_RESERVE}"
+                f"{kind} has no counterpart; placeholders spread softly over zones and nodes, "
+                f"and follow real pods' own rules where those are annotated with {ANNOTATION_RESERVE}"
             )
     constraints = pod_spec.get("topologySpreadConstraints") or ()
     per_zone = any(
@@ -132,10 +132,7 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
     if per_zone:
         about.notes.append("topologySpreadConstraints by zone -> spec.perDomain: Zone")
     elif constraints:
-        about.notes.append(
-            "topologySpreadConstraints -> none needed: bound placeholders spread softly over zones and nodes, unbound "
-            "ones are on none; for slack in each zone write spec.perDomain: Zone"
-        )
+        about.notes.append("topologySpreadConstraints -> none needed: placeholders spread softly over zones and nodes")
     tolerations = _tolerations(pod_spec.get("tolerations") or (), about)
     if tolerations:
         about.notes.append("tolerations -> spec.tolerations")

@@ -76,8 +76,8 @@ def _overview() -> Row:
             ),
             _stat(
                 "Reserved",
-                "Slack whose capacity is there, as a share of what is wanted: CPU or memory, whichever is less, of the "
-                "policy that has least.",
+                "Slack that is on nodes, as a share of what is wanted: CPU or memory, whichever is less, of the policy "
+                "that has least.",
                 _least_reserved(),
                 "percentunit",
                 _RED_TO_GREEN,
@@ -91,8 +91,7 @@ def _overview() -> Row:
             ),
             _stat(
                 "Pending placeholders",
-                "Placeholders without capacity. After a burst there are some until the autoscaler has added a node. "
-                "Pods of unbound placeholders are Pending on purpose; they count only while they lack capacity.",
+                "Placeholders that wait for a node. After a burst some do until the autoscaler has added one.",
                 f"sum({_max('slack_pending_placeholders')})",
                 "short",
                 ((None, "green"), (1, "orange")),
@@ -174,13 +173,13 @@ def _slack() -> Row:
         (
             Panel(
                 "CPU",
-                "Extra capacity wanted, and requests of the placeholders whose capacity is on nodes, in cores.",
+                "Extra capacity wanted, and requests of the placeholders that are on nodes, in cores.",
                 pair("cpu_cores"),
                 "short",
             ),
             Panel(
                 "Memory",
-                "Extra capacity wanted, and requests of the placeholders whose capacity is on nodes.",
+                "Extra capacity wanted, and requests of the placeholders that are on nodes.",
                 pair("memory_bytes"),
                 "bytes",
             ),
@@ -198,25 +197,18 @@ def _slack() -> Row:
             ),
             Panel(
                 "Placeholders",
-                "Those that have capacity on a node, and those that lack it. Unbound ones have it without being there.",
+                "On nodes, and waiting for one.",
                 (
-                    Query(_max("slack_bound_placeholders"), "{{policy}} with capacity"),
-                    Query(_max("slack_pending_placeholders"), "{{policy}} without"),
+                    Query(_max("slack_bound_placeholders"), "{{policy}} bound"),
+                    Query(_max("slack_pending_placeholders"), "{{policy}} pending"),
                 ),
                 "short",
                 decimals=0,
             ),
             Panel(
-                "Taken by low priority",
-                "CPU requests of pods whose priority is not above the placeholders', on nodes of policies with unbound "
-                "placeholders: they may use capacity that is kept free. Empty where placeholders are bound.",
-                (Query(_max("slack_low_priority_cpu_cores"), "{{policy}}"),),
-                "short",
-            ),
-            Panel(
                 "Displaced",
-                "Bound placeholders that left their node without the operator's doing, by cause; PreemptionByScheduler "
-                "is slack at work. Unbound ones are never displaced.",
+                "Placeholders that left their node without the operator's doing, by cause; PreemptionByScheduler is "
+                "slack at work.",
                 (Query(_rate("slack_displaced_total", f"{BY_POLICY}, cause"), "{{policy}} {{cause}}"),),
                 "ops",
                 stacked=True,

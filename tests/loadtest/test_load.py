@@ -89,15 +89,6 @@ def test_a_placeholder_that_made_way_before_the_first_pod_was_there_counts() -> 
     assert seen.report(101.0).displaced == 1
 
 
-def test_unbound_placeholders_are_counted_and_never_displaced() -> None:
-    seen = meter()
-    assert seen.report(101.0).held == 0
-    for name in ("u1", "u2"):
-        seen.placeholder_seen(name, None, unbound=True)
-    seen.placeholder_seen("u1", None, gone=True, unbound=True)
-    assert (seen.report(102.0).held, seen.report(102.0).displaced) == (2, 0)
-
-
 def test_nodes_that_come_and_go_are_told() -> None:
     seen = meter()
     seen.node_seen("b", 130.0, ready=True)

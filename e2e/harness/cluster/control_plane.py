@@ -152,9 +152,9 @@ class ControlPlane:
         self._wait_healthy("kube-scheduler", self._ports.scheduler)
 
     @contextmanager
-    def scheduler_stands_still(self) -> Iterator[None]:
-        """Let the scheduler do nothing meanwhile; it keeps what it knows, as after a long pause of its machine."""
-        pid = self._programs["kube-scheduler"].pid
+    def stands_still(self, program: str) -> Iterator[None]:
+        """Let a program do nothing meanwhile; it keeps what it knows, as after a long pause of its machine."""
+        pid = self._programs[program].pid
         os.kill(pid, signal.SIGSTOP)
         try:
             yield

@@ -22,6 +22,7 @@ from e2e.harness.pod_times import PodClock
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
 from e2e.harness.product.leases import renewed_at
+from slack.cluster.hold import Hold
 from slack.cluster.labels import LABEL_HOLD
 
 ROOT = Path(__file__).parents[3]
@@ -181,6 +182,20 @@ def placeholders(api: Api, bound: bool | None = None) -> list[Json]:
         for pod in found
         if "deletionTimestamp" not in pod["metadata"] and (bound is None or bool(pod["spec"].get("nodeName")) == bound)
     ]
+
+
+def held(api: Api, hold: Hold) -> list[Json]:
+    """Return the placeholders that hold capacity: those on a node, or those that autoscalers are told of."""
+    if hold is Hold.BOUND:
+        return placeholders(api, bound=True)
+    unbound = placeholders(api, bound=False)
+    return [pod for pod in unbound if LABEL_HOLD in pod["metadata"]["labels"] and is_told(pod)]
+
+
+def is_told(pod: Json) -> bool:
+    """Whether autoscalers count a pod without a node as demand."""
+    found = [c for c in pod.get("status", {}).get("conditions") or [] if c["type"] == "PodScheduled"]
+    return any(c["status"] == "False" and c["reason"] == "Unschedulable" for c in found)
 
 
 def replica_sets(api: Api) -> list[Json]:

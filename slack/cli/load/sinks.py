@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from slack.cluster.labels import LABEL_HOLD, UNBOUND
 from slack.loadtest.meter import LoadMeter
 
 if TYPE_CHECKING:
@@ -48,12 +47,7 @@ class PlaceholderSink(_Sink):
         with self._lock:
             for kind, pod in events:
                 node = pod.spec.node_name if pod.spec else None
-                self._meter.placeholder_seen(
-                    pod.metadata.uid or pod.metadata.name,
-                    node,
-                    gone=kind == "DELETED",
-                    unbound=pod.metadata.label(LABEL_HOLD) == UNBOUND,
-                )
+                self._meter.placeholder_seen(pod.metadata.uid or pod.metadata.name, node, gone=kind == "DELETED")
 
 
 class NodeSink(_Sink):

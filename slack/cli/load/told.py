@@ -74,8 +74,6 @@ def notes(finished: Finished) -> list[str]:
     if finished.report.unbound:
         why = f", in the scheduler's words: {finished.report.waits_for}" if finished.report.waits_for else ""
         found.append(f"{finished.report.unbound} pods got no node{why}")
-    if finished.report.held:
-        found.append("placeholders are unbound: pods start in capacity that is free, and no placeholder leaves")
     if finished.ended_by:
         found.append(f"it ended early: {finished.ended_by}")
     found += [f"{what} may not be seen with these rights" for what in finished.unseen]

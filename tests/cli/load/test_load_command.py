@@ -1,7 +1,6 @@
 """`load` as a person calls it: what it refuses, what it asks, and that nothing is left."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,14 +131,6 @@ def test_the_answer_has_figures_a_picture_and_the_schedulers_words() -> None:
     assert "nodes     1 before, 1 at most: none had to come" in shown
     assert "1 pods got no node, in the scheduler's words: 0/1 nodes are available: 1 Insufficient cpu." in shown
     assert "█" in shown
-
-
-def test_that_placeholders_are_unbound_is_told() -> None:
-    free = replace(finished().report, held=3)
-    assert "note      placeholders are unbound: pods start in capacity that is free" in "\n".join(
-        lines(finished(report=free), 60)
-    )
-    assert "unbound" not in "\n".join(lines(finished(), 60))
 
 
 def test_a_quota_and_what_is_left_are_told() -> None:
