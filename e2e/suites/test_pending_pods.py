@@ -18,7 +18,15 @@ from e2e.harness.monitoring.prometheus import promtool
 from e2e.harness.objects import create_all, deployment, wait_for_running, wait_until
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
-from e2e.harness.product.operator import NAMESPACE, Operator, placeholders, policy, replica_sets, wait_until_placed
+from e2e.harness.product.operator import (
+    NAMESPACE,
+    Operator,
+    environment,
+    placeholders,
+    policy,
+    replica_sets,
+    wait_until_placed,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pending-pods.md").read_text(encoding="utf-8")
 NOT_READY = """
@@ -75,6 +83,16 @@ def test_kubectl_says_what_the_pods_are_why_they_are_pending_and_that_it_is_no_e
     assert described.count("Whether the capacity is there: kubectl get slackpolicies") == len(listed), "not cut off"
     policies = _kubectl(held, "get", "slackpolicies")
     assert "Reserved" in policies
+    status = subprocess.run(
+        ["resource-slack", "status", f"--kubeconfig={held.kubeconfig}"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert f"{len(listed)} placeholders with capacity; unbound ones are Pending on purpose" in status
+    print("\n".join(["", *listed, "", policies, status]))
 
 
 def test_each_replica_set_has_one_event_also_after_a_restart(held: Backend, operator: Operator) -> None:

@@ -88,6 +88,12 @@ def test_without_a_leader_nothing_is_said_in_the_present_but_what_the_pods_say(
 def test_unbound_placeholders_are_called_so_and_wait_for_nothing(api: FakeApi, run: Run, tmp_path: Path) -> None:
     shown = policy()
     api.put(f"{POLICIES}/web", metadata=shown["metadata"], spec={}, status=shown["status"])
+    shown["status"]["hold"] = {
+        "form": "Unbound",
+        "since": "2026-03-01T08:00:00Z",
+        "reason": "AutoscalerRecognised",
+        "message": "Karpenter is there: NodePool general",
+    }
     labels = {"resource-slack.io/policy": "web", "resource-slack.io/shape": "c3cd", "resource-slack.io/hold": "Unbound"}
     held = pod("slack-web-c3cd-1", "resource-slack", **{"resource-slack.io/placeholder": "true", **labels})
     outputs = []
@@ -98,6 +104,8 @@ def test_unbound_placeholders_are_called_so_and_wait_for_nothing(api: FakeApi, r
     current, left = outputs
     assert "  pods      3 placeholders with capacity; unbound ones are Pending on purpose" in current.splitlines()
     assert "HELD" in current
+    why = "Karpenter is there: NodePool general"
+    assert f"  hold      Unbound since 2026-03-01T08:00:00Z: {why}" in current.splitlines()
     assert "  now       1 unbound placeholder, Pending on purpose, as the pods say" in left.splitlines()
     assert not [output for output in outputs if "on nodes" in output.lower()]
 
