@@ -36,9 +36,15 @@ def changed_schedulers(present: Present) -> dict[str, str]:
         policy = replica_set.metadata.label(LABEL_POLICY)
         if policy not in found and (text := _template(replica_set, scheduler)):
             found[policy] = text
+    if not planned:
+        return found
+    names = frozenset(planned.values())
     for name, pod in present.pods.items():
-        spec, policy = pod.spec, pod.metadata.label(LABEL_POLICY)
-        if policy in found or spec is None or pod.metadata.label(LABEL_HOLD) != UNBOUND:
+        spec = pod.spec
+        if spec is None or (spec.scheduler_name in names and not spec.node_name):
+            continue  # nearly all of them, at every plan
+        policy = pod.metadata.label(LABEL_POLICY)
+        if policy in found or pod.metadata.label(LABEL_HOLD) != UNBOUND:
             continue
         scheduler = planned.get(owner_name(pod), "")
         if not scheduler or pod.metadata.deletion_timestamp is not None:
