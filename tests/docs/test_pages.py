@@ -63,7 +63,8 @@ CONDITIONS = {*map(str, ConditionType), VIEW_STALE, PREEMPTION_STUCK, OWNERSHIP_
 CONDITIONS |= AUDIT_CONDITIONS | {HISTORY_LOST, RELEASE_BLOCKED}
 OURS = CONDITIONS | {reason.name for reason in REASONS} | {str(alert.name) for alert in alerts(GROUPS)}
 OURS |= CAUSES
-OURS |= {"NoAutoscaler", "AutoscalerRecognised"}  # why a policy has the form of placeholders that it has
+OURS |= {"NoAutoscaler", "AutoscalerRecognised", "AutoscalerUnclear"}  # why placeholders are bound, or unbound
+OURS |= {"NoAnswer", "NotTold", "SchedulerNameChanged", "SchedulerNameRefused"}  # why unbound ones are of no use
 OURS |= {
     "ThrottlePolicy",
     *(POOL_KIND, QUOTA_KIND, "BrokerReachable", "CapacityShort"),
