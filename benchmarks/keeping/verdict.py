@@ -15,26 +15,21 @@ def other_writes(writes: Mapping[str, int]) -> int:
     return sum(count for name, count in writes.items() if name.partition(" ")[2] not in STATUS_WRITES)
 
 
-def judge(found: Found, slowness: float) -> list[Row]:
-    """Return a row for each wanted figure; the column without a name says ok or missed.
-
-    Args:
-        found: what was measured.
-        slowness: of this machine, by which what is not the node's own time is stretched; see `machine_speed`.
-    """
+def judge(found: Found) -> list[Row]:
+    """Return a row for each wanted figure; the column without a name says ok or missed."""
     return [
         {"what": what, "wanted": wanted, "found": seen, "": "ok" if ok else "missed"}
-        for what, wanted, seen, ok in _figures(found, BEYOND_NODE_SECONDS * max(slowness, 1.0))
+        for what, wanted, seen, ok in _figures(found)
     ]
 
 
-def _figures(found: Found, beyond_seconds: float) -> Iterable[tuple[str, str, str, bool]]:
+def _figures(found: Found) -> Iterable[tuple[str, str, str, bool]]:
     for (autoscaler, form), kept in found.items():
         if form is not Form.UNBOUND:
             continue
-        limit = kept.node_seconds + beyond_seconds
+        limit = kept.node_seconds + BEYOND_NODE_SECONDS
         for what, seconds in (("helm install to reserved", kept.reserved_seconds), ("refill", kept.refill_seconds)):
-            wanted = f"{kept.node_seconds:.1f} s (a node) + {beyond_seconds:.1f} s"
+            wanted = f"{kept.node_seconds:.1f} s (a node) + {BEYOND_NODE_SECONDS:g} s"
             yield f"{what}, {autoscaler}", wanted, f"{seconds:.1f} s", seconds <= limit
         counts = {
             "writes except status, refill": other_writes(kept.refill_writes),
