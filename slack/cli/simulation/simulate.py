@@ -10,6 +10,7 @@ from slack.cli.inputs.flags import PricesFile
 from slack.cli.terminal.formats import Format, OutputFormat, print_document, wide_columns
 from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
+from slack.cluster.hold import Hold
 
 if TYPE_CHECKING:
     from slack.cli.simulation.comparison import Compared
@@ -22,6 +23,15 @@ Prices = Annotated[
         help="Price per hour of an instance type or node group: m7i.large=0.1. May be repeated. Without prices, "
         "cost is in node hours; of nodes of several sizes in core hours.",
         metavar="NAME=PRICE",
+    ),
+]
+HoldForm = Annotated[
+    Hold | None,
+    typer.Option(
+        "--hold",
+        help="Form of the placeholders of policies that name none, in place of the scenario's operator.hold: Bound, "
+        "Unbound, or Auto (Unbound where the scenario has an autoscaler).",
+        show_default=False,
     ),
 ]
 Processes = Annotated[int, typer.Option("--processes", help="Runs at a time.", min=1, max=64)]
@@ -48,8 +58,9 @@ def simulate(
         str | None,
         typer.Option(
             "--compare",
-            help="Side by side: none, own, rate=0.1, cover=Everything, static=10x500m/1Gi, static=auto (costs what "
-            "the operator before it costs), proportional=1x500m/1Gi/16cores, proportional=auto (as static=auto).",
+            help="Side by side: none, own, rate=0.1, cover=Everything, hold=Unbound, static=10x500m/1Gi, static=auto "
+            "(costs what the operator before it costs), proportional=1x500m/1Gi/16cores, proportional=auto (as "
+            "static=auto).",
             metavar="LIST",
         ),
     ] = None,
@@ -70,6 +81,7 @@ def simulate(
             "--seed", help="The first seed, instead of the scenario's.", min=0, max=2**63 - 1, show_default=False
         ),
     ] = None,
+    hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
     output: OutputFormat = Format.TABLE,
@@ -106,9 +118,9 @@ def simulate(
     if trace is not None and compare is None and curve is None:
         compare = _ON_A_TRACE
     first = loaded.seed if seed is None else seed
-    from slack.simulator.runs.baselines import priced
+    from slack.simulator.runs.baselines import priced, with_hold
 
-    priced_scenario, currency = priced(loaded)
+    priced_scenario, currency = priced(loaded if hold is None else with_hold(loaded, hold))
     out = _Out(output, drawn, currency, timeline=timeline)
     if curve is not None:
         _curve(priced_scenario, rates, range(first, first + seeds), processes, out)

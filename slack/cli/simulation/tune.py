@@ -8,7 +8,7 @@ import typer
 
 from slack.cli.inputs.flag_values import duration, refuse_given
 from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace, PricesFile
-from slack.cli.simulation.simulate import Prices, Processes
+from slack.cli.simulation.simulate import HoldForm, Prices, Processes
 from slack.cli.terminal.formats import Format, wide_columns
 from slack.cli.terminal.pictures import PictureFile
 from slack.cli.terminal.problems import UserError
@@ -23,7 +23,7 @@ _LARGEST_RATE = 10.0
 _OF_A_CLUSTER = ("kubeconfig", "context", "placeholder_namespace")
 _OF_A_CURVE = ("instant_start", "seeds", "step", "largest", "exact", "processes", "picture")
 _OF_A_TEACHING = ("learnt_out", "policy")
-_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", *_OF_A_TEACHING)
+_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_A_TEACHING)
 
 
 def tune(
@@ -83,6 +83,7 @@ def tune(
             "up. Many times as long.",
         ),
     ] = False,
+    hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
     output: Annotated[Format, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")] = Format.TABLE,
@@ -129,6 +130,10 @@ def tune(
             typer.echo(f"{scenario_only} written; next: resource-slack tune --scenario {scenario_only}", err=True)
             return
         loaded, left_out = seen.scenario, seen.left_out
+    if hold is not None:
+        from slack.simulator.runs.baselines import with_hold
+
+        loaded = with_hold(loaded, hold)
     if objective is not None:
         _teach(loaded, objective, learnt_out, policy, output, left_out)
         return

@@ -16,7 +16,7 @@ import numpy as np
 
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
 from slack.planner.model.result import Answer
-from slack.simulator.autoscaling.packing import Space, headroom
+from slack.simulator.autoscaling.packing import Hints, Space, headroom
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind
@@ -122,6 +122,7 @@ class ClusterAutoscaler:
         self._rng = np.random.default_rng(seed)
         self.last_scale_up = -math.inf
         self.rhythm = Rhythm(clock, settings.scan_interval_seconds, self._scan, scale_down.passed, first=True)
+        self._hints = Hints(cluster)
         self._nobody_waits = False
         """Whether the last scan has found no pod that needs a node, or will when it is older."""
 
@@ -174,6 +175,7 @@ class ClusterAutoscaler:
         cluster, settings = self._cluster, self._settings
         helped: list[tuple[Kind, int]] = []
         oldest = now
+        self._hints.keep_only(pod for pods in self._scheduler.refused.values() for pod in pods)
         drained = self._scale_down.drained()
         indices = {index for index, pods in self._scheduler.refused.items() if pods} | drained.keys()
         for kind in sorted((cluster.kinds[index] for index in indices), key=lambda k: (-k.priority, k.index)):
@@ -184,7 +186,10 @@ class ClusterAutoscaler:
             created = [at for at in created if now - at >= settings.new_pod_scale_up_delay_seconds]
             if kind.index in drained:
                 created += [-math.inf] * drained[kind.index][1]  # pods that have run are not new
-            left = space.fill(kind, len(created)) if created else 0
+            if kind.unbound:  # what stays pending has its place from scan to scan
+                left = space.fill_by_hints(kind, pods[: len(created)], self._hints)
+            else:
+                left = space.fill(kind, len(created)) if created else 0
             if left:
                 helped.append((kind, left))
                 # upstream's list is in no order: which of the pods fit on the nodes that are there is chance

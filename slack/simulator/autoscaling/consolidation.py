@@ -114,13 +114,18 @@ class Disruption:
         Every node costs 1 and every pod 1: what priorities and deletion costs add is left out.
         """
         cluster = self._cluster
+        nodes = [node for node in self._quiet() if not self._nominated(node)]
         price = [cluster.groups[group].price_per_hour for group in cluster.group_of[: cluster.size].tolist()]
 
         def order(node: int) -> tuple[bool, float, int, int]:
             pods = len(cluster.pods_on[node])
             return pods > 0, -price[node] / (1 + pods), pods, node
 
-        return self._spare(sorted(self._quiet(), key=order))
+        return self._spare(sorted(nodes, key=order))
+
+    def _nominated(self, node: int) -> bool:
+        """Whether pods that stay pending fit there: such a node is no candidate (types.go, ValidateNodeDisruptable)."""
+        return self._cluster.held_until.get(node, -math.inf) > self._clock.now
 
     def _spare(self, nodes: Sequence[int]) -> list[int]:
         """Leave out what a group needs for its minimum, the last ones."""
@@ -209,8 +214,12 @@ class Disruption:
         cluster = self._cluster
         space = Space(cluster, upcoming=False)
         space.usable[list(nodes)] = False
+        pending: list[tuple[Kind, int]] = []
+        """Unbound pods that fit no longer: a new node for them makes the command one with a replacement."""
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
-            space.fill(kind, count)
+            missing = space.fill(kind, count)
+            if missing and kind.unbound:
+                pending.append((kind, missing))
         if self._settings.consolidate_after_seconds:
             space.usable[np.setdiff1d(np.flatnonzero(space.usable), self._quiet())] = False
         left: list[tuple[Kind, int]] = []
@@ -218,7 +227,7 @@ class Disruption:
             missing = space.fill(kind, count)
             if missing:
                 left.append((kind, missing))
-        if not left:
+        if not left and not pending:
             return []
         most, counted = self._settings.max_nodes_total, sum(cluster.group_counts) - len(nodes)
         groups = [
@@ -226,8 +235,9 @@ class Disruption:
             for group, spec in enumerate(cluster.groups)
             if spec.price_per_hour < cheaper_than and headroom(cluster, group, most, counted=counted)[0] > 0
         ]
-        claims = claims_for(cluster, left, groups) if groups else []
-        return claims if sum(claim.pods for claim in claims) == sum(count for _, count in left) else None
+        claims = claims_for(cluster, [*pending, *left], groups) if groups else []
+        placed = sum(claim.kinds.get(kind.index, 0) for claim in claims for kind, _ in left)
+        return claims if placed == sum(count for _, count in left) else None  # AllNonPendingPodsScheduled
 
     # -- what goes ---------------------------------------------------------------------------------------------------
 
@@ -244,7 +254,7 @@ class Disruption:
     def _valid(self, command: Command) -> Command | None:
         """Return what of a command may still be done."""
         budget = self._budget()
-        quiet = set(self._quiet())
+        quiet = {node for node in self._quiet() if not self._nominated(node)}
         nodes = self._spare([node for node in command.nodes if node in quiet])
         loaded = [node for node in nodes if self._cluster.pods_on[node]]
         if command.method is Method.EMPTY:

@@ -25,6 +25,9 @@ from slack.simulator.scenario.autoscaler_settings import Karpenter as Settings
 RETRY_SECONDS = 10.0
 """Provisionable pods are queued again every 10 s (provisioning/controller.go, PodController)."""
 
+LEAST_NOMINATION_SECONDS = 10.0
+"""nominationWindow (state/statenode.go): twice the batch's longest time, and no less than this."""
+
 
 @dataclass(eq=False)
 class NodeClaim:
@@ -135,16 +138,19 @@ class Provisioner:
             self._clock.after(RETRY_SECONDS, self.notice)
 
     def provision(self) -> bool:
-        """Launch what the pending pods need; True when some are left that nothing can be launched for."""
+        """Launch what the pending pods need; True when some stay pending, so that another look is due."""
         cluster = self._cluster
         space = Space(cluster)
         pods: list[tuple[Kind, int]] = []
+        held = False
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
             left = space.fill(kind, count)
+            held = held or kind.unbound
             if left:
                 pods.append((kind, left))
+        self._nominate(space)
         if not pods:
-            return False
+            return held
         most, counted = self._settings.max_nodes_total, sum(cluster.group_counts)
         room = {g: headroom(cluster, g, most, counted=counted)[0] for g in range(len(cluster.groups))}
         total = most - counted if most else 10**9
@@ -159,7 +165,7 @@ class Provisioner:
             self._add_nodes(group, 1)
             for index, count in claim.kinds.items():
                 launched[index] = launched.get(index, 0) + count
-        short = False
+        short = held
         for kind, count in pods:
             if launched.get(kind.index, 0):
                 self._on_answer(kind, Answer.TRIGGERED, "Pod should schedule on a new nodeclaim")
@@ -168,6 +174,16 @@ class Provisioner:
                 if not launched.get(kind.index, 0):
                     self._refuse(kind)
         return short
+
+    def _nominate(self, space: Space) -> None:
+        """Keep the nodes that pods fit on from disruption for a while (NominateNodeForPod, state/statenode.go).
+
+        Of unbound pods alone: others are bound before that matters, and then their node has changed.
+        """
+        until = self._clock.now + max(2 * self._settings.batch_max_seconds, LEAST_NOMINATION_SECONDS)
+        for node, added in space.added.items():
+            if any(kind.unbound for kind, count in added if count):
+                self._cluster.held_until[node] = until
 
     def _refuse(self, kind: Kind) -> None:
         cluster = self._cluster

@@ -1,6 +1,6 @@
 """What autoscalers simulate: room on nodes that are there or on their way, filled by kinds of pods, not pod by pod."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -76,6 +76,34 @@ class Space:
             self._stands(kind.index)[used] += here
         return missing
 
+    def fill_by_hints(self, kind: Kind, pods: Sequence[int], hints: "Hints") -> int:
+        """Put each pod where it was put the last time, if it fits there, the others by turns; return how many are left.
+
+        Cluster Autoscaler does so (simulator/scheduling/hinting_simulator.go): from the node after the last match on,
+        the first that fits.
+        """
+        room = self.room(kind)
+        lone = kind.index in kind.conflicts
+        after: list[int] = []
+        for pod in pods:
+            node = hints.of(pod)
+            if 0 <= node < self._size and room[node] > 0:
+                room[node] -= 1
+                self.put(kind, node, 1)
+                hints.keep(pod, node)
+            else:
+                after.append(pod)
+        for left, pod in enumerate(after):
+            fitting = np.flatnonzero(room)
+            if not len(fitting):
+                return len(after) - left
+            node = int(fitting[np.searchsorted(fitting, hints.start) % len(fitting)])
+            hints.start = node + 1
+            room[node] = 0 if lone else room[node] - 1
+            self.put(kind, node, 1)
+            hints.keep(pod, node)
+        return 0
+
     def fits_all(self, pods: Iterable[tuple[Kind, int]]) -> bool:
         """Put all of these pods somewhere, the largest first; where one finds no room, nothing has changed."""
         mark = len(self._log)
@@ -116,6 +144,32 @@ class Space:
             size = self._size
             row = self._standing[kind] = np.zeros(size, dtype=np.int64) if known is None else known[:size].copy()
         return row
+
+
+class Hints:
+    """Where pending pods were put the last time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[int, tuple[int, float]] = {}
+        """By a pod's number: row, and when the node was made, as rows are used again."""
+        self.start = 0
+        """From which row on the next pod without a hint is tried."""
+
+    def of(self, pod: int) -> int:
+        """Return the row for a pod; -1 where there is none."""
+        row, made = self._nodes.get(self._cluster.number[pod], (-1, 0.0))
+        return row if row >= 0 and self._cluster.created_at[row] == made else -1
+
+    def keep(self, pod: int, node: int) -> None:
+        """Remember where a pod was put."""
+        self._nodes[self._cluster.number[pod]] = node, self._cluster.created_at[node]
+
+    def keep_only(self, pods: Iterable[int]) -> None:
+        """Forget pods that are no more."""
+        numbers = {self._cluster.number[pod] for pod in pods}
+        if len(self._nodes) > len(numbers):
+            self._nodes = {number: node for number, node in self._nodes.items() if number in numbers}
 
 
 def kinds_on(cluster: Cluster, node: int, *, from_priority: int | None = None) -> list[tuple[Kind, int]]:

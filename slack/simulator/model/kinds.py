@@ -50,6 +50,11 @@ class Kind:
     conflicts: list[int] = field(default_factory=list)
     """Kinds whose pods cannot stand on one node with its own (required anti-affinity over hosts)."""
 
+    @property
+    def unbound(self) -> bool:
+        """Whether no scheduler ever binds its pods."""
+        return self.shape is not None and bool(self.shape.unbound_scheduler)
+
 
 def resources_of(scenario: Scenario) -> tuple[str, ...]:
     """Name the resources that occur: cpu, memory, the others sorted."""

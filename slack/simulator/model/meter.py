@@ -88,11 +88,16 @@ class Meter:
         if now >= self._from and not end:
             self._downs[group] += 1
 
-    def sample(self, now: float) -> None:
-        """Add a row to the timeline."""
+    def sample(self, now: float, unbound: tuple[int, int]) -> None:
+        """Add a row to the timeline.
+
+        Args:
+            now: seconds since the run began.
+            unbound: millicores and bytes of unbound placeholders that fit: they count as bound ones do.
+        """
         cluster = self._cluster
         asked, bound = cluster.asked_total, cluster.bound_total
-        slack_bound = [bound[Role.PLACEHOLDER][c] + bound[Role.FILLER][c] for c in (0, 1)]
+        slack_bound = [bound[Role.PLACEHOLDER][c] + bound[Role.FILLER][c] + unbound[c] for c in (0, 1)]
         slack_asked = [asked[Role.PLACEHOLDER][c] + asked[Role.FILLER][c] for c in (0, 1)]
         pending = placeholders = 0
         for kind, count, running in zip(cluster.kinds.table, cluster.count, cluster.running, strict=False):

@@ -26,6 +26,7 @@ from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.plan import plan
 from slack.planner.rollout.waits import later, waits_until
 from slack.simulator.model.clock import Clock
+from slack.simulator.model.forms import planned
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.meter import Meter
 from slack.simulator.model.objectives import Objectives
@@ -56,7 +57,7 @@ class Operator:
     ) -> None:
         assert isinstance(scenario.slack, Policies)
         self._settings = scenario.operator
-        self._policies = scenario.slack.planned()
+        self._policies = planned(scenario)
         self._priorities = scenario.slack.priorities
         self._priority_classes = PriorityClasses.of_values(self._priorities)
         self._class_of = {p.name: p.spec.priority_class_name for p in self._policies}
@@ -88,6 +89,10 @@ class Operator:
         """When the last plan was made, or would have been, had the loop not rested."""
         self._rested = False
         self._due = float("inf")
+        self.any_bound = any(not policy.unbound_scheduler for policy in self._policies)
+        self._any_unbound = any(policy.unbound_scheduler for policy in self._policies)
+        self._any_pending = False
+        """Whether the last plan has seen a placeholder without a node, or an unbound one that fits nowhere."""
         self._lacking: dict[str, dict[str, int]] = {}
         """By policy and resource: how much more slack the last plan heads for than there was."""
 
@@ -131,6 +136,11 @@ class Operator:
         if self.objectives:
             self._plan_soon()
 
+    def bound(self) -> None:
+        """A real pod is bound: it may have taken what an unbound placeholder kept free, which is no write at all."""
+        if self._any_unbound:
+            self.displaced()
+
     def _plan_soon(self) -> None:
         at = max(self._clock.now, self._last) + self._settings.debounce_seconds
         if at < self._due:
@@ -165,7 +175,7 @@ class Operator:
 
     def _waits_until(self) -> float:
         """Return until when the passing of time changes no plan: -inf where that is not known."""
-        if self._cluster.has_pending(Role.PLACEHOLDER):
+        if self._any_pending:
             return -math.inf
         empty = PolicyState()
         states = [(p, self._before.get(p.name, empty), self._state.get(p.name, empty)) for p in self._policies]
@@ -178,7 +188,9 @@ class Operator:
 
     def _versions(self) -> tuple[int, ...]:
         cluster = self._cluster
-        return (cluster.created_total, cluster.room_version, cluster.placeholder_version, cluster.node_version)
+        # Where unbound placeholders fit changes also when real pods are bound.
+        taken = cluster.bound_total[Role.REAL] if self._any_unbound else ()
+        return (cluster.created_total, cluster.room_version, cluster.placeholder_version, cluster.node_version, *taken)
 
     def _reconcile(self) -> None:
         cluster = self._cluster
@@ -194,6 +206,7 @@ class Operator:
         self._before = self._state
         self._planned_at = (cluster.asked_total[Role.REAL][0], cluster.asked_total[Role.REAL][1])
         snapshot = self._view.snapshot(now)
+        self._any_pending = any(pod.node < 0 for pod in snapshot.placeholders)
         result = plan(
             snapshot,
             self._policies,

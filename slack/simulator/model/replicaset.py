@@ -22,7 +22,7 @@ def removal_order(cluster: Cluster, pods: Iterable[int], now: float) -> list[int
     def key(pod: int) -> tuple[float, ...]:
         node = cluster.node_of[pod]
         if node < 0:
-            return (0, 0, 0, 0, -cluster.number[pod])
+            return (0, cluster.cost[pod], 0, 0, -cluster.number[pod])
         age = int(math.log2(1 + max(now - cluster.bound_at[pod], 0.0)))
         return (1, cluster.cost[pod], -beside[node], age, -cluster.number[pod])
 

@@ -82,6 +82,12 @@ class Scheduler:
         """A pod has been created."""
         self._activate(row)
 
+    def refuse(self, row: int) -> None:
+        """A pod that is none of its own gets PodScheduled=False, Unschedulable: autoscalers look at that alone."""
+        self.refused.setdefault(self._cluster.kind_of[row], {})[row] = None
+        self._cluster.changes += 1
+        self._around.refused(row)
+
     def forget(self, row: int) -> None:
         """A pending pod is deleted; it must still be in the cluster."""
         kind = self._cluster.kind_of[row]

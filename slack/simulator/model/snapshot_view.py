@@ -9,7 +9,9 @@ from slack.cluster.classes import NodeClass, admits
 from slack.cluster.constraints import label_needs
 from slack.cluster.labels import ZONE
 from slack.cluster.snapshot import IntArray, NodeColumns, Placeholder, PodKinds, Presence, ReservedWorkload, Snapshot
+from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.together import steps_of
+from slack.cluster.unbound_room import Packed, UnboundRoom
 from slack.planner.objects.manifests import replica_set_name
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.scheduler import Scheduler
@@ -58,6 +60,11 @@ class SnapshotView:
         )
         self._nodes: tuple[int, IntArray, IntArray, tuple[str, ...]] | None = None
         self._placeholders: tuple[tuple[int, int], tuple[Placeholder, ...]] | None = None
+        self._facts: tuple[PlaceholderFacts, ...] = ()
+        """The unbound ones of `_placeholders`."""
+        self._room = UnboundRoom()
+        self._looking = UnboundRoom()
+        """For looks that change nothing: a packing remembers since when a placeholder fits nowhere."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return the cluster as it is."""
@@ -65,15 +72,16 @@ class SnapshotView:
         cluster.forget_arrivals(now)
         nodes, position, _ = self._node_rows()
         shown = [k for k in self._real if cluster.count[k.index] or cluster.arrivals[k.index]]
+        packed = self._packed(self._room, nodes, position, now)
         return Snapshot(
             resources=cluster.kinds.resources,
-            nodes=self._node_columns(nodes),
+            nodes=packed.nodes,
             node_classes=self._classes,
             constraints=self._constraints,
             reach=self._reach,
             kinds=self._kinds(shown, now),
             presence=self._presence(shown),
-            placeholders=self._placeholder_part(position),
+            placeholders=packed.placeholders,
             reserved=self._reserved(),
             namespaces={},
             left_out=(),
@@ -81,6 +89,31 @@ class SnapshotView:
             if cluster.started
             else _NODE_START_SECONDS,
         )
+
+    def fitting(self, now: float) -> tuple[int, int]:
+        """Return millicores and bytes of the unbound placeholders that fit now."""
+        cluster = self._cluster
+        if not any(kind.unbound and cluster.pods_of.get(kind.index) for kind in cluster.kinds.table):
+            return 0, 0
+        nodes, position, _ = self._node_rows()
+        packed = self._packed(self._looking, nodes, position, now).nodes.placeholders
+        cpu, memory = (packed.sum(axis=0) - cluster.ours[:, nodes].sum(axis=1))[:2].tolist()
+        return cpu, memory
+
+    def _packed(self, room: UnboundRoom, rows: IntArray, position: IntArray, now: float) -> Packed:
+        """Return placeholders and nodes with the unbound placeholders where they fit, as the operator packs them."""
+        cluster = self._cluster
+        placeholders, nodes = self._placeholder_part(position), self._node_columns(rows)
+        if not self._facts:
+            return Packed(placeholders, nodes)
+        hosts = {
+            str(cluster.kinds.workloads[kind.workload]): position[np.flatnonzero(standing[: cluster.size])]
+            for kind in self._real
+            if (standing := cluster.standing.get(kind.index)) is not None
+        }
+        hosts = {workload: at[at >= 0] for workload, at in hosts.items()}
+        at = self._epoch + now
+        return room.pack(placeholders, self._facts, nodes, self._classes, cluster.kinds.resources, hosts, at)
 
     def _node_rows(self) -> tuple[IntArray, IntArray, tuple[str, ...]]:
         """Nodes that have joined, by name."""
@@ -161,6 +194,7 @@ class SnapshotView:
         if self._placeholders is not None and self._placeholders[0] == key:
             return self._placeholders[1]
         found: list[Placeholder] = []
+        facts: list[PlaceholderFacts] = []
         ours = [k for k in cluster.kinds.table if k.shape is not None and cluster.pods_of.get(k.index)]
         for kind in sorted(ours, key=lambda k: (k.policy, k.shape.name if k.shape else "")):
             assert kind.shape is not None
@@ -169,6 +203,8 @@ class SnapshotView:
             for pod in sorted(cluster.pods_of[kind.index], key=cluster.number.__getitem__):
                 node = cluster.node_of[pod]
                 name = f"{replica_set}-{cluster.number[pod]:09d}"
+                if kind.unbound:
+                    facts.append(self._unbound_facts(kind, name, replica_set, self._epoch + cluster.created[pod]))
                 found.append(
                     Placeholder(
                         uid=name,
@@ -183,8 +219,28 @@ class SnapshotView:
                     )
                 )
         part = tuple(found)
-        self._placeholders = (key, part)
+        self._placeholders, self._facts = (key, part), tuple(facts)
         return part
+
+    @staticmethod
+    def _unbound_facts(kind: Kind, name: str, replica_set: str, created_seconds: float) -> PlaceholderFacts:
+        """Return what the packing looks at."""
+        assert kind.shape is not None
+        return PlaceholderFacts(
+            uid=name,
+            name=name,
+            policy=kind.policy,
+            shape=kind.shape.name,
+            replica_set=replica_set,
+            node=-1,
+            created_seconds=created_seconds,
+            deletion_cost=0,
+            unschedulable=True,
+            requests=kind.shape.requests,
+            terminating=False,
+            constraints=kind.shape.constraints,
+            reserved_for=kind.shape.reserved_for,
+        )
 
     def _reserved(self) -> tuple[ReservedWorkload, ...]:
         """Deployments that are annotated to be reserved (S7)."""

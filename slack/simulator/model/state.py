@@ -65,6 +65,8 @@ class Cluster:
         """By priority: [R, capacity] requests of the bound pods of that priority."""
         self.standing: dict[int, IntArray] = {}
         """By kind that has conflicts: [capacity] how many of it stand there."""
+        self.held_until: dict[int, float] = {}
+        """By node: Karpenter's nomination for pods that nobody binds; until then it disrupts the node by no means."""
         self.names: list[str] = []
         self.pods_on: list[set[int]] = []
         self.version: list[int] = []
@@ -147,6 +149,7 @@ class Cluster:
         self.pod_count[row] = 0
         self.group_of[row] = group
         self.candidate[row] = False
+        self.held_until.pop(row, None)
         self.state[row] = STARTING
         self.group_counts[group] += 1
         return row
@@ -305,10 +308,6 @@ class Cluster:
         leaves = self._buckets[0][0] + WINDOW_SECONDS if self._buckets else math.inf
         there = (mark for count, mark in zip(self.count, self.together, strict=True) if count)
         return min(leaves, *(until_of(mark, now) for mark in there), math.inf)
-
-    def has_pending(self, role: Role) -> bool:
-        """Whether pods of a role have no node."""
-        return self.asked_total[role] != self.bound_total[role]
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

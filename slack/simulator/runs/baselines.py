@@ -5,6 +5,7 @@ own                             the slack that the scenario names
 rate=0.1                        the operator, with this rate
 objective=0.99                  the operator, with this objective in place of a rate
 cover=Everything                the operator, with this cover; combines: rate=0.1+cover=Everything
+hold=Unbound                    the operator, with this form of placeholders; combines: rate=0.1+hold=Bound
 static=10x500m/1Gi              a Deployment of pause pods
 static=auto                     the same, as many as cost what the operator costs: the variant of it that stands before
 proportional=1x500m/1Gi/16cores cluster-proportional-autoscaler: so many pods for every so many cores (or nodes)
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from slack.cluster.hold import Hold
 from slack.cluster.quantity import QuantityError, amount, format_cpu, format_memory
 from slack.planner.policy.spec import CoverMode, Objective
 from slack.simulator.scenario import validation_errors
@@ -89,6 +91,11 @@ def with_rate(scenario: Scenario, rate: float) -> Scenario:
     return _with_policies(scenario, rate=rate)
 
 
+def with_hold(scenario: Scenario, hold: Hold) -> Scenario:
+    """Return the scenario with an operator whose policies have this form where they name none."""
+    return scenario.model_copy(update={"operator": scenario.operator.model_copy(update={"hold": hold})})
+
+
 def with_objective(scenario: Scenario, instant_start: float) -> Scenario:
     """Return the scenario with this objective in every policy, in place of a rate."""
     return _with_policies(scenario, objective=instant_start)
@@ -151,12 +158,12 @@ def variant(word: str, scenario: Scenario) -> Variant:
         slack: Slack = _static(word, value)
     elif key == "proportional":
         slack = _proportional(word, value)
-    elif key in ("rate", "cover", "objective"):
+    elif key in ("rate", "cover", "objective", "hold"):
         return Variant(word, _of_operator(word, scenario))
     else:
         raise BadVariant(
-            f"{word!r} is none of none, own, rate=0.1, objective=0.99, cover=Everything, static=10x500m/1Gi, "
-            f"static=auto, proportional=1x500m/1Gi/16cores, proportional=auto"
+            f"{word!r} is none of none, own, rate=0.1, objective=0.99, cover=Everything, hold=Unbound, "
+            f"static=10x500m/1Gi, static=auto, proportional=1x500m/1Gi/16cores, proportional=auto"
         )
     changed = _with_slack(scenario, slack)
     problems = [problem for problem in problems_of(changed) if problem.startswith("slack")]
@@ -248,7 +255,12 @@ def _with_slack(scenario: Scenario, slack: Slack) -> Scenario:
 
 
 def _with_policies(
-    scenario: Scenario, *, rate: float | None = None, cover: CoverMode | None = None, objective: float | None = None
+    scenario: Scenario,
+    *,
+    rate: float | None = None,
+    cover: CoverMode | None = None,
+    objective: float | None = None,
+    hold: Hold | None = None,
 ) -> Scenario:
     base = scenario.slack if isinstance(scenario.slack, Policies) else Policies()
     policies = []
@@ -266,6 +278,8 @@ def _with_policies(
             spec = spec.model_copy(update={"objective": Objective(instant_start=objective), "extra_capacity": extra})
         if cover is not None:
             spec = spec.model_copy(update={"cover": spec.cover.model_copy(update={"mode": cover})})
+        if hold is not None:
+            spec = spec.model_copy(update={"hold": hold})
         policies.append(policy.model_copy(update={"spec": spec}))
     return _with_slack(scenario, base.model_copy(update={"policies": tuple(policies)}))
 
@@ -274,6 +288,7 @@ def _of_operator(word: str, scenario: Scenario) -> Scenario:
     rate: float | None = None
     cover: CoverMode | None = None
     objective: float | None = None
+    hold: Hold | None = None
     for part in word.split("+"):
         key, _, value = part.partition("=")
         if key == "rate":
@@ -282,11 +297,14 @@ def _of_operator(word: str, scenario: Scenario) -> Scenario:
             objective = _share_of_starts(word, value)
         elif key == "cover" and value in list(CoverMode):
             cover = CoverMode(value)
+        elif key == "hold" and value in list(Hold):
+            hold = Hold(value)
         else:
-            raise BadVariant(f"{word!r}: {part!r} is none of rate=0.1, objective=0.99 and cover={'|'.join(CoverMode)}")
+            known = f"rate=0.1, objective=0.99, cover={'|'.join(CoverMode)} and hold={'|'.join(Hold)}"
+            raise BadVariant(f"{word!r}: {part!r} is none of {known}")
     if rate is not None and objective is not None:
         raise BadVariant(f"{word!r}: an objective is in place of a rate; name one of them")
-    return _with_policies(scenario, rate=rate, cover=cover, objective=objective)
+    return _with_policies(scenario, rate=rate, cover=cover, objective=objective, hold=hold)
 
 
 def _share_of_starts(word: str, text: str) -> float:

@@ -17,6 +17,7 @@ from slack.simulator.autoscaling.consolidation import Disruption
 from slack.simulator.autoscaling.karpenter import Provisioner
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
+from slack.simulator.model.forms import Forms
 from slack.simulator.model.hpa import Scaler
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.making_way import MakingWay
@@ -58,6 +59,7 @@ class Simulation:
         self.scheduler = Scheduler(
             self.cluster, self.clock, scenario.scheduler, self, self._seed(_PREEMPTION), node_scoring
         )
+        self._forms = Forms(self.cluster, self.scheduler, self.clock)
         epoch = scenario.starts_at.timestamp()
         self._start_ups = [self._rng(_START_UPS, i) for i in range(len(scenario.node_groups))]
         self._lives = [self._rng(_LIVES, i) for i in range(len(scenario.workloads))]
@@ -70,13 +72,14 @@ class Simulation:
         self._autoscale()
         self.operator: Operator | None = None
         self.way: MakingWay | None = None
+        self._view: SnapshotView | None = None
         if isinstance(scenario.slack, Policies):
-            view = SnapshotView(scenario, self.cluster, self.scheduler, epoch)
-            self.operator = Operator(scenario, self.cluster, self.clock, view, self.sets, self.meter, epoch)
+            self._view = SnapshotView(scenario, self.cluster, self.scheduler, epoch)
+            self.operator = Operator(scenario, self.cluster, self.clock, self._view, self.sets, self.meter, epoch)
             self._rhythms.append(self.operator.rhythm)
             if self.operator.pools:
                 self._every(LOOK_SECONDS, self.operator.look_at_pools)
-            if scenario.operator.make_way:
+            if scenario.operator.make_way and self.operator.any_bound:
                 seconds = scenario.operator.make_way_seconds
                 self.way = MakingWay(self.cluster, self.clock, self.sets, seconds, self._make_way)
                 self.way.refill = self._refill
@@ -171,7 +174,7 @@ class Simulation:
         self._every(scaler.spec.sync_period_seconds, sync)
 
     def _sample(self, _: object) -> None:
-        self.meter.sample(self.clock.now)
+        self.meter.sample(self.clock.now, self._view.fitting(self.clock.now) if self._view is not None else (0, 0))
         self._samples += 1
         at = self._samples * self._sample_every
         if self._samples < self.scenario.timeline_rows:
@@ -198,7 +201,7 @@ class Simulation:
         row = self.cluster.create_pod(kind, life, self.clock.now, recreated=self._evicting)
         if self.cluster.created_total > self.scenario.max_pods:
             raise BadScenario(self.scenario.name, (f"maxPods: more than {self.scenario.max_pods} pods were created",))
-        self.scheduler.add(row)
+        self._forms.of(kind).create(row)
         if kind.role is not Role.REAL:
             self._created(kind)
         elif self.operator is not None:
@@ -229,6 +232,8 @@ class Simulation:
                 self.way.bound(kind)
             if self.operator is not None and not self.cluster.recreated[row]:
                 self.operator.objectives.started(kind, self.cluster.node_of[row], at - self.cluster.created[row])
+            if self.operator is not None:
+                self.operator.bound()
             life = self.cluster.life[row]
             if life < math.inf:
                 self.clock.at(at + life, self._finish, (row, self.cluster.number[row]))
@@ -294,8 +299,7 @@ class Simulation:
     def _remove(self, row: int, kind: Kind) -> None:
         if kind.role is Role.REAL:
             self.meter.gone(row, kind, self.clock.now)
-        if self.cluster.node_of[row] < 0:
-            self.scheduler.forget(row)
+        self._forms.of(kind).remove(row)
         self.cluster.remove_pod(row, self.clock.now)
         if kind.role is Role.REAL and self.operator is not None:
             self.operator.touch()

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
+from slack.cluster.hold import Hold
 from slack.planner.policy.fields import Rate
 from slack.planner.policy.spec import DEFAULT_RATE
 from slack.simulator.scenario import horizon, reachability, sizes, validation_errors
@@ -93,6 +94,9 @@ class Operator(Model):
     make_way_seconds: PositiveSeconds = 0.1
     """From the first pod of a burst until its placeholders have gone. Measured: 0.06 s where a Deployment is scaled,
     0.3 s where pods come without an owner that counts them."""
+    hold: Hold = Hold.AUTO
+    """The operator's --hold: the form of placeholders of policies that name none. Auto: Unbound where there is an
+    autoscaler, else Bound."""
     default_rate: Rate = DEFAULT_RATE
     """The operator's --extra-capacity-min-rate: the rate of policies that name none."""
 

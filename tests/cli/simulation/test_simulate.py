@@ -86,6 +86,19 @@ def test_slack_and_no_slack_stand_side_by_side(run: Run, tmp_path: Path) -> None
     assert (tmp_path / "burst.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_form_of_placeholders_is_a_flag_and_a_variant(run: Run, toy: Path) -> None:
+    def displaced(*arguments: str) -> list[int]:
+        found = run("simulate", toy, *arguments, "-o", "json", *ALONE)
+        assert found.code == 0, found.stderr
+        return [item["placeholders_displaced"] for item in json.loads(found.stdout)["items"]]
+
+    bound, unbound = displaced("--compare", "rate=0.5+hold=Bound,rate=0.5+hold=Unbound")
+    assert bound > 0
+    assert unbound == 0
+    assert displaced("--compare", "rate=0.5", "--hold", "Bound") == [bound]
+    assert displaced("--compare", "rate=0.5") == [0]  # the toy has an autoscaler
+
+
 def test_json_is_stable_and_whole(run: Run, toy: Path) -> None:
     args = ["simulate", toy, "--compare", "none,rate=0.5,static=auto", "-o", "json", *ALONE]
     first = run(*args)

@@ -37,7 +37,7 @@ def _run(pods: int, *, requests: str = "500m", size: int = 50, **operator: Any) 
                 "arrivals": {"kind": "bursts", "size": pods, "at": ["10m"]},
             },
         ],
-        operator=operator,
+        operator={"hold": "Bound", **operator},
         slack={"kind": "policies", "policies": [{"name": "default", "spec": spec}]},
     )
     return simulate(scenario)
@@ -84,3 +84,13 @@ def test_nothing_makes_way_for_pods_that_fit_nowhere_afterwards() -> None:
 
     assert _burst(result).instant == 0
     assert result.placeholders_displaced == 0
+
+
+def test_unbound_placeholders_are_neither_preempted_nor_made_anew_and_the_burst_starts_at_once() -> None:
+    result = _run(100, hold="Unbound")
+
+    assert _burst(result).instant == 100
+    assert _burst(result).p99_seconds < 1.1  # the scheduler's own hundred pods a second
+    assert result.placeholders_displaced == 0
+    assert result.placeholders_created == 0
+    assert result.timeline[-1].placeholders == 120

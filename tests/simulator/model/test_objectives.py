@@ -24,7 +24,8 @@ SCENARIO = {
 
 
 def test_what_comes_is_learnt_and_starts_at_once() -> None:
-    scenario = variant("objective=0.9", parse_scenario(SCENARIO, source="waves")).scenario
+    document = {**SCENARIO, "operator": {"hold": "Bound"}}
+    scenario = variant("objective=0.9", parse_scenario(document, source="waves")).scenario
     simulation = Simulation(scenario)
     result = simulation.run()
     assert result.instant_start_ratio >= 0.9  # of 90 pods
@@ -37,3 +38,12 @@ def test_what_comes_is_learnt_and_starts_at_once() -> None:
     assert amount.why.known
     assert 90 < amount.why.window_seconds < 130  # 90 s of a node, and the autoscaler's scan
     assert dict(amount.mix) == {(1000, 2 << 30): 1.0}
+
+
+def test_an_objective_is_reached_with_unbound_placeholders_too() -> None:
+    document = {**SCENARIO, "duration": "10h", "warmUp": "7h", "operator": {"hold": "Unbound"}}
+    scenario = variant("objective=0.9", parse_scenario(document, source="waves")).scenario
+    result = Simulation(scenario).run()
+    assert result.total.pods == 90
+    assert result.instant_start_ratio >= 0.9
+    assert result.placeholders_displaced == 0

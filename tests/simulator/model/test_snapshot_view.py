@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 
 import numpy as np
+import pytest
 
-from slack.cluster.labels import ZONE
+from slack.cluster.labels import LABEL_HOLD, UNBOUND, ZONE
 from slack.cluster.snapshot import Snapshot
 from slack.planner.objects.manifests import replica_set_name
 from slack.simulator.model.kinds import Role
@@ -73,9 +74,11 @@ def _objects(sim: Simulation, epoch: float) -> list[Json]:
                     memory,
                     policy=kind.policy,
                     shape=kind.shape.name,
+                    labels={LABEL_HOLD: UNBOUND} if kind.unbound else None,
                     node=node,
                     created=created,
                     status=refused if waits else None,
+                    nodeSelector=dict(kind.constraints.node_selector) or None,
                 )
             )
     return items
@@ -104,8 +107,10 @@ def _same(mine: Snapshot, theirs: Snapshot) -> None:
     ]
 
 
-def test_the_snapshot_equals_that_of_the_same_objects_through_the_columns() -> None:
+@pytest.mark.parametrize("hold", ["Bound", "Unbound"])
+def test_the_snapshot_equals_that_of_the_same_objects_through_the_columns(hold: str) -> None:
     sim = simulation(
+        operator={"hold": hold},
         nodeGroups=[
             group(initial=3, labels={"pool": "a", "nobody": "looks"}),
             group("b", initial=1, zone="z", allocatable={"cpu": "8", "memory": "32Gi"}, max=6),

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
+from slack.cluster.hold import Hold
 from slack.planner.policy.spec import CoverMode
+from slack.simulator.model.forms import planned
 from slack.simulator.runs.baselines import (
     CORE_HOURS,
     NODE_HOURS,
@@ -15,6 +17,7 @@ from slack.simulator.runs.baselines import (
     reference_of,
     variant,
     variants,
+    with_hold,
     with_rate,
 )
 from slack.simulator.scenario.slack_kinds import Policies, Proportional, Static
@@ -40,6 +43,20 @@ def test_rate_and_cover_combine() -> None:
     (policy,) = slack.policies
     assert policy.spec.extra_capacity.min_rate == 0.3
     assert policy.spec.cover.mode is CoverMode.EVERYTHING
+
+
+def test_rate_and_form_combine() -> None:
+    slack = variant("rate=0.3+hold=Bound", scenario()).scenario.slack
+    assert isinstance(slack, Policies)
+    (policy,) = slack.policies
+    assert policy.spec.extra_capacity.min_rate == 0.3
+    assert policy.spec.hold is Hold.BOUND
+
+
+def test_an_operator_with_another_default_leaves_a_policys_own_form() -> None:
+    changed = with_hold(variant("hold=Bound", scenario()).scenario, Hold.UNBOUND)
+    assert changed.operator.hold is Hold.UNBOUND
+    assert [bool(policy.unbound_scheduler) for policy in planned(changed)] == [False]
 
 
 def test_an_objective_takes_the_place_of_a_rate_and_a_rate_that_of_an_objective() -> None:
@@ -74,7 +91,8 @@ def test_a_rate_takes_the_place_of_ladder_replicas_and_schedule() -> None:
         ("rate=10%", "'10%' is not a rate from 0 to 10"),
         ("rate=-1", "'-1' is not a rate"),
         ("rate=nan", "'nan' is not a rate"),
-        ("cover=All", "'cover=All' is none of rate=0.1, objective=0.99 and cover=Everything|"),
+        ("hold=Free", "'hold=Free' is none of rate=0.1, objective=0.99, cover="),
+        ("cover=All", "'cover=All' is none of rate=0.1, objective=0.99, cover=Everything|"),
         ("static=500m/1Gi", "static=10x500m/1Gi"),
         ("static=3xmuch/1Gi", "'much' is not a quantity"),
         ("static=3x64/1Gi", "fit no node group"),

@@ -44,6 +44,7 @@ GROWING: dict[str, Any] = {
             "arrivals": {"kind": "bursts", "size": 36, "at": ["45m", "85m", "125m"], "withinSeconds": 1},
         },
     ],
+    "operator": {"hold": "Bound"},
     "slack": {"kind": "policies", "policies": [{"name": "default", "spec": {"extraCapacity": {"minRate": 0.3}}}]},
 }
 

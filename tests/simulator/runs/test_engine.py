@@ -232,6 +232,7 @@ def test_a_displaced_placeholder_is_made_again_and_the_others_keep_their_place()
         nodeGroups=[group(initial=2)],
         workloads=[workload("api", cpu="3", arrivals=replicas(2)), workload("new", cpu="3", arrivals=at(1000))],
         autoscaler=CA,
+        operator={"hold": "Bound"},
         slack={"kind": "policies", "policies": [{"spec": {"extraCapacity": {"minRate": 0.3}}}]},
     )
     advance(sim, 999)
@@ -319,6 +320,7 @@ _SLACK = st.sampled_from(
         static(3, cpu="700m"),
         {"kind": "proportional", "requests": {"cpu": "500m"}, "nodesPerReplica": 1},
         {"kind": "policies", "policies": [{"spec": {"cover": {"mode": "Everything"}, "granularity": 3}}]},
+        {"kind": "policies", "policies": [{"spec": {"hold": "Bound"}}]},
     ]
 )
 
@@ -326,7 +328,8 @@ _SLACK = st.sampled_from(
 def _check(sim: Simulation) -> None:
     cluster = sim.cluster
     verify(cluster)
-    pending = {p for p in cluster.alive() if cluster.node_of[p] < 0}
+    scheduled = (p for p in cluster.alive() if not cluster.kinds[cluster.kind_of[p]].unbound)
+    pending = {p for p in scheduled if cluster.node_of[p] < 0}
     assert set(sim.scheduler._place) == pending  # nobody is lost: whoever is pending is in a queue
     assert all(cluster.count[k] == sim.sets.replicas[k] for k in sim.sets.replicas)
     for group_row, spec in enumerate(cluster.groups):
