@@ -204,7 +204,7 @@ class SnapshotView:
                 node = cluster.node_of[pod]
                 name = f"{replica_set}-{cluster.number[pod]:09d}"
                 if kind.unbound:
-                    facts.append(self._unbound_facts(kind, name, replica_set, self._epoch + cluster.created[pod]))
+                    facts.append(self._unbound_facts(kind, name, cluster.created[pod], told=pod in refused))
                 found.append(
                     Placeholder(
                         uid=name,
@@ -222,8 +222,7 @@ class SnapshotView:
         self._placeholders, self._facts = (key, part), tuple(facts)
         return part
 
-    @staticmethod
-    def _unbound_facts(kind: Kind, name: str, replica_set: str, created_seconds: float) -> PlaceholderFacts:
+    def _unbound_facts(self, kind: Kind, name: str, created_seconds: float, *, told: bool) -> PlaceholderFacts:
         """Return what the packing looks at."""
         assert kind.shape is not None
         return PlaceholderFacts(
@@ -231,14 +230,14 @@ class SnapshotView:
             name=name,
             policy=kind.policy,
             shape=kind.shape.name,
-            replica_set=replica_set,
+            replica_set=replica_set_name(kind.policy, kind.shape),
             node=-1,
-            created_seconds=created_seconds,
+            created_seconds=self._epoch + created_seconds,
             deletion_cost=0,
-            unschedulable=True,
+            unschedulable=told,
             requests=kind.shape.requests,
             terminating=False,
-            constraints=kind.shape.constraints,
+            constraints=kind.constraints,  # one value for all pods of a shape: the packing tells shapes apart by it
             reserved_for=kind.shape.reserved_for,
         )
 
