@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.holding.loads import Json, bursts, cluster, moving, random_pods, scaled, standing
+from benchmarks.holding.loads import Json, bursts, cluster, moving, random_pods, scaled
 from slack.cluster.hold import Hold
 from slack.simulator.runs.engine import simulate
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
@@ -25,8 +25,8 @@ class Churn:
 
 
 def _day(unit: float) -> list[Json]:
-    curve = {"kind": "sine", "mean": 30.0, "amplitude": 0.4}
-    return [scaled(unit, curve), standing(2 * unit, 8), random_pods("worker", unit, 8), bursts(unit, 12, "45m")]
+    curve = {"kind": "sine", "mean": 36.0, "amplitude": 0.4}
+    return [scaled(unit, curve), random_pods("worker", unit, 8), bursts(unit, 12, "45m")]
 
 
 LOADS: Mapping[str, tuple[float, Callable[[float], list[Json]]]] = {
@@ -39,7 +39,7 @@ _UNIT = 0.5
 
 def churn(name: str, hold: Hold, seeds: Sequence[int]) -> Churn:
     """Play a load with a form."""
-    results = [simulate(_scenario(name, hold, seed)) for seed in seeds]
+    results = [simulate(scenario(name, hold, seed)) for seed in seeds]
     return Churn(
         load=name,
         hold=str(hold),
@@ -51,7 +51,8 @@ def churn(name: str, hold: Hold, seeds: Sequence[int]) -> Churn:
     )
 
 
-def _scenario(name: str, hold: Hold, seed: int) -> Scenario:
+def scenario(name: str, hold: Hold, seed: int) -> Scenario:
+    """Return a load with a form."""
     hours, load = LOADS[name]
     document = cluster(name, "leastAllocated", "clusterAutoscaler", hours=hours)
     document["operator"] = {**document["operator"], "hold": str(hold)}

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.holding.churn import LOADS as CHURN_LOADS
 from benchmarks.holding.churn import Churn, churn
+from benchmarks.holding.churn import scenario as churn_scenario
 from benchmarks.holding.loads import LOADS, SCORES, UNITS, Case, cases, scenario
 from benchmarks.holding.runs import Figures, Kept, Point, Runs
 from benchmarks.holding.search import RATE, Compared, compare, crossing
@@ -92,6 +93,11 @@ def test_runs_are_made_once_and_kept(tmp_path: Path) -> None:
     again = compare(Runs(CASE, (1,), Kept(keep), told.append))
     assert again == found
     assert keep.read_text().splitlines() == lines
+
+
+def test_every_moving_load_can_be_played() -> None:
+    for name in CHURN_LOADS:
+        assert churn_scenario(name, Hold.UNBOUND, 2).operator.hold is Hold.UNBOUND
 
 
 def test_unbound_placeholders_stay_where_the_load_moves() -> None:
