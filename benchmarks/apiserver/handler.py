@@ -44,7 +44,7 @@ RESOURCES = {
     "batch/v1": {"jobs": "Job", "cronjobs": "CronJob"},
     "scheduling.k8s.io/v1": {"priorityclasses": "PriorityClass"},
     "coordination.k8s.io/v1": {"leases": "Lease"},
-    "resource-slack.io/v1alpha1": {"slackpolicies": "SlackPolicy"},
+    "resource-slack.io/v1alpha1": {"slackpolicies": "SlackPolicy", "activationpools": "ActivationPool"},
 }
 NAMESPACED = frozenset(
     (

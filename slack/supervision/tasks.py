@@ -11,6 +11,8 @@ from slack.supervision.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
+CANCEL_AGAIN_SECONDS = 0.2
+
 
 class SupervisedTask:
     """Runs a coroutine in the running event loop. Any thread may call `unhealthy`."""
@@ -40,9 +42,15 @@ class SupervisedTask:
         return None if error is None else f"{self.heart.name} has ended: {type(error).__name__}: {error}"
 
     async def end(self) -> None:
-        """Cancel the task and wait for its end; in its own event loop."""
+        """Cancel the task and wait for its end; in its own event loop.
+
+        `asyncio.wait_for` can lose a cancellation that comes in the moment in which what it waits for is done
+        (python/cpython#86296, up to 3.11), so a task that goes on is cancelled again.
+        """
         self._dismissed = True
-        self._task.cancel()
+        while not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=CANCEL_AGAIN_SECONDS)
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self._task
 

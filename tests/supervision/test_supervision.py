@@ -177,3 +177,24 @@ def test_a_supervisor_reports_on_what_was_started() -> None:
     supervisor.watch(two)
     assert (one.starts, two.starts) == (1, 0)
     assert supervisor.unhealthy() == "two is dead"
+
+
+def test_a_task_that_has_lost_its_cancellation_ends_all_the_same() -> None:
+    lost: list[bool] = []
+
+    async def work() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                if lost:
+                    raise
+                lost.append(True)  # as `asyncio.wait_for` can lose one
+
+    async def main() -> None:
+        task = SupervisedTask(work(), heart=Heartbeat("it", 30.0))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(task.end(), 10)
+
+    asyncio.run(main())
+    assert lost

@@ -6,6 +6,7 @@ from html import escape
 
 from slack.process.reasons import REASONS, Level, advice_on, reason
 from slack.schema.conditions import is_trouble
+from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import (
     OWNERSHIP_CONTESTED,
     PLACEHOLDERS_CHANGED,
@@ -28,6 +29,7 @@ _SAID = {
     OWNERSHIP_CONTESTED: ("Nobody else writes our objects", "Somebody else writes our objects"),
     PREEMPTION_STUCK: ("No preemption hangs", "A preemption hangs"),
     PLACEHOLDERS_CHANGED: ("Placeholders are as planned", "Placeholders are not as planned"),
+    RELEASE_BLOCKED: ("Every node can go that is to go", "A node that is to go cannot"),
     STALLED: ("Waiting is not in vain", "Waiting is in vain"),
 }
 """By type of condition: when all is well, and when not."""

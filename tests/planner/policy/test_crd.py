@@ -45,7 +45,8 @@ def test_it_is_cluster_scoped_with_a_status_subresource_and_the_promised_columns
     columns = {column["name"]: column.get("priority", 0) for column in version()["additionalPrinterColumns"]}
     shown = [name for name, priority in columns.items() if priority == 0]
     assert shown == ["READY", "SLACK", "RATE", "DESIRED", "RESERVED", "PENDING", "INSTANT", "AGE"]
-    assert set(columns) - set(shown) == {"NODES", "COVERED", "BURST", "DISPLACED", "REMEDY", "LIMIT", "SATISFIED"}
+    hidden = {"NODES", "COVERED", "BURST", "DISPLACED", "REMEDY", "LIMIT", "SATISFIED", "HOLD"}
+    assert set(columns) - set(shown) == hidden
 
 
 def test_every_printed_column_is_a_field_of_the_status_schema() -> None:
