@@ -374,7 +374,7 @@ def test_a_name_that_this_user_of_redis_may_not_read_hides_no_other_queue(tmp_pa
     async def test(broker: Broker) -> None:
         assert isinstance(broker, RedisBroker)
         rights = ("on", ">secret", "+@all", "~act.media.*", "~act:*", "&*")
-        await broker.client.execute_command("ACL", "SETUSER", "media", *rights)  # type: ignore[no-untyped-call]
+        await broker.client.execute_command("ACL", "SETUSER", "media", *rights)  # type: ignore[no-untyped-call]  # redis' own
         await broker.ensure(QueueSettings(name="act.web.mail.128"))
         limited = await open_broker(broker.told, credentials)
         try:

@@ -362,7 +362,7 @@ class World:
         self.unbound = UnboundTelling(
             self.view,
             Sender(self.api),
-            self.recorder,  # type: ignore[arg-type]
+            self.recorder,  # type: ignore[arg-type]  # it has the part that is called
             may_write=self.may_write,
             wall=self.wall,
         )

@@ -320,7 +320,9 @@ def _tasks(threads: dict[str, threading.Thread]) -> "list[asyncio.Task[Any]]":
     for _ in range(2):
         found.append(set())
         for loop in gc.get_objects():
-            if isinstance(loop, asyncio.BaseEventLoop) and loop.is_running() and loop._thread_id in identities:  # type: ignore[attr-defined]
+            if not isinstance(loop, asyncio.BaseEventLoop) or not loop.is_running():
+                continue
+            if loop._thread_id in identities:  # type: ignore[attr-defined]  # no public name says whose thread it is
                 found[-1] |= asyncio.all_tasks(loop)
         time.sleep(0.5)
     return sorted(found[0] & found[1], key=_work_of)

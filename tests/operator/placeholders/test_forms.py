@@ -178,7 +178,7 @@ def test_a_scheduler_name_that_admission_writes_leads_to_bound_placeholders_with
             rewritten["spec"]["template"]["spec"]["schedulerName"] = "yunikorn"
         made(name, rewritten)
 
-    world._new_placeholder = yunikorn  # type: ignore[method-assign]
+    world._new_placeholder = yunikorn  # type: ignore[method-assign]  # in the controller's place
     turn(world, 12)
     hold = hold_of(world)
     assert (hold["form"], hold["reason"]) == ("Bound", "SchedulerNameChanged")
@@ -224,7 +224,7 @@ def test_pods_that_are_refused_for_their_scheduler_name_lead_to_bound_placeholde
         event = wire.Event(wire.Metadata(name="e"), "FailedCreate", text, involved_object=about)
         world.view.autoscaler_events.observe(event, world.wall.now)
 
-    world._new_placeholder = refused  # type: ignore[method-assign]
+    world._new_placeholder = refused  # type: ignore[method-assign]  # in the controller's place
     turn(world)
     hold = hold_of(world)
     assert (hold["form"], hold["reason"]) == ("Bound", "SchedulerNameRefused")
