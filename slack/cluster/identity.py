@@ -2,7 +2,8 @@
 
 Only the pod itself is read, never its owners' objects: `shop/deploy/api` follows from the ReplicaSet's name less the
 pod-template-hash (as the Deployment controller forms it), `ops/cronjob/nightly` from the Job's name less the schedule
-suffix (cronjob/utils.go getJobName: minutes, formerly seconds, since the epoch).
+suffix (cronjob/utils.go getJobName: minutes, formerly seconds, since the epoch). Controllers of other projects write
+labels that name what the user has made, so that a new revision or run has the same name as the one before.
 """
 
 import re
@@ -11,8 +12,15 @@ from slack.cluster.labels import (
     ANNOTATION_DELETION_COST,
     ANNOTATION_EXCLUDE,
     ANNOTATION_STATIC_POD,
+    LABEL_JOB_SET,
+    LABEL_KNATIVE_SERVICE,
+    LABEL_LEADER_WORKER_SET,
     LABEL_PLACEHOLDER,
+    LABEL_RAY_ORIGIN,
+    LABEL_ROLLOUT_HASH,
     LABEL_SHAPE,
+    LABEL_SPARK_APPLICATION,
+    LABEL_SPARK_SCHEDULE,
     LABEL_TEMPLATE_HASH,
 )
 from slack.cluster.wire import Metadata, Pod
@@ -29,6 +37,24 @@ SHORT_KINDS = {
     "DaemonSet": "ds",
     "ActivationPool": "actpool",
 }
+
+_NAMED_BY: dict[str, tuple[tuple[str, str], ...]] = {
+    "ReplicaSet": ((LABEL_KNATIVE_SERVICE, "ksvc"),),
+    "Job": ((LABEL_JOB_SET, "jobset"),),
+    "StatefulSet": ((LABEL_LEADER_WORKER_SET, "lws"),),
+    "SparkApplication": (
+        (LABEL_SPARK_SCHEDULE, "scheduledsparkapplication"),
+        (LABEL_SPARK_APPLICATION, "sparkapplication"),
+    ),
+    "Pod": ((LABEL_SPARK_SCHEDULE, "scheduledsparkapplication"), (LABEL_SPARK_APPLICATION, "sparkapplication")),
+    "RayCluster": ((LABEL_RAY_ORIGIN, "raycluster"),),
+}
+"""By the controller's kind: labels that name what is above it, the first that a pod has, and the kind of that.
+
+A Spark executor is controlled by its driver's pod.
+"""
+_RAY_CLUSTER = re.compile(r"(?P<name>.+)-raycluster-[a-z0-9]{5}")
+"""How KubeRay names the RayCluster of a RayService or RayJob; each update makes another."""
 
 _SCHEDULED = re.compile(r"(?P<name>.+)-(?P<time>[0-9]{8,10})")
 _FIRST_SCHEDULE = 25_000_000
@@ -53,13 +79,25 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
     owner = metadata.controller()
     if owner is None:
         return namespace, "pod", metadata.name
+    for label, kind in _NAMED_BY.get(owner.kind, ()):
+        if name := metadata.label(label):
+            return namespace, kind, name
     if owner.kind == "ReplicaSet":
-        suffix = "-" + metadata.label(LABEL_TEMPLATE_HASH)
-        if len(suffix) > 1 and owner.name.endswith(suffix) and len(owner.name) > len(suffix):
-            return namespace, "deploy", owner.name[: -len(suffix)]
+        for label, kind in ((LABEL_TEMPLATE_HASH, "deploy"), (LABEL_ROLLOUT_HASH, "rollout")):
+            above = _without_hash(owner.name, metadata.label(label))
+            if above is not None:
+                return namespace, kind, above
     elif owner.kind == "Job" and (cron_job := cron_job_of(owner.name)) is not None:
         return namespace, "cronjob", cron_job
+    elif owner.kind == "RayCluster" and (match := _RAY_CLUSTER.fullmatch(owner.name)):
+        return namespace, "raycluster", match["name"]
     return namespace, SHORT_KINDS.get(owner.kind) or owner.kind.lower(), owner.name
+
+
+def _without_hash(replica_set: str, revision: str) -> str | None:
+    """Return a ReplicaSet's name less its revision, None where it does not end in that."""
+    name = replica_set.removesuffix(f"-{revision}")
+    return name if revision and name and name != replica_set else None
 
 
 def cron_job_of(job: str) -> str | None:

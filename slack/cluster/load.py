@@ -24,13 +24,14 @@ Seen = wire.Object | msgspec.Raw | bytes
 
 
 class _Item(msgspec.Struct, gc=False):
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
     kind: str | None = None
     items: list[msgspec.Raw] | None = None
 
 
 _item_decoder = msgspec.json.Decoder(_Item)
 _decoders = {kind: msgspec.json.Decoder(item_type) for kind, item_type in wire.KINDS.items()}
-_KIND_FIRST = re.compile(rb'\s*\{\s*"apiVersion"\s*:\s*"[\w./-]*"\s*,\s*"kind"\s*:\s*"(\w+)"')
+_KIND_FIRST = re.compile(rb'\s*\{\s*"apiVersion"\s*:\s*"([\w./-]*)"\s*,\s*"kind"\s*:\s*"(\w+)"')
 """How kubectl begins an object: its kind is known before the rest is read."""
 _PEEKED_BYTES = 200
 
@@ -42,6 +43,7 @@ def read_cluster(
     now: float,
     placeholder_namespace: str = DEFAULT_NAMESPACE,
     also: Callable[[str, str, Seen], None] = lambda path, kind, item: None,
+    nodes_needed: Callable[[], bool] = lambda: True,
 ) -> ClusterColumns:
     """Read a snapshot file.
 
@@ -51,6 +53,7 @@ def read_cluster(
         now: Unix seconds; arrivals are counted in the window before it.
         placeholder_namespace: where our placeholders are.
         also: gets every object too: its place, its kind, and itself. A large file is gone through once.
+        nodes_needed: asked at the end where there are none: without templates of nodes there is nothing to plan.
 
     Raises:
         BadSnapshot: when anything of it cannot be read, or it has no nodes.
@@ -64,7 +67,7 @@ def read_cluster(
         except BadObject as error:
             raise BadSnapshot(source, f"{path}: {error}") from None
         also(path, kind, item)
-    if not counts.get("Node"):
+    if not counts.get("Node") and nodes_needed():
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
         raise BadSnapshot(source, f"it has no nodes (found: {found}); include them: kubectl get nodes,pods -A -o json")
     columns.arrivals.forget_before(now)
@@ -118,23 +121,23 @@ def _items(
     if head.kind is None:
         raise BadSnapshot(source, f"{path}: it has no `kind`; {WHOLE}")
     if not head.kind.endswith("List"):
-        yield path, head.kind, raw
+        yield path, wire.full_kind(head.kind, head.api_version), raw
         return
     for index, item in enumerate(head.items or ()):
         place = f"{path}.items[{index}]"
         begins = _KIND_FIRST.match(memoryview(item)[:_PEEKED_BYTES])
         if begins is not None:
-            yield place, begins[1].decode(), item
+            yield place, wire.full_kind(begins[2].decode(), begins[1].decode()), item
             continue
         try:
-            kind = _item_decoder.decode(item).kind
+            found = _item_decoder.decode(item)
         except msgspec.DecodeError as error:
             raise BadSnapshot(source, f"{_at(place, error)}; expected a Kubernetes object") from None
         # The items of a typed list, as the API serves it (PodList), do not say what they are.
-        kind = kind or head.kind.removesuffix("List")
+        kind = found.kind or head.kind.removesuffix("List")
         if not kind:
             raise BadSnapshot(source, f"{place}: it has no `kind`; {WHOLE}")
-        yield place, kind, item
+        yield place, wire.full_kind(kind, found.api_version or (None if found.kind else head.api_version)), item
 
 
 def _decoded(data: bytes, source: str) -> Iterator[tuple[str, str, Seen]]:

@@ -6,7 +6,7 @@ three KiB a pod beside the file.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,7 +29,15 @@ class _Document(
 
 _SlackPolicy = msgspec.defstruct("SlackPolicy", [], bases=(_Document,), tag="SlackPolicy")
 _TAGGED: dict[type[Any], str] = {
-    msgspec.defstruct(kind, [], bases=(item_type,), tag_field="kind", tag=kind, gc=False): kind
+    msgspec.defstruct(
+        kind,
+        [("api_version", Literal[wire.API_VERSIONS[kind]])],  # other groups have kinds of the same name
+        bases=(item_type,),
+        tag_field="kind",
+        tag=kind,
+        gc=False,
+        kw_only=True,
+    ): kind
     for kind, item_type in wire.KINDS.items()
 } | {_SlackPolicy: "SlackPolicy"}
 _union: Any = None

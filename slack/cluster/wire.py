@@ -24,11 +24,19 @@ from slack.cluster.labels import (
     ANNOTATION_RESERVE,
     ANNOTATION_RESERVED_FOR,
     ANNOTATION_STATIC_POD,
+    API_VERSION,
     LABEL_HOLD,
+    LABEL_JOB_SET,
+    LABEL_KNATIVE_SERVICE,
+    LABEL_LEADER_WORKER_SET,
     LABEL_PLACEHOLDER,
     LABEL_POD_GROUP,
     LABEL_POLICY,
+    LABEL_RAY_ORIGIN,
+    LABEL_ROLLOUT_HASH,
     LABEL_SHAPE,
+    LABEL_SPARK_APPLICATION,
+    LABEL_SPARK_SCHEDULE,
     LABEL_TEMPLATE_HASH,
 )
 
@@ -130,7 +138,25 @@ class Metadata(_Wire):
 
 # To build all labels and annotations of a pod takes a tenth of its decoding. The others look absent to a reader, so a
 # key that is read anew must be put here.
-POD_LABELS = (LABEL_TEMPLATE_HASH, LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE, LABEL_HOLD, LABEL_POD_GROUP)
+NAMING_LABELS = (
+    LABEL_ROLLOUT_HASH,
+    LABEL_KNATIVE_SERVICE,
+    LABEL_JOB_SET,
+    LABEL_LEADER_WORKER_SET,
+    LABEL_SPARK_SCHEDULE,
+    LABEL_SPARK_APPLICATION,
+    LABEL_RAY_ORIGIN,
+)
+"""Whose pod it is, beside its owner and the template's hash (`slack.cluster.identity`)."""
+POD_LABELS = (
+    LABEL_TEMPLATE_HASH,
+    LABEL_PLACEHOLDER,
+    LABEL_POLICY,
+    LABEL_SHAPE,
+    LABEL_HOLD,
+    LABEL_POD_GROUP,
+    *NAMING_LABELS,
+)
 POD_ANNOTATIONS = (
     ANNOTATION_DELETION_COST,
     ANNOTATION_STATIC_POD,
@@ -701,3 +727,21 @@ KINDS: dict[str, type[Object]] = {
     "ActivationPool": ActivationPool,
 }
 """By kind."""
+API_VERSIONS: dict[str, str] = {
+    **dict.fromkeys(("Pod", "Node", "Namespace"), "v1"),
+    "PriorityClass": "scheduling.k8s.io/v1",
+    **{kind: version for version, _, kind, _ in WORKLOADS},
+    "ActivationPool": API_VERSION,
+}
+"""By kind."""
+API_GROUPS: dict[str, str] = {kind: version.rpartition("/")[0] for kind, version in API_VERSIONS.items()}
+"""Of each kind, '' for the core: other groups have kinds of the same name."""
+
+_GROUPS_OF_OTHERS = {"SlackPolicy": API_VERSION.partition("/")[0], "ResourceQuota": "", "LimitRange": ""}
+
+
+def full_kind(kind: str, api_version: str | None) -> str:
+    """Return the kind, with its API group where that is not the one that is read here: `Node.longhorn.io`."""
+    group = (api_version or "").rpartition("/")[0]
+    read = API_GROUPS.get(kind, _GROUPS_OF_OTHERS.get(kind))
+    return kind if not group or read is None or group == read else f"{kind}.{group}"

@@ -34,6 +34,9 @@ KINDS: Mapping[str, str] = {
         "job": "job jobs job.batch jobs.batch",
         "cronjob": "cronjob cronjobs cj cronjob.batch cronjobs.batch",
         "pod": "pod pods po",
+        "rollout": "rollout rollouts ro rollout.argoproj.io rollouts.argoproj.io",
+        "ksvc": "ksvc service.serving.knative.dev services.serving.knative.dev",
+        "lws": "lws leaderworkerset leaderworkersets leaderworkerset.leaderworkerset.x-k8s.io",
         "actpool": "actpool activationpool activationpools activationpools.resource-slack.io",
     }.items()
     for name in names.split()
@@ -95,7 +98,8 @@ def target(kind: str, name: str, namespace: str) -> Workload:
 
     A kind that is not among `KINDS` stays as it is: a custom owner's kind is known by its pods only.
     """
-    return Workload(namespace, KINDS.get(kind.lower(), kind.lower()), name)
+    given = kind.lower()
+    return Workload(namespace, KINDS.get(given) or KINDS.get(given.partition(".")[0]) or given.partition(".")[0], name)
 
 
 def explain(
@@ -183,13 +187,16 @@ def _pools_of(plan: Plan) -> set[Workload]:
 def _find(snapshot: Snapshot, wanted: Workload, pools: set[Workload]) -> tuple[Workload, list[int]]:
     """Return the workload as the snapshot has it, with its rows of `kinds`; a pod stands for its workload."""
     kinds = snapshot.kinds
+    known = {*kinds.workloads, *pools, *(owner.workload for owner in snapshot.reserved)}
+    singular = Workload(wanted.namespace, wanted.kind.removesuffix("s"), wanted.name)
+    if wanted not in known and singular in known:  # a custom kind's plural
+        wanted = singular
     workload: Workload | None = wanted
     if wanted.kind == "pod":
         pod = f"{wanted.namespace}/{wanted.name}"
         workload = next(
             (w for w, example in zip(kinds.workloads, kinds.example, strict=True) if example == pod), wanted
         )
-    known = {*kinds.workloads, *pools, *(owner.workload for owner in snapshot.reserved)}
     if workload not in known:
         # Pods, jobs and ReplicaSets are named after what made them; the longest such name is the owner.
         owners = [

@@ -12,6 +12,7 @@ from slack.cluster.labels import (
     ANNOTATION_FORMER_LIMITS,
     ANNOTATION_LATENCY,
     ANNOTATION_STATIC_POD,
+    LABEL_ROLLOUT_HASH,
     LABEL_TEMPLATE_HASH,
 )
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     _Labels = dict[str, str]
 else:
     _Annotations = TypedDict("_Annotations", dict.fromkeys(_ANNOTATIONS, str), total=False)
-    _Labels = TypedDict("_Labels", {LABEL_TEMPLATE_HASH: str}, total=False)
+    _Labels = TypedDict("_Labels", {LABEL_TEMPLATE_HASH: str, LABEL_ROLLOUT_HASH: str}, total=False)
 
 
 class Metadata(_Wire):

@@ -8,7 +8,12 @@ import sys
 import msgspec
 
 from slack.audit.sources.pod_objects import Container, Cpu, Metadata, Pod, Resources, Spec, Status
-from slack.cluster.labels import ANNOTATION_CONFIG_HASH, ANNOTATION_LATENCY, LABEL_TEMPLATE_HASH
+from slack.cluster.labels import (
+    ANNOTATION_CONFIG_HASH,
+    ANNOTATION_LATENCY,
+    LABEL_ROLLOUT_HASH,
+    LABEL_TEMPLATE_HASH,
+)
 from slack.cluster.quantity import QuantityError, cpu_millis
 
 THREAD_VARIABLES = ("GOMAXPROCS", "JAVA_TOOL_OPTIONS", "UV_THREADPOOL_SIZE", "WEB_CONCURRENCY")
@@ -113,7 +118,7 @@ def _variables(container: Container) -> tuple[tuple[str, str | None], ...] | Non
 
 
 def _owner(meta: Metadata) -> tuple[str, str]:
-    """Return kind and name of the owner; of a Deployment's ReplicaSet, the Deployment.
+    """Return kind and name of the owner; of a ReplicaSet, the Deployment or Rollout above it.
 
     The Deployment controller puts its hash into the ReplicaSet's name and into the label `pod-template-hash`, so equal
     ones tell a Deployment from a ReplicaSet that somebody made by hand.
@@ -124,9 +129,11 @@ def _owner(meta: Metadata) -> tuple[str, str]:
         owner = owners[0]
     if owner is None:
         return "", ""
-    hashed = (meta.labels or {}).get(LABEL_TEMPLATE_HASH, "")
-    if owner.kind == "ReplicaSet" and hashed and owner.name.endswith(f"-{hashed}"):
-        return "Deployment", owner.name.removesuffix(f"-{hashed}")
+    if owner.kind == "ReplicaSet":
+        for label, kind in ((LABEL_TEMPLATE_HASH, "Deployment"), (LABEL_ROLLOUT_HASH, "Rollout")):
+            hashed = (meta.labels or {}).get(label, "")
+            if hashed and owner.name.endswith(f"-{hashed}"):
+                return kind, owner.name.removesuffix(f"-{hashed}")
     return owner.kind, owner.name
 
 

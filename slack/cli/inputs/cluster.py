@@ -84,8 +84,12 @@ def _metadata(document: Any) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def from_file(data: bytes, *, source: str, now: float, placeholder_namespace: str) -> Cluster:
+def from_file(
+    data: bytes, *, source: str, now: float, placeholder_namespace: str, nodes_needed: bool = True
+) -> Cluster:
     """Read what kubectl has printed.
+
+    Nodes may be missing where `nodes_needed` is false, or where a policy of the file has nodeTemplates.
 
     Raises:
         BadSnapshot: naming the source and what is wrong with it.
@@ -108,10 +112,25 @@ def from_file(data: bytes, *, source: str, now: float, placeholder_namespace: st
         elif kind == KIND and isinstance(seen, bytes | msgspec.Raw):
             policies.append((f"{source}: {path}", _document(seen, source, path)))
 
+    def without_templates() -> bool:
+        return nodes_needed and not any(_has_templates(document) for _, document in policies)
+
     with _no_garbage():
-        columns = read_cluster(data, source=source, now=now, placeholder_namespace=placeholder_namespace, also=take)
+        columns = read_cluster(
+            data,
+            source=source,
+            now=now,
+            placeholder_namespace=placeholder_namespace,
+            also=take,
+            nodes_needed=without_templates,
+        )
     found = _cluster(columns, policies, sets, classes, placeholder_namespace, whole=False)
     return replace(found, pools=_pools(pools), quotas=tuple(quotas))
+
+
+def _has_templates(document: Any) -> bool:
+    spec = document.get("spec") if isinstance(document, dict) else None
+    return bool(isinstance(spec, dict) and spec.get("nodeTemplates"))
 
 
 def _quota(raw: bytes | msgspec.Raw, source: str, path: str) -> wire.ResourceQuota:

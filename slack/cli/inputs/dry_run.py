@@ -95,7 +95,11 @@ def gather(
 
     seen = (
         cluster.from_file(
-            read_bytes(snapshot), source=name_of(snapshot), now=now, placeholder_namespace=placeholder_namespace
+            read_bytes(snapshot),
+            source=name_of(snapshot),
+            now=now,
+            placeholder_namespace=placeholder_namespace,
+            nodes_needed=not any(policy.spec.node_templates for policy in given),
         )
         if snapshot is not None
         else cluster.from_api(

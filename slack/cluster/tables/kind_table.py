@@ -25,7 +25,7 @@ from slack.cluster.snapshot import IndexArray, IntArray
 from slack.cluster.tables.interning import ConstraintTable, Interner, Requests, RequestTable, Texts
 from slack.cluster.tables.pod_table import NONE
 from slack.cluster.together import HALF_LIFE_SECONDS, LOG2_OF, MOST, NEVER, mark_of
-from slack.cluster.wire import ABSENT, Metadata, PodSpec, PodStatus
+from slack.cluster.wire import ABSENT, NAMING_LABELS, Metadata, PodSpec, PodStatus
 
 _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
@@ -80,6 +80,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         owner.kind if owner is not None else None,
         owner.name if owner is not None else metadata.name,
         labels.get(LABEL_TEMPLATE_HASH) if labels else None,
+        tuple(labels.get(label) for label in NAMING_LABELS) if labels else None,
         labels.get(LABEL_PLACEHOLDER) if labels else None,
         annotations.get(ANNOTATION_STATIC_POD) if annotations else None,
         annotations.get(ANNOTATION_EXCLUDE) if annotations else None,

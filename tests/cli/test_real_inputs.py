@@ -1,0 +1,78 @@
+"""Inputs made after reports of users: each command says what is right for them. All names and sizes are invented."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.build import listed, node, pod
+from tests.cli.conftest import Policy, Run
+
+INPUTS = Path(__file__).parent / "real_inputs"
+FLOOR = {"floor": {"cpu": "2", "memory": "2Gi"}}
+AT = ("--at", "2026-05-04T10:00:00Z")
+
+
+def test_nodes_of_another_api_group_are_no_nodes(run: Run) -> None:
+    found = run("plan", "--snapshot", INPUTS / "longhorn-nodes.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert (item["nodes"], item["base"]["cpu_millis"], item["planned"]["cpu_millis"]) == (4, 8000, 1000)
+
+
+@pytest.mark.parametrize("kind", ["rollout", "rollouts", "ro", "rollouts.argoproj.io", "Rollout"])
+def test_a_rollout_is_found_under_one_name_over_its_revisions(run: Run, kind: str) -> None:
+    found = run("explain", "-n", "shop", f"{kind}/api", "--snapshot", INPUTS / "argo-rollout.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert (answer["workload"], answer["pods"]) == ("shop/rollout/api", 6)
+
+
+def test_a_custom_kind_is_found_by_its_plural_and_group(run: Run, tmp_path: Path) -> None:
+    made = pod("web-0", "n1")
+    made["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": "u", "controller": True}
+    ]
+    snapshot = tmp_path / "cluster.json"
+    snapshot.write_text(listed(node("n1"), made))
+    for kind in ("cloneset", "clonesets", "clonesets.apps.kruise.io"):
+        found = run("explain", "-n", "shop", f"{kind}/web", "--snapshot", snapshot, "-o", "json")
+        assert json.loads(found.stdout)["workload"] == "shop/cloneset/web", found.stderr
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_an_object_counts_only_if_its_api_group_is_the_one_that_is_meant(run: Run, tmp_path: Path, typed: bool) -> None:
+    others = [
+        {"apiVersion": f"example.com/{version}", "kind": kind, "metadata": {"name": "x"}, "spec": {"containers": 5}}
+        for version in ("v1", "v1alpha1")
+        for kind in ("Pod", "Node", "Namespace", "Deployment", "Job", "PriorityClass", "ResourceQuota", "SlackPolicy")
+    ]
+    if typed:
+        foreign = [
+            {"apiVersion": other["apiVersion"], "kind": f"{other['kind']}List", "items": [{**other, "kind": None}]}
+            for other in others
+        ]
+        documents = [json.loads(listed(node("n1"), pod("a", "n1"))), *foreign]
+        text = "\n".join(json.dumps(document) for document in documents)
+    else:
+        text = listed(node("n1"), pod("a", "n1"), *others)
+    snapshot = tmp_path / "cluster.json"
+    snapshot.write_text(text)
+    found = run("plan", "--snapshot", snapshot, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert item["nodes"] == 1
+
+
+def test_a_cluster_without_nodes_is_planned_for_by_its_node_templates(run: Run, policy: Policy, tmp_path: Path) -> None:
+    snapshot = tmp_path / "cluster.json"
+    snapshot.write_text(listed(pod("a", None)))
+    template = {"name": "worker", "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
+    with_templates = policy({"extraCapacity": FLOOR, "nodeTemplates": [template]})
+    found = run("plan", "-f", with_templates, "--snapshot", snapshot, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert item["planned"]["cpu_millis"] >= 2000
+    without = run("plan", "-f", policy({"extraCapacity": FLOOR}), "--snapshot", snapshot)
+    assert without.code == 2
+    assert "it has no nodes" in without.stderr
