@@ -92,7 +92,7 @@ def scenario(pods: int, make_way: bool) -> Scenario:
         "autoscaler": {"kind": "none"},
         "operator": {"makeWay": make_way, "makeWaySeconds": MAKE_WAY_SECONDS},
         "instantSeconds": INSTANT_SECONDS,
-        "slack": {"kind": "policies", "policies": [{"name": "default", "spec": machines.spec()}]},
+        "slack": {"kind": "policies", "policies": [{"name": "default", "spec": machines.spec(hold="Bound")}]},
     }
     return parse_scenario(document, source="e2e/burst_fidelity.py")
 
@@ -114,7 +114,7 @@ def measured(cluster: ControlPlane, pods: int, make_way: bool) -> Seen:
         flags = () if make_way else ("--no-make-way",)
         with Operator(cluster, "--log-level=info", *flags) as operator:
             operator.wait_until_ready()
-            api.create(policy("default", **machines.spec()))
+            api.create(policy("default", **machines.spec(hold="Bound")))  # no unbound one makes way
             wait_until_placed(api, "default", 120)
             time.sleep(3)  # what it does after a change is done
             mark = cluster.audit_mark()

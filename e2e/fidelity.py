@@ -1,12 +1,12 @@
 """`make fidelity`: the same scenario simulated and on the real control plane, side by side, and how far they differ.
 
-    python -m e2e.fidelity [-o json] [--runs 3] [--rate 0.25] [--autoscaler karpenter] [--slack policies] [--keep DIR]
+    python -m e2e.fidelity [-o json] [--runs 3] [--rate 0.25] [--autoscaler karpenter] [--slack Unbound] [--keep DIR]
     python -m e2e.fidelity --only bursts [--bursts 10,30,100]
 
-Karpenter's kwok build always; the stock Cluster Autoscaler when CLUSTER_AUTOSCALER names its binary. Each with and
-without slack, in the scenario's own time: about two and a half minutes a run. Then single bursts into slack, preempted
-and with slack making way (`e2e/burst_fidelity.py`). Real runs differ among themselves: with `--runs` the spread is
-printed beside the difference.
+Karpenter's kwok build always; the stock Cluster Autoscaler when CLUSTER_AUTOSCALER names its binary. Each without
+slack, with bound and with unbound placeholders, in the scenario's own time: about two and a half minutes a run. Then
+single bursts into slack, preempted and with slack making way (`e2e/burst_fidelity.py`). Real runs differ among
+themselves: with `--runs` the spread is printed beside the difference.
 """
 
 import argparse
@@ -30,10 +30,12 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.errors import HarnessError
 from e2e.replay import Observed, replay, simulated
 from e2e.scenes import NO_SLACK, autoscalers, keep, scene
+from slack.cluster.hold import Hold
 from slack.simulator.runs.engine import simulate
 from slack.simulator.scenario.scenario import Scenario
 
 BOOT_SECONDS = 8
+SLACK = ("none", str(Hold.BOUND), str(Hold.UNBOUND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Comparison:
 
     autoscaler: str
     slack: str
+    """none, or the form of the placeholders."""
     simulated: Observed
     measured: tuple[Observed, ...]
 
@@ -115,13 +118,13 @@ def apart(first: Observed, other: Observed) -> float:
     return fmean(abs(first.nodes_at(t) - other.nodes_at(t)) for t in range(end + 1))
 
 
-def compare(cluster: ControlPlane, name: str, scenario: Scenario, runs: int) -> Comparison:
+def compare(cluster: ControlPlane, name: str, slack: str, scenario: Scenario, runs: int) -> Comparison:
     """Simulate and play one scenario; the cluster is clean again afterwards."""
     measured = []
     for _ in range(runs):
         with cleaned(cluster.api):
             measured.append(replay(cluster, scenario, BOOT_SECONDS))
-    return Comparison(name, scenario.slack.kind, simulated(simulate(scenario), scenario), tuple(measured))
+    return Comparison(name, slack, simulated(simulate(scenario), scenario), tuple(measured))
 
 
 def changes(seen: Observed) -> list[tuple[float, int]]:
@@ -190,11 +193,11 @@ def _scenes(given: argparse.Namespace, console: Console) -> Iterator[Comparison]
     here = autoscalers()
     with _cluster(given.keep) as cluster:
         for name in given.autoscaler or here:
-            for slack in (NO_SLACK, keep(given.rate)):
-                if given.slack in ("both", slack["kind"]):
-                    console.print(f"{name}, slack: {slack['kind']} ...")
-                    played = scene(here[name], slack, boot_seconds=BOOT_SECONDS)
-                    yield compare(cluster, name, played, given.runs)
+            for slack in given.slack or SLACK:
+                console.print(f"{name}, slack: {slack} ...")
+                kept = NO_SLACK if slack == "none" else keep(given.rate, hold=Hold(slack))
+                played = scene(here[name], kept, boot_seconds=BOOT_SECONDS)
+                yield compare(cluster, name, slack, played, given.runs)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -204,7 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=0.25, help="the policy's minRate (default 0.25)")
     parser.add_argument("--autoscaler", choices=sorted(autoscalers()), action="append", help="only this one")
     parser.add_argument("--runs", type=_at_least_one, default=1, help="real runs of each scenario (default 1)")
-    parser.add_argument("--slack", choices=("both", "none", "policies"), default="both", help="which runs to make")
+    parser.add_argument("--slack", choices=SLACK, action="append", help="only this one")
     parser.add_argument("--bursts", type=_sizes, default=[10, 30, 100], help="pods of single bursts (10,30,100)")
     parser.add_argument("--only", choices=("scenes", "bursts"), help="a part of it")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the components' logs here")

@@ -227,6 +227,7 @@ def _spec(spec: PolicySpec) -> dict[str, Any]:
     """Return what these scenarios set of a policy's spec."""
     rate, aim = spec.extra_capacity.min_rate, spec.objective
     return {
+        **({} if spec.hold is None else {"hold": spec.hold}),
         **({} if rate is None else {"extraCapacity": {"minRate": rate}}),
         **({} if aim is None else {"objective": {"instantStart": aim.instant_start}}),
         "stabilization": {"shrinkDelay": f"{spec.stabilization.shrink_delay.total_seconds():.0f}s"},

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from slack.cluster.hold import Hold
 from slack.simulator.scenario.load import Replay
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
@@ -41,9 +42,9 @@ CLUSTER_AUTOSCALER: dict[str, Any] = {
 NO_SLACK: dict[str, Any] = {"kind": "none"}
 
 
-def keep(rate: float, shrink_delay: str = "5s") -> dict[str, Any]:
-    """Return the slack of one policy with this rate."""
-    spec = {"extraCapacity": {"minRate": rate}, "stabilization": {"shrinkDelay": shrink_delay}}
+def keep(rate: float, shrink_delay: str = "5s", hold: Hold = Hold.AUTO) -> dict[str, Any]:
+    """Return the slack of one policy with this rate; its form is on both sides what `hold` comes to."""
+    spec = {"hold": hold, "extraCapacity": {"minRate": rate}, "stabilization": {"shrinkDelay": shrink_delay}}
     return {"kind": "policies", "policies": [{"name": "default", "spec": spec}]}
 
 

@@ -27,7 +27,8 @@ from e2e.kind import workers
 
 BASE, MORE, OPERATORS = 8, 4, 2
 """Real pods of 100m each, how many come after a fault, and the operator's own: slack is half of all that."""
-POLICIES: Json = {"policies": {"default": {"extraCapacity": {"minRate": 0.5}}}}
+POLICIES: Json = {"policies": {"default": {"hold": "Bound", "extraCapacity": {"minRate": 0.5}}}}
+"""Bound: faults of nodes are about placeholders that are on them."""
 REPLICASET_CONTROLLER = "system:serviceaccount:kube-system:replicaset-controller"
 GIB = 1 << 30
 DROP_IN = "/etc/kubernetes/kubelet.conf.d/20-disk.conf"

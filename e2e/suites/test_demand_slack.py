@@ -25,8 +25,10 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import nodes, pods, wait_until
 from e2e.harness.pod_times import PodClock
 from e2e.harness.product.demand import MEDIA, DemandController, install, pool, status
-from e2e.harness.product.operator import Operator, placeholders, policy
+from e2e.harness.product.operator import Operator, held, placeholders, policy
+from e2e.harness.product.operator import status as policy_status
 from e2e.suites.test_demand_pools import Queue, made
+from slack.cluster.hold import Hold
 from slack.cluster.labels import LABEL_POOL
 
 BURST, BOOT_SECONDS = 12, 6
@@ -120,35 +122,34 @@ def late(seconds: Sequence[float]) -> int:
     return sum(one > LATE_SECONDS for one in seconds)
 
 
-def bursts_of(demand: Demand, machines: Machines, *, told: bool) -> tuple[int, int]:
+def bursts_of(demand: Demand, machines: Machines, hold: Hold, *, told: bool) -> tuple[int, int]:
     """Let two bursts come, the second once all is still after the first; return how many of each were late."""
     cluster, api = demand.cluster, demand.cluster.api
     with machines(cluster), Operator(cluster) as operator:
         operator.wait_until_ready()
         spec = {"extraCapacity": {"minRate": 0}, "cover": {"mode": "None"}, "stabilization": {"shrinkDelay": "5s"}}
-        api.create(policy("default", **spec))
+        api.create(policy("default", hold=hold, **spec))
         subject = made(cluster, thumbnail(demand={"publish": told, "horizon": "20s", "window": "10m"}))
         first = late(burst(demand, subject))
         if told:
+
+            def whole() -> bool:  # it has grown from the first container it had
+                return len(held(api, hold)) >= BURST - 1 and policy_status(api, "default")["pending"] == 0
+
             wait_until(
-                lambda: len(placeholders(api, bound=True)) >= BURST - 1,  # it has grown from the first container it had
+                whole,
                 90,
                 "room for as many",
-                lambda: (status(api, "thumbnail").get("demand"), api.get(_policy_path())["status"]),
+                lambda: (status(api, "thumbnail").get("demand"), policy_status(api, "default")),
             )
-            assert not placeholders(api, bound=False)
         else:
             wait_until(lambda: not nodes(api), 150, "all nodes to be gone")
         return first, late(burst(demand, subject))
 
 
-def _policy_path() -> str:
-    return "/apis/resource-slack.io/v1alpha1/slackpolicies/default"
-
-
 @pytest.mark.timeout(900)
-def test_a_burst_after_a_learned_one_finds_its_nodes(demand: Demand, machines: Machines) -> None:
-    first, second = bursts_of(demand, machines, told=True)
+def test_a_burst_after_a_learned_one_finds_its_nodes(demand: Demand, machines: Machines, hold: Hold) -> None:
+    first, second = bursts_of(demand, machines, hold, told=True)
     print(f"\nof {BURST} containers late: {first} in the first burst, {second} in the second, which was told of")
     assert first >= BURST / 2, "nothing was known of it, and nodes take their time"
     assert second == 0
@@ -157,7 +158,7 @@ def test_a_burst_after_a_learned_one_finds_its_nodes(demand: Demand, machines: M
 @pytest.mark.autoscaler
 @pytest.mark.timeout(900)
 def test_without_being_told_the_second_burst_is_late_as_well(demand: Demand, cluster_autoscaler_binary: Path) -> None:
-    first, second = bursts_of(demand, stock, told=False)
+    first, second = bursts_of(demand, stock, Hold.AUTO, told=False)
     print(f"\nof {BURST} containers late: {first} in the first burst, {second} in the second, told of none")
     assert not placeholders(demand.cluster.api)
     assert second >= BURST / 4, "those that come after the first node find room on it and on the next"

@@ -15,6 +15,7 @@ from e2e.harness.cluster.cleanup import cleaned
 from e2e.harness.product.operator import environment
 from e2e.replay import Recorder, replay, simulated
 from e2e.scenes import KARPENTER, KARPENTER_DEFAULTS, NO_SLACK, Burst, keep, scene
+from slack.cluster.hold import Hold
 from slack.simulator.runs.engine import simulate
 
 pytestmark = pytest.mark.autoscaler
@@ -29,12 +30,12 @@ GROWING: tuple[Burst, ...] = ((4, 6, 300), (20, 8, 300), (36, 12, 300), (52, 16,
 
 # Who is displaced in a burst depends on an otherwise idle machine: asked for, not part of every run.
 @pytest.mark.skipif(not os.environ.get("FIDELITY"), reason="set FIDELITY=1 on an idle machine (make fidelity)")
-def test_simulated_and_measured_runs_agree(cluster: Backend) -> None:
-    scenario = scene(KARPENTER, keep(0.25), bursts=SHORT, seconds=62, boot_seconds=BOOT_SECONDS)
+def test_simulated_and_measured_runs_agree(cluster: Backend, hold: Hold) -> None:
+    scenario = scene(KARPENTER, keep(0.25, hold=hold), bursts=SHORT, seconds=62, boot_seconds=BOOT_SECONDS)
     measured = replay(cluster, scenario, BOOT_SECONDS)
     expected = simulated(simulate(scenario), scenario)
     print()
-    for row in Comparison("karpenter", "policies", expected, (measured,)).rows():
+    for row in Comparison("karpenter", str(hold), expected, (measured,)).rows():
         print(f"{row.what}: simulated {row.simulated:.3g}, measured {row.mean:.3g}, {row.difference:+.3g}")
     assert measured.pods == expected.pods == 35
     assert measured.instant_start_ratio == pytest.approx(expected.instant_start_ratio, abs=0.10)

@@ -17,7 +17,8 @@ from e2e.harness.autoscalers.karpenter import Karpenter
 from e2e.harness.cluster import kwok
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, deployment, pods, wait_for_running, wait_until
-from e2e.harness.product.operator import Operator, environment, placeholders, policy, wait_until_placed
+from e2e.harness.product.operator import Operator, environment, held, policy, wait_until_placed
+from slack.cluster.hold import Hold
 
 NAME = "resource-slack-load"
 LOAD = ("resource-slack", "load", "-n", "default", "--yes", "--cpu", "400m", "--memory", "256Mi")
@@ -46,18 +47,17 @@ def slack(cluster: Backend) -> Backend:
     return cluster
 
 
-def test_a_burst_is_measured_and_who_made_room_is_counted(slack: Backend) -> None:
+def test_a_burst_is_measured_and_who_made_room_is_counted(slack: Backend, hold: Hold) -> None:
     with Operator(slack, "--extra-capacity-min-rate=0.5") as operator:
         operator.wait_until_ready()
-        slack.api.create(policy("default", extraCapacity={"minRate": 0.5}))
+        slack.api.create(policy("default", hold=hold, extraCapacity={"minRate": 0.5}))
         wait_until_placed(slack.api, "default")
-        there = len(placeholders(slack.api, bound=True))
-        assert there
+        assert held(slack.api, hold)
         found = load(slack, "--pods", "12", "--patience", "20s", "-o", "json")
     assert found.returncode in (0, 3), found.stderr
     shown = json.loads(found.stdout)
     assert shown["pods"] == 12
-    assert shown["displaced"] >= 1
+    assert (shown["displaced"] >= 1) == (hold is Hold.BOUND), "nobody displaces an unbound one"
     assert shown["nodes_before"] == shown["nodes_now"] == 2
     assert 0 <= shown["p50_seconds"] <= shown["p99_seconds"]
     assert_nothing_left(slack)

@@ -97,7 +97,8 @@ def before(cluster: Backend) -> Before:
 
 
 def place(cluster: Backend, machines: FullMachines, name: str = "default", **spec: object) -> None:
-    cluster.api.create(policy(name, **machines.spec(**spec)))
+    """Let placeholders hold the room; bound ones, as no unbound one has to make way."""
+    cluster.api.create(policy(name, **machines.spec(hold="Bound", **spec)))
     wait_until_placed(cluster.api, name, PLACED_SECONDS)
 
 

@@ -26,12 +26,14 @@ from e2e.harness.product.operator import (
     POLICIES,
     USER,
     Operator,
+    held,
     placeholders,
     policy,
     replica_sets,
     status,
     wait_until_placed,
 )
+from slack.cluster.hold import Hold
 
 AUTOSCALER = bool(os.environ.get(VARIABLE))
 SECONDS = float(os.environ.get("STABLE_SECONDS", "600" if AUTOSCALER else "60"))
@@ -51,7 +53,7 @@ class Ends:
     ours: set[str] = field(default_factory=set)
     """Their ReplicaSet or the operator deleted them: they made way, were one too many, or were exchanged.
 
-    Only of those that stood on a node: while room is lent a ReplicaSet may make one anew and take it away again.
+    Only of those that held capacity: while room is lent a ReplicaSet may make one anew and take it away again.
     """
     drained: set[str] = field(default_factory=set)
     made: int = 0
@@ -65,11 +67,11 @@ class Ends:
 
 
 def ends(entries: list[AuditEntry], there: Collection[str]) -> Ends:
-    """Read how each placeholder ended since it was bound; who asked first decides it.
+    """Read how each placeholder ended since it was bound, or autoscalers were told of it; who asked first decides it.
 
     Args:
         entries: of the audit log since a mark.
-        there: names of those that were bound by then.
+        there: names of those that held capacity by then.
     """
     displaced: set[str] = set()
     ours: set[str] = set()
@@ -82,7 +84,8 @@ def ends(entries: list[AuditEntry], there: Collection[str]) -> Ends:
         made += (entry.verb, entry.resource) == ("create", "pods")
         if entry.resource.startswith(("pods", "apps/replicasets")) and entry.user != KUBELETS and entry.verb in WRITES:
             steps.append(f"{entry.time} {entry.user} {entry.verb} {entry.resource} {entry.name}")
-        if (entry.verb, entry.resource) == ("create", "pods/binding"):
+        told_of = (entry.verb, entry.resource, entry.user) == ("patch", "pods/status", USER)
+        if told_of or (entry.verb, entry.resource) == ("create", "pods/binding"):
             bound.add(entry.name)
         evicted = (entry.verb, entry.resource) == ("create", "pods/eviction")
         deleted = (entry.verb, entry.resource) == ("delete", "pods") and entry.user != KUBELETS
@@ -117,12 +120,15 @@ def of_data(api: Api) -> int:
 
 
 def names(api: Api) -> dict[str, str]:
-    """Return the names of the bound placeholders, and the UID of each."""
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in placeholders(api, bound=True)}
+    """Return the names of the placeholders that hold capacity, of either form, and the UID of each."""
+    found = [*held(api, Hold.BOUND), *held(api, Hold.UNBOUND)]
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
 
 
 @pytest.mark.timeout(SECONDS + 540)
-def test_load_that_moves_a_second_policy_another_size_and_a_restart_exchange_no_placeholder(cluster: Backend) -> None:
+def test_load_that_moves_a_second_policy_another_size_and_a_restart_exchange_no_placeholder(
+    cluster: Backend, hold: Hold
+) -> None:
     api = cluster.api
     with machines(cluster):
         with Operator(cluster, name="operator-stable") as operator:
@@ -132,7 +138,7 @@ def test_load_that_moves_a_second_policy_another_size_and_a_restart_exchange_no_
                 [
                     deployment("api", PODS, cpu="500m", memory="1Gi"),
                     deployment("job", JOBS, cpu="1500m", memory="2Gi"),
-                    policy("main", extraCapacity={"minRate": 0.3}, stabilization={"shrinkDelay": "60m"}),
+                    policy("main", hold=hold, extraCapacity={"minRate": 0.3}, stabilization={"shrinkDelay": "60m"}),
                 ],
             )
             wait_for_running(api, PODS + JOBS, 120)
@@ -148,7 +154,7 @@ def test_load_that_moves_a_second_policy_another_size_and_a_restart_exchange_no_
             nothing_exchanged(cluster, mark, made_way, first)
 
             create_all(api, [kwok.node(f"data-{n}", labels={"team": "data"}) for n in range(2)])
-            api.create(policy("data", nodeSelector={"team": "data"}, extraCapacity={"minRate": 0.1}))
+            api.create(policy("data", hold=hold, nodeSelector={"team": "data"}, extraCapacity={"minRate": 0.1}))
             stand_still(cluster, operator, "a second policy took two empty nodes")
             api.create(kwok.node("small", cpu="2", memory="8Gi"))
             stand_still(cluster, operator, "a node of another size came")
