@@ -37,16 +37,19 @@ def test_it_answers_why_not_each_of_the_others() -> None:
 
 
 def test_its_figures_of_bursts_are_those_that_were_measured() -> None:
-    measured = {
-        (pods, into): f"{waits.partition(' / ')[2]} s, {at_once}"
-        for pods, owner, into, waits, _, at_once, *_ in rows(
-            section(DOCS / "performance.md", "Bursts"), "| pods | owner"
-        )
-        if owner == "Deployment"
-    }
-    columns = ("placeholders, of 1", "making way, of 1", "making way, of 4", "free room")
+    page = section(DOCS / "performance.md", "Bursts")
+    measured: dict[tuple[str, str], str] = {}
+    for pods, owner, free, unbound, _, at_once, *_ in rows(page, "| pods | owner | free capacity"):
+        if owner == "Deployment":
+            shares = at_once.split("; ")
+            for into, waits, share in zip(("free", "unbound"), (free, unbound), shares, strict=True):
+                measured[pods, into] = f"{waits.partition(' / ')[2]} s, {share}"
+    for pods, owner, into, waits, _, share, *_ in rows(page, "| pods | owner | into"):
+        if owner == "Deployment":
+            measured[pods, into] = f"{waits.partition(' / ')[2]} s, {share}"
+    columns = ("bound placeholders", "unbound", "making way", "free")
     told = rows(SCREEN, "| pods | pause pods |")
-    assert told
+    assert len(told) == 5
     for pods, *cells in told:
         assert cells == [measured[pods, into] for into in columns], (
             f"{pods} pods: docs/performance.md has other figures"
