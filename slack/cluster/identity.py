@@ -94,6 +94,23 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
     return namespace, SHORT_KINDS.get(owner.kind) or owner.kind.lower(), owner.name
 
 
+def workload_of_owner(kind: str, metadata: Metadata) -> tuple[str, str, str]:
+    """Return (namespace, short kind, name) that `workload_of` gives to the pods of an object, such as a ReplicaSet.
+
+    Controllers of other projects are not watched. What they make carries their annotations, and the labels of its pods.
+    """
+    namespace, above = metadata.namespace or "", metadata.controller()
+    if above is not None:
+        for label, short in _NAMED_BY.get("ReplicaSet" if kind == "Deployment" else kind, ()):
+            if name := metadata.label(label):
+                return namespace, short, name
+        if kind == "ReplicaSet" and above.kind == "Rollout":
+            return namespace, "rollout", above.name
+    if kind == "Job" and (cron_job := cron_job_of(metadata.name)) is not None:
+        return namespace, "cronjob", cron_job
+    return namespace, SHORT_KINDS.get(kind) or kind.lower(), metadata.name
+
+
 def _without_hash(replica_set: str, revision: str) -> str | None:
     """Return a ReplicaSet's name less its revision, None where it does not end in that."""
     name = replica_set.removesuffix(f"-{revision}")

@@ -34,6 +34,7 @@ from slack.cluster.snapshot import (
 from slack.cluster.tables.interning import grown
 from slack.cluster.tables.kind_table import BY_CLASS
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
+from slack.cluster.tables.reserved_table import speaking
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
 
@@ -143,7 +144,7 @@ class SnapshotBuilder:
         mask = (running + unbound + created) > 0
         # Nobody is to start a gated pod yet: it is in no sum of pods, and its creation is no arrival so far.
         pending, gated, arrivals = unbound * ~kinds.gated, unbound * kinds.gated, created * ~kinds.gated
-        reserved = sorted((key, record) for key, record in copy.reserved.records if record.reserve)
+        reserved = speaking((key, record) for key, record in copy.reserved.records if record.reserve)
         reserved_requests = grown(copy.requests.matrix, 0, width)[[record.requests for _, record in reserved]]
         bound = {role: _rows(matrix, nodes.rows, width) for role, matrix in copy.requested.items()}
         used = _used(copy.resources, [nodes.allocatable, kinds.requests[mask], reserved_requests, *bound.values()])
@@ -223,7 +224,7 @@ class SnapshotBuilder:
             priority[index] = value if kind.priority == BY_CLASS else kind.priority
             preempts[index] = kind.preemption_policy != "Never" and bool(kind.preemption_policy or may_preempt)
         requests = rows.requests[ids]
-        excluded = rows.excluded_of(own for own, record in copy.reserved.records if record.excluded)
+        excluded = rows.excluded_of(record.workload for _, record in copy.reserved.records if record.excluded)
         part = _Kinds(
             ids=ids,
             position=position,

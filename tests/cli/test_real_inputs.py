@@ -76,3 +76,18 @@ def test_a_cluster_without_nodes_is_planned_for_by_its_node_templates(run: Run, 
     without = run("plan", "-f", policy({"extraCapacity": FLOOR}), "--snapshot", snapshot)
     assert without.code == 2
     assert "it has no nodes" in without.stderr
+
+
+def test_nodes_without_a_zone_label_are_one_zone(run: Run, policy: Policy, tmp_path: Path) -> None:
+    snapshot = tmp_path / "unzoned.json"
+    text = (INPUTS / "longhorn-nodes.json").read_text()
+    snapshot.write_text(text.replace("topology.kubernetes.io/zone", "example.com/other"))
+    planned = []
+    for per_domain in ("None", "Zone"):
+        path = policy({"perDomain": per_domain, "extraCapacity": {"minRate": 0, **FLOOR}})
+        found = run("plan", "-f", path, "--snapshot", snapshot, *AT, "-o", "json")
+        assert found.code == 0, found.stderr
+        (item,) = json.loads(found.stdout)["items"]
+        planned.append((item["nodes"], item["desired"], item["planned"]))
+    assert planned[0] == planned[1]
+    assert planned[0][0] == 4

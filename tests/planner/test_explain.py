@@ -500,7 +500,8 @@ def test_a_custom_owner_is_found_by_its_kind_and_by_its_pods(name: str) -> None:
         ("ds/agent", "pods of a DaemonSet start with their node, not in slack; no room is kept for them"),
         (
             "deplyo/api",
-            "unknown kind 'deplyo'; did you mean deploy? (known: actpool, cronjob, deploy, ds, job, pod, rs, sts)",
+            "unknown kind 'deplyo'; did you mean deploy? "
+            "(known: actpool, cronjob, deploy, ds, job, ksvc, lws, pod, rollout, rs, sts)",
         ),
         ("service/x", "unknown kind 'service'"),
     ],

@@ -1,14 +1,16 @@
 """Workload objects that are annotated: reserved for (S7) or excluded (R6). All others are forgotten at once.
 
 ReplicaSets of Deployments and Jobs of CronJobs are passed over: their controllers copy annotations down, and the
-owner speaks for them. Owned by `ClusterColumns`.
+owner speaks for them. Owners of other API groups are not watched; what they make speaks for them (`speaking`). Owned
+by `ClusterColumns`.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from slack.cluster import wire
 from slack.cluster.freshness import NO_VERSION, version_number
-from slack.cluster.identity import SHORT_KINDS, is_excluded
+from slack.cluster.identity import SHORT_KINDS, is_excluded, workload_of_owner
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.requests import effective_requests
 from slack.cluster.tables.interning import ConstraintTable, RequestTable, vector_of
@@ -22,6 +24,8 @@ _COPIES = {("ReplicaSet", "Deployment"), ("Job", "CronJob")}
 class ReservedRecord(NamedTuple):
     """What of an annotated workload is kept."""
 
+    workload: WorkloadKey
+    """What its pods belong to: a Rollout, where the object is one of its ReplicaSets."""
     uid: str
     version: int
     reserve: str
@@ -33,7 +37,7 @@ class ReservedRecord(NamedTuple):
 
 
 class ReservedTable:
-    """Annotated workloads, by namespace, short kind and name."""
+    """Annotated workload objects, by their namespace, short kind and name."""
 
     def __init__(self, requests: RequestTable, constraints: ConstraintTable) -> None:
         self._requests = requests
@@ -65,7 +69,7 @@ class ReservedTable:
         reserve = metadata.annotation(ANNOTATION_RESERVE)
         if (owner is not None and (kind, owner.kind) in _COPIES) or not (reserve or is_excluded(metadata)):
             return self._drop(key) if held is not None else False
-        return self._put(key, item, uid, version)
+        return self._put(key, kind, item, uid, version)
 
     def begin(self, kind: str) -> None:
         """Start a re-list of one kind."""
@@ -86,12 +90,7 @@ class ReservedTable:
             self._drop(key)
         return bool(gone)
 
-    def excludes(self, key: WorkloadKey) -> bool:
-        """Say whether a workload is annotated to be left out."""
-        record = self.records.get(key)
-        return record is not None and record.excluded
-
-    def _put(self, key: WorkloadKey, item: wire.Workload, uid: str, version: int) -> bool:
+    def _put(self, key: WorkloadKey, kind: str, item: wire.Workload, uid: str, version: int) -> bool:
         replicas, template = _template(item)
         spec = (template.spec if template else None) or wire.PodSpec()
         amounts = vector_of(effective_requests(spec))
@@ -99,6 +98,7 @@ class ReservedTable:
         requests = self._requests.intern(amounts)
         labels = (template.metadata.labels if template and template.metadata else None) or {}
         record = ReservedRecord(
+            workload_of_owner(kind, item.metadata),
             uid,
             version,
             item.metadata.annotation(ANNOTATION_RESERVE),
@@ -114,7 +114,7 @@ class ReservedTable:
         if held is not None:
             self._release(held)
         self.records[key] = record
-        changed = held is None or held[2:] != record[2:]
+        changed = held is None or (held.workload, *held[3:]) != (record.workload, *record[3:])
         self.version += changed
         return changed
 
@@ -126,6 +126,21 @@ class ReservedTable:
     def _release(self, record: ReservedRecord) -> None:
         self._requests.release(record.requests)
         self._constraints.release(record.constraints)
+
+
+def speaking(records: Iterable[tuple[WorkloadKey, ReservedRecord]]) -> list[tuple[WorkloadKey, ReservedRecord]]:
+    """Return one record for each workload, sorted by workload.
+
+    A Rollout has a ReplicaSet for each revision, each with a copy of its annotations. Order of precedence:
+
+    1. more replicas: the stable revision, with the pods;
+    2. the higher resourceVersion;
+    3. the name of the object.
+    """
+    found: dict[WorkloadKey, tuple[WorkloadKey, ReservedRecord]] = {}
+    for key, record in sorted(records, key=lambda item: (item[1].replicas, item[1].version, item[0])):
+        found[record.workload] = (key, record)
+    return [(workload, record) for workload, (_, record) in sorted(found.items())]
 
 
 def _template(item: wire.Workload) -> tuple[int, wire.PodTemplate | None]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.identity import SHORT_KINDS, cron_job_of
+from slack.cluster.identity import workload_of_owner
 
 MOST_AT_ONCE = 500
 """Pods that a controller makes in one go (replicaset BurstReplicas, job MaxPodCreateDeletePerSync)."""
@@ -206,10 +206,7 @@ def surge_of(strategy: wire.Strategy | None, replicas: int) -> int:
 
 def key_of(kind: str, metadata: wire.Metadata) -> str:
     """Return what pods of an owner are called, as `workload_of` does: `shop/deploy/api`."""
-    cron_job = cron_job_of(metadata.name) if kind == "Job" else None
-    if cron_job is not None:
-        return f"{metadata.namespace or ''}/cronjob/{cron_job}"
-    return f"{metadata.namespace or ''}/{SHORT_KINDS.get(kind, kind.lower())}/{metadata.name}"
+    return "/".join(workload_of_owner(kind, metadata))
 
 
 def _of_replica_set(owner: wire.ReplicaSet, there: int, wanted: int, key: str) -> Promise | None:
