@@ -78,16 +78,14 @@ def test_a_cluster_without_nodes_is_planned_for_by_its_node_templates(run: Run, 
     assert "it has no nodes" in without.stderr
 
 
-def test_nodes_without_a_zone_label_are_one_zone(run: Run, policy: Policy, tmp_path: Path) -> None:
-    snapshot = tmp_path / "unzoned.json"
-    text = (INPUTS / "longhorn-nodes.json").read_text()
-    snapshot.write_text(text.replace("topology.kubernetes.io/zone", "example.com/other"))
-    planned = []
-    for per_domain in ("None", "Zone"):
-        path = policy({"perDomain": per_domain, "extraCapacity": {"minRate": 0, **FLOOR}})
-        found = run("plan", "-f", path, "--snapshot", snapshot, *AT, "-o", "json")
-        assert found.code == 0, found.stderr
-        (item,) = json.loads(found.stdout)["items"]
-        planned.append((item["nodes"], item["desired"], item["planned"]))
-    assert planned[0] == planned[1]
-    assert planned[0][0] == 4
+def test_half_of_a_workload_that_a_capacity_buffer_asks_for_is_kept_on_a_small_cluster(
+    run: Run, tmp_path: Path
+) -> None:
+    written = run("migrate", "-f", INPUTS / "buffer-percentage.yaml")
+    assert written.code == 0, written.stderr
+    policies = tmp_path / "policies.yaml"
+    policies.write_text(written.stdout)
+    found = run("plan", "-f", policies, "--snapshot", INPUTS / "buffer-cluster.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert [(shape["role"], shape["count"]) for shape in item["shapes"]] == [("mirror", 5)]

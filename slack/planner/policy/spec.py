@@ -262,8 +262,8 @@ class Reserve(SpecModel):
     again, 0 switches reservations off. Of a Job or CronJob the pods of the last hours count."""
     ceiling: Room = Field(default_factory=dict)
     """The most that the placeholders of all reservations request together; `pods` is their number. What is not named
-    is a tenth of what the real pods of the policy's nodes request, or one placeholder where that is less. It is divided
-    evenly among namespaces, then among their workloads."""
+    is a tenth of what the real pods of the policy's nodes request, or as much as 200 of them request where that is
+    more; or one placeholder. It is divided evenly among namespaces, then among their workloads."""
 
 
 class Stabilization(SpecModel):

@@ -1,8 +1,10 @@
 """Who may spend: how much of what workloads reserve (S7) a policy pays for.
 
 Whoever may annotate a workload asks for nodes that others pay for, so three bounds hold: the policy's namespaces, the
-workload's own pods (as many again, unless `spec.reserve.maxShare` says otherwise), and a tenth of what the domain's
-real pods request, in each resource and in their number (`spec.reserve.ceiling`). What the last one leaves is divided
+workload's own pods (as many again, unless `spec.reserve.maxShare` says otherwise), and a part of what the domain's
+real pods request, in each resource and in their number (`spec.reserve.ceiling`): by default a tenth, or what
+`SMALL_PODS` of them request where that is more. So up to that size a workload gets what it reserves, since all of them
+together cannot ask for more than their pods have. What the last bound leaves is divided
 among namespaces by their largest share of it, then among each one's workloads: a tenant that asks a thousand times gets
 no more than one that asks twice. The same cluster is divided the same way, in whatever order it is listed.
 """
@@ -23,8 +25,10 @@ from slack.planner.policy.spec import Reserve
 
 PODS = "pods"
 """In a ceiling: the number of placeholders."""
-_PART = 10
+_PART = Fraction(1, 10)
 """A tenth of the domain, where the policy says nothing else."""
+SMALL_PODS = 200
+"""So many real pods may be reserved for once more, whatever a tenth is."""
 _COMES_AND_GOES = ("job", "cronjob")
 """Kinds that have no pods between two runs: those of the window count."""
 MOST_MIRRORED = 200
@@ -83,6 +87,10 @@ class Budget:
     of it is less than one. A ceiling of the policy holds for it too."""
     named: tuple[str, ...]
     """[R + 1] the field that each bound is of."""
+    asked: tuple[bool, ...] = ()
+    """[R + 1] the policy names an amount."""
+    part: float = 0.0
+    """Of what the real pods request: the bound where the policy names no amount."""
 
 
 def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray, counting: Counting) -> Budget:
@@ -98,10 +106,12 @@ def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray, counting: C
     everything = domain.owned[nodes.class_id].astype(np.int64) @ nodes.real
     real = np.maximum(everything - requests_beside(snapshot, domain.owned, counting), 0)
     pods = presence.count[domain.owned[presence.node_class] & counting.bound[presence.kind]].sum()
-    tenth = -(-np.append(real, pods).astype(np.int64) // _PART)
+    part = default_part(int(pods))
+    whole = np.append(real, pods).astype(np.int64)
+    default = np.array([math.ceil(amount * part) for amount in whole.tolist()], dtype=np.int64)
     names = (*snapshot.resources, PODS)
     asked = np.array([reserve.ceiling.get(name, UNLIMITED) for name in names], dtype=np.int64)
-    own = np.where(asked == UNLIMITED, tenth, asked)
+    own = np.where(asked == UNLIMITED, default, asked)
     above = np.append(ceiling, UNLIMITED)
     return Budget(
         most=np.minimum(own, above),
@@ -110,7 +120,14 @@ def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray, counting: C
             "spec.extraCapacity.ceiling" if limit < mine else "spec.reserve.ceiling"
             for limit, mine in zip(above.tolist(), own.tolist(), strict=True)
         ),
+        asked=tuple((asked != UNLIMITED).tolist()),
+        part=float(part),
     )
+
+
+def default_part(pods: int) -> Fraction:
+    """Return the part of what the real pods request that reservations may take, where the policy names no ceiling."""
+    return max(_PART, min(Fraction(1), Fraction(SMALL_PODS, max(pods, 1))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,5 +234,6 @@ def why_cut(ask: Ask, granted: int, budget: Budget, resources: tuple[str, ...]) 
     tight = max(takes.tolist(), key=lambda r: float(ask.unit[r] / max(int(budget.most[r]), 1)))
     names = (*resources, PODS)
     field = budget.named[tight]
-    tenth = ", a tenth of what the policy's real pods have," if field == "spec.reserve.ceiling" else ""
-    return f"{field} ({names[tight]}){tenth} leaves room for {granted} of the {ask.count} that it reserves"
+    by_default = field == "spec.reserve.ceiling" and budget.asked and not budget.asked[tight]
+    share = f", {budget.part * 100:.0f} % of what the policy's real pods have," if by_default else ""
+    return f"{field} ({names[tight]}){share} leaves room for {granted} of the {ask.count} that it reserves"

@@ -1,6 +1,8 @@
 """Who may spend: annotations are bounded by the policy, whoever writes them and however often."""
 
+import math
 import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,11 +14,13 @@ from slack.planner.model.result import PolicyPlan
 from slack.planner.model.shape import Role
 from slack.planner.plan import plan
 from slack.planner.wanted.mirror_template import parse_reserve
-from slack.planner.wanted.reserve_limits import Ask, Budget, first_of_each, leveled, shared
+from slack.planner.wanted.reserve_limits import SMALL_PODS, Ask, Budget, default_part, first_of_each, leveled, shared
 from tests.cluster.build import NOW, Json, namespace, node, pod, workload
 from tests.examples import examples
 from tests.planner.scenes import GI, as_existing, plan_of, policy_of, replicas, snapshot_of
 
+TENTH = "slack.planner.wanted.reserve_limits.SMALL_PODS"
+"""At 0 a tenth is the bound on every cluster."""
 NODES = [node(f"n{i}", "16", "64Gi") for i in range(3)]
 
 
@@ -55,10 +59,49 @@ def test_tiny_bare_pods_cannot_buy_thousands_of_cores() -> None:
     """Twenty pods of 100m once made a policy without a ceiling ask for 20,000 placeholders, 2,000 cores."""
     pods = [pod(f"t{i}", cpu="100m", memory="64Mi", node="n0", annotations=reserve("1000")) for i in range(20)]
     item = plan_of(*NODES, *pods)
-    assert mirrors(item) == {"shop/pod/t0": 1, "shop/pod/t1": 1}
-    assert spent(item).tolist() == [200, 128 << 20]
+    assert mirrors(item) == {f"shop/pod/t{i}": 1 for i in range(20)}, "one for each that runs"
+    assert spent(item).tolist() == [2000, 20 * (64 << 20)]
     assert len(item.cut) == 20
     assert (item.cut[0].name, item.cut[0].asked, item.cut[0].granted) == ("t0", 1000, 1)
+
+
+def test_tiny_pods_of_a_large_cluster_get_a_tenth_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TENTH, 0)
+    item = plan_of(
+        *NODES, *(pod(f"t{i}", cpu="100m", memory="64Mi", node="n0", annotations=reserve("9")) for i in range(20))
+    )
+    assert mirrors(item) == {"shop/pod/t0": 1, "shop/pod/t1": 1}
+    assert spent(item).tolist() == [200, 128 << 20]
+
+
+@examples(60)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 12), st.integers(1, 20), st.integers(1, 2000), st.integers(1, 2000)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_on_a_small_cluster_each_workload_gets_what_it_reserves_for_its_running_pods(
+    workloads: list[tuple[int, int, int, int]],
+) -> None:
+    """By default nothing is cut that its own pods allow, whatever their size and number."""
+    room = [node(f"n{i}", "512", "4096Gi") for i in range(1)]
+    pods = [
+        p
+        for i, (count, asked, cpu, memory) in enumerate(workloads)
+        for p in of(f"space-{i % 3}", f"w{i}", count, f"{cpu}m", str(asked), f"{memory}Mi")
+    ]
+    item = plan_of(*room, *pods)
+    found = mirrors(item)
+    assert found == {f"space-{i % 3}/rs/w{i}": min(count, asked) for i, (count, asked, _, _) in enumerate(workloads)}
+
+
+@given(st.integers(0, 100_000))
+def test_what_reservations_may_take_by_default_never_shrinks_as_a_cluster_grows(pods: int) -> None:
+    assert Fraction(1, 10) <= default_part(pods) <= 1
+    assert default_part(pods) == 1 or pods > SMALL_PODS
+    assert math.ceil(pods * default_part(pods)) <= math.ceil((pods + 1) * default_part(pods + 1))
 
 
 def test_a_workload_gets_as_many_again_as_it_has_running_pods_and_no_more() -> None:
@@ -81,7 +124,8 @@ def test_a_workload_object_that_only_asks_for_pods_reserves_nothing() -> None:
     assert "allows 0 of the 1000" in item.cut[0].reason
 
 
-def test_all_reservations_together_take_a_tenth_of_what_real_pods_request() -> None:
+def test_all_reservations_together_take_a_tenth_of_what_real_pods_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TENTH, 0)
     others = replicas(90, "other", "500m", "1Gi", node="n1")
     asks = [p for i in range(10) for p in of("shop", f"w{i}", 1, "500m", "1", "1Gi")]
     item = plan_of(*NODES, *others, *asks)
@@ -90,19 +134,21 @@ def test_all_reservations_together_take_a_tenth_of_what_real_pods_request() -> N
     item = plan_of(*NODES, *others, *more)
     assert spent(item).tolist() == [5500, 11 * GI]
     assert "spec.reserve.ceiling" in item.cut[0].reason
-    assert "a tenth of what the policy's real pods have" in item.cut[0].reason
+    assert "10 % of what the policy's real pods have" in item.cut[0].reason
     wide = {"ceiling": {"cpu": "8", "memory": "64Gi", "pods": "100"}}
     assert spent(plan_of(*NODES, *others, *more, reserve=wide)).tolist() == [8000, 16 * GI]
 
 
-def test_neither_nodes_nor_placeholders_raise_what_reservations_may_take() -> None:
+def test_neither_nodes_nor_placeholders_raise_what_reservations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TENTH, 0)
     pods = [*replicas(40, "other", "1", "1Gi", node="n1"), *of("shop", "api", 9, "1", "9", "1Gi")]
     first = plan_of(*NODES, *pods)
     more = plan_of(*NODES, *(node(f"m{i}", "64", "256Gi") for i in range(9)), *pods, existing=as_existing(first))
     assert mirrors(more) == mirrors(first) == {"shop/rs/api": 4}
 
 
-def test_one_placeholder_is_made_where_a_tenth_is_less_than_one_and_never_two() -> None:
+def test_one_placeholder_is_made_where_a_tenth_is_less_than_one_and_never_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TENTH, 0)
     pods = [*of("a", "pg", 2, "8", "2", "16Gi"), *of("b", "db", 1, "8", "1", "16Gi")]
     item = plan_of(*NODES, *pods)
     assert mirrors(item) == {"a/rs/pg": 1}
