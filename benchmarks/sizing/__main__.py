@@ -12,6 +12,7 @@ from benchmarks.sizing.cases import CASES, QUICK, Case, recordings
 from benchmarks.sizing.search import KINDS
 from benchmarks.sizing.table import costs, objectives, verdicts
 from benchmarks.sizing.worker import work
+from slack.cluster.hold import Hold
 
 _SLOWEST_FIRST = ("largebursts", "weeks", "webshop")
 
@@ -28,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked.add_argument("--recordings", type=Path, default=where and Path(where), metavar="FOLDER", help=said)
     said = "keep each run here, a line each, and make none again that is there (of another version: delete its line)"
     asked.add_argument("--keep", type=Path, default=None, metavar="FILE", help=said)
+    said = "the form of placeholders; with Auto they are unbound, as each load has an autoscaler (%(default)s)"
+    asked.add_argument("--hold", type=Hold, choices=list(Hold), default=Hold.AUTO, help=said)
     asked.add_argument("--processes", type=int, default=2, metavar="N", help="cases at a time")
     options = asked.parse_args(arguments)
     known = {case.name: case for case in (*CASES, *(recordings(options.recordings) if options.recordings else ()))}
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.monotonic()
     order = sorted(cases, key=_place)
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        wanted = {"coarse": options.quick, "kinds": kinds, "keep": options.keep}
+        wanted = {"coarse": options.quick, "kinds": kinds, "keep": options.keep, "hold": options.hold}
         futures = {case.name: pool.submit(work, case, seeds, **wanted) for case in order}
         made = [(case, futures[case.name].result()) for case in cases]
     say(f"{time.monotonic() - began:.0f} s")

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from slack.cluster.hold import Hold
 from slack.simulator.runs.baselines import priced
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 from slack.simulator.traces.parquet import read_trace
@@ -57,19 +58,19 @@ def recordings(folder: Path) -> tuple[Case, ...]:
     return tuple(Case(path.stem, False, path) for path in sorted(folder.glob("*.parquet")))
 
 
-def load(case: Case) -> Scenario:
-    """Return the scenario of a case, with prices."""
+def load(case: Case, hold: Hold = Hold.AUTO) -> Scenario:
+    """Return the scenario of a case, with prices; the operator's placeholders have the form that `hold` comes to."""
     if case.file.suffix == ".parquet":
         trace = read_trace(case.file.read_bytes(), source=case.name)
         scenario = scenario_of(trace, source=case.name, warm_up=_DAY).scenario
         # the first two of its days are for learning, as of the other cases
         early = min(LEARNING, (scenario.duration - scenario.warm_up) / 2) + scenario.warm_up
-        operator = scenario.operator.model_copy(update={"interval": _LOOKS, "relevant_change": 0.1})
+        operator = scenario.operator.model_copy(update={"interval": _LOOKS, "relevant_change": 0.1, "hold": hold})
         return priced(scenario.model_copy(update={"name": case.name, "warm_up": early, "operator": operator}))[0]
     document = yaml.safe_load(case.file.read_text(encoding="utf-8"))
     if case.is_longer:
         document = longer(document)
-    return priced(parse_scenario({**document, "operator": _OPERATOR}, source=case.name))[0]
+    return priced(parse_scenario({**document, "operator": {**_OPERATOR, "hold": str(hold)}}, source=case.name))[0]
 
 
 def longer(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,15 +9,16 @@ from benchmarks.report import say
 from benchmarks.sizing.cases import Case, load
 from benchmarks.sizing.runs import Kept, Point, Runs
 from benchmarks.sizing.search import searched
+from slack.cluster.hold import Hold
 
 
 def work(
-    case: Case, seeds: Sequence[int], *, coarse: bool, kinds: Collection[str], keep: Path | None
+    case: Case, seeds: Sequence[int], *, coarse: bool, kinds: Collection[str], keep: Path | None, hold: Hold
 ) -> dict[str, Point]:
     """Make the runs of one case, but those that are kept."""
     began = time.monotonic()
     tell = partial(_tell, case.name)
-    runs = Runs(load(case), seeds, tell, Kept(keep), case.name, fewer_looks=coarse)
+    runs = Runs(load(case, hold), seeds, tell, Kept(keep), f"{case.name}, {hold}", fewer_looks=coarse)
     searched(runs, coarse=coarse, kinds=kinds)
     say(f"{case.name}: done, {len(runs.made)} sizes in {time.monotonic() - began:.0f} s")
     return runs.made
