@@ -7,6 +7,7 @@ The class is not thread-safe: reflectors and the planning loop share it under on
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 
 from slack.cluster import wire
 from slack.cluster.columns_copy import ColumnsCopy, copied
@@ -28,6 +29,7 @@ _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC = wire.PodSpec()
 _NO_STATUS = wire.PodStatus()
 _NO_LOCK = nullcontext()
+_LAST_SECOND = (1 << 31) - 1
 
 
 class BadObject(ValueError):
@@ -44,6 +46,11 @@ Refuse = Callable[[BadObject], None]
 
 def _refuse(error: BadObject) -> None:
     raise error from None
+
+
+def _unix_seconds(created: datetime | None) -> int:
+    """Return whole seconds that fit an int32; 0 for a time that is not known."""
+    return 0 if created is None else min(max(int(created.timestamp()), 0), _LAST_SECOND)
 
 
 class ClusterColumns:
@@ -379,6 +386,7 @@ class ClusterColumns:
             kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
         if row is None:
             row = self.pods.add(key, uid)
+            self.pods.cells.created[row] = _unix_seconds(metadata.creation_timestamp)
             self.changed += 1
         node = NONE
         if using and spec.node_name:
@@ -434,8 +442,13 @@ class ClusterColumns:
                 metadata.annotation(ANNOTATION_RESERVE),
                 gang_of(spec),
                 spec.is_gated(),
+                self._labels_of(metadata, constraints),
             )
         )
+
+    def _labels_of(self, metadata: wire.Metadata, constraints: int) -> tuple[tuple[str, str], ...]:
+        keys = self.constraints.label_keys(constraints)
+        return tuple(sorted((key, value) for key, value in (metadata.labels or {}).items() if key in keys))
 
     def _change(
         self, row: int, before: PodState, state: PodState, kind: int, requests: int, bucket: int, *, counted: bool

@@ -89,6 +89,8 @@ class ColumnsCopy(NamedTuple):
     """[P] of every pod."""
     node: IndexArray
     """[P]"""
+    created: IndexArray
+    """[P] Unix seconds, 0 if it is not known; empty if no workload is reserved."""
     arrivals: IntArray
     """By kind id."""
     together: npt.NDArray[np.float64]
@@ -120,6 +122,7 @@ def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy
         keys=list(pods.keys) if stale else [],
         kind=pods.kind[:size].copy(),
         node=pods.node[:size].copy(),
+        created=pods.created[: size if columns.reserved.records else 0].copy(),
         arrivals=columns.arrivals.counts(max(kinds.capacity, 1)),
         together=np.array(kinds.together),
         requested={role: matrix.copy() for role, matrix in nodes.requested.items()},

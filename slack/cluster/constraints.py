@@ -40,12 +40,20 @@ class _PodAffinity(msgspec.Struct, gc=False):
     )
 
 
+class _LabelSelector(msgspec.Struct, rename="camel", gc=False):
+    match_labels: dict[str, str | None] | None = None
+    match_expressions: list[_Expression] | None = None
+
+
 class _Among(msgspec.Struct, rename="camel", gc=False):
     """What a term about other pods, or about their spread, may not have otherwise than the API."""
 
-    label_selector: dict[str, Any] | None = None
+    label_selector: _LabelSelector | None = None
     topology_key: str | None = None
     namespaces: list[str] | None = None
+    namespace_selector: _LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
 
 
 class _Affinity(msgspec.Struct, rename="camel", gc=False):

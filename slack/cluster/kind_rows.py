@@ -35,6 +35,8 @@ class KindRows:
         """[id]"""
         self.gang: list[str] = []
         """[id]"""
+        self.labels: list[tuple[tuple[str, str], ...]] = []
+        """[id]"""
         self.requests = _integers()
         """[id] id of the request vector."""
         self.constraints = _integers()
@@ -96,6 +98,7 @@ class KindRows:
         self.workloads[index] = Workload(key.namespace, key.workload_kind, key.workload_name)
         self.reserve[index] = key.reserve
         self.gang[index] = key.gang
+        self.labels[index] = key.labels
         self.requests[index] = key.requests
         self.constraints[index] = key.constraints
         self.constraints_of[key.constraints] = (row.constraints, row.text)
@@ -115,6 +118,7 @@ class KindRows:
             self.workloads.append(_NOBODY)
             self.reserve.append("")
             self.gang.append("")
+            self.labels.append(())
         if index >= self.requests.size:
             for name in _COLUMNS:
                 column = getattr(self, name)

@@ -100,6 +100,8 @@ class PodKinds:
     """[K] the `resource-slack.io/reserve` annotation on the pods themselves, '' where there is none (S7)."""
     gang: tuple[str, ...]
     """[K] the pods' scheduling group, in their namespace: they start together or not at all; '' where there is none."""
+    labels: tuple[tuple[tuple[str, str], ...], ...]
+    """[K] those labels of its pods that their own (anti-)affinity and spread look at, sorted."""
     running: IntArray
     """[K] pods bound to a node."""
     pending: IntArray
@@ -110,6 +112,8 @@ class PodKinds:
     """[K] pods created in the observation window, those that have gone since included; 0 while they are gated."""
     together: IntArray
     """[K] how many pods came together lately: 1, 2, 4, or 8 (and more); see `slack.cluster.together`."""
+    newest_seconds: IntArray
+    """[K] when its newest pod was created, in whole Unix seconds; 0 if no workload is reserved."""
     example: tuple[str, ...]
     """[K] `namespace/name` of one pod, the smallest by name when the kind was first seen; for messages."""
 

@@ -67,6 +67,7 @@ class _Kinds(NamedTuple):
     """[K] its pods are behind scheduling gates."""
     reserve: tuple[str, ...]
     gang: tuple[str, ...]
+    labels: tuple[tuple[tuple[str, str], ...], ...]
 
 
 class _Shown(NamedTuple):
@@ -92,6 +93,7 @@ class _Shown(NamedTuple):
     excluded: BoolArray
     reserve: tuple[str, ...]
     gang: tuple[str, ...]
+    labels: tuple[tuple[tuple[str, str], ...], ...]
 
 
 class _Nodes(NamedTuple):
@@ -169,11 +171,13 @@ class SnapshotBuilder:
                 excluded=shown.excluded,
                 reserve=shown.reserve,
                 gang=shown.gang,
+                labels=shown.labels,
                 running=_frozen(running[mask]),
                 pending=_frozen(pending[mask]),
                 gated=_frozen(gated[mask]),
                 arrivals=_frozen(arrivals[mask]),
                 together=_frozen(steps_of(copy.together[kinds.ids[mask]], now)),
+                newest_seconds=_frozen(_newest(copy, kinds)[mask]),
                 example=tuple(map(copy.examples.__getitem__, shown.ids)),
             ),
             presence=Presence(
@@ -239,6 +243,7 @@ class SnapshotBuilder:
             gated=rows.gated[ids] > 0,
             reserve=tuple(map(rows.reserve.__getitem__, rows.ids)),
             gang=tuple(map(rows.gang.__getitem__, rows.ids)),
+            labels=tuple(map(rows.labels.__getitem__, rows.ids)),
         )
         self._kinds = (key, part)
         return part
@@ -281,6 +286,7 @@ class SnapshotBuilder:
             excluded=_frozen(kinds.excluded[mask]),
             reserve=of_shown(kinds.reserve),
             gang=of_shown(kinds.gang),
+            labels=of_shown(kinds.labels),
         )
         return self._shown
 
@@ -432,6 +438,15 @@ def _count(copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> tuple[IntArray, I
     kept = bound & real
     presence = Presence(kind[kept].astype(np.int32), place[kept].astype(np.int32), counts[kept].astype(np.int64))
     return per_kind(bound), per_kind(pending), presence
+
+
+def _newest(copy: ColumnsCopy, kinds: _Kinds) -> IntArray:
+    """[K] when the newest pod of each kind was created; only asked for where some workload is reserved."""
+    found = np.zeros(kinds.ids.size + 1, dtype=np.int64)  # the last is for what is no real pod
+    if copy.created.size:
+        rows = np.append(kinds.position, kinds.ids.size).take(copy.kind, mode="wrap")
+        np.maximum.at(found, rows, copy.created.astype(np.int64))
+    return found[:-1]
 
 
 def _examples(copy: ColumnsCopy) -> dict[int, str]:

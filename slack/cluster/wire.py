@@ -25,19 +25,13 @@ from slack.cluster.labels import (
     ANNOTATION_RESERVED_FOR,
     ANNOTATION_STATIC_POD,
     API_VERSION,
-    LABEL_HOLD,
     LABEL_JOB_SET,
     LABEL_KNATIVE_SERVICE,
     LABEL_LEADER_WORKER_SET,
-    LABEL_PLACEHOLDER,
-    LABEL_POD_GROUP,
-    LABEL_POLICY,
     LABEL_RAY_ORIGIN,
     LABEL_ROLLOUT_HASH,
-    LABEL_SHAPE,
     LABEL_SPARK_APPLICATION,
     LABEL_SPARK_SCHEDULE,
-    LABEL_TEMPLATE_HASH,
 )
 
 Quantities = dict[str, str | int | float]
@@ -136,8 +130,6 @@ class Metadata(_Wire):
         return self.labels.get(key, "") if self.labels else ""
 
 
-# To build all labels and annotations of a pod takes a tenth of its decoding. The others look absent to a reader, so a
-# key that is read anew must be put here.
 NAMING_LABELS = (
     LABEL_ROLLOUT_HASH,
     LABEL_KNATIVE_SERVICE,
@@ -148,15 +140,8 @@ NAMING_LABELS = (
     LABEL_RAY_ORIGIN,
 )
 """Whose pod it is, beside its owner and the template's hash (`slack.cluster.identity`)."""
-POD_LABELS = (
-    LABEL_TEMPLATE_HASH,
-    LABEL_PLACEHOLDER,
-    LABEL_POLICY,
-    LABEL_SHAPE,
-    LABEL_HOLD,
-    LABEL_POD_GROUP,
-    *NAMING_LABELS,
-)
+# To build all annotations of a pod takes a part of its decoding. The others look absent to a reader, so a key that is
+# read anew must be put here. Labels are read whole: any of them may be what a selector asks for.
 POD_ANNOTATIONS = (
     ANNOTATION_DELETION_COST,
     ANNOTATION_STATIC_POD,
@@ -168,13 +153,11 @@ POD_ANNOTATIONS = (
 if TYPE_CHECKING:
     PodMetadata = Metadata  # a TypedDict is a dict when it runs, but mypy does not let it stand for one
 else:
-    _PodLabels = TypedDict("_PodLabels", dict.fromkeys(POD_LABELS, str), total=False)
     _PodAnnotations = TypedDict("_PodAnnotations", dict.fromkeys(POD_ANNOTATIONS, str), total=False)
 
     class PodMetadata(Metadata):
-        """ObjectMeta of a pod; its labels and annotations are dictionaries with fewer keys."""
+        """ObjectMeta of a pod; its annotations are a dictionary with fewer keys."""
 
-        labels: _PodLabels | None = None
         annotations: _PodAnnotations | None = None
         managed_fields_json: msgspec.Raw = msgspec.field(default=ABSENT, name="managedFields")
         """Who wrote what; read of placeholders that somebody has changed."""

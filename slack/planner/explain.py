@@ -23,6 +23,7 @@ from slack.planner.model.shape import Role, amounts
 from slack.planner.objects.manifests import PRIORITY
 from slack.planner.policy.spec import CoverMode, Policy
 from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
+from slack.planner.wanted.mirror_template import reservations
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -70,6 +71,8 @@ class Room:
     """Nodes on which they stand now, with how many."""
     unbound: bool = False
     """No scheduler binds them: `bound` have capacity on these nodes, which is free."""
+    made_as: str = ""
+    """Of mirrors: what says how large they are, a live pod or the workload's template; '' for other placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,23 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
         pending=plan.pending,
         nodes=tuple(sorted(standing.items())),
         unbound=plan.shape.unbound_scheduler != "",
+        made_as=_made_as(snapshot, plan),
     )
+
+
+def _made_as(snapshot: Snapshot, plan: ShapePlan) -> str:
+    """Say what says how large mirrors are: admission makes pods other than their template.
+
+    Nothing is said of mirrors that were made as the workload was earlier.
+    """
+    for own in reservations(snapshot) if plan.role is Role.MIRROR else ():
+        if str(own.workload) == plan.shape.reserved_for and amounts(own.requests, snapshot.resources) == (
+            plan.shape.requests
+        ):
+            if own.live is None:
+                return "its template, as no pod of it is live"
+            return f"its newest live pods, such as {snapshot.kinds.example[own.live]}"
+    return ""
 
 
 def _hindrances(

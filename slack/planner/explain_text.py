@@ -38,4 +38,6 @@ def _room_line(room: Room) -> str:
         line += f"; {'capacity is kept free for ' if room.unbound else ''}{room.bound} on {shown_nodes(room)}"
     if room.pending:
         line += f"; {room.pending} {'without capacity' if room.unbound else 'pending'}"
+    if room.made_as:
+        line += f"; sized by {room.made_as}"
     return line

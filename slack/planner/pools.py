@@ -189,7 +189,7 @@ def _placed(
     for same in alike.values():
         reservation = _reservation(snapshot, same)
         labels = snapshot.namespaces.get(reservation.workload.namespace)
-        chosen = choose_home(homes, reservation, snapshot.resources, labels)
+        chosen = choose_home(homes, reservation, snapshot.resources, snapshot.namespaces)
         at = 0 if chosen is None else chosen  # somebody must say that no policy's nodes will do
         useless = _useless(same[0].pool, homes[at].domain, priorities)
         shape, reason = _shape(snapshot, homes[at], reservation, labels) if useless is None else (None, useless)
@@ -251,7 +251,7 @@ def _shape(
         return None, f"outside every policy: its node selector excludes that of {policy.name}"
     if requires_host(constraints) and refuses_hosts(snapshot, policy):
         return None, HOST_REFUSED
-    shape = mirror_shape(reservation, constraints, resources, policy)
+    shape = mirror_shape(reservation, constraints, resources, policy, snapshot.namespaces)
     if why := astray(home.room, replace(shape.constraints, features=reservation.constraints.features)):
         return None, why
     vector = shape.vector(resources)

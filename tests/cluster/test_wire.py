@@ -31,9 +31,9 @@ def test_every_annotation_of_a_pod_that_is_read_is_there(key: str) -> None:
     assert key in metadata.annotations
 
 
-def test_what_nobody_reads_is_not_built() -> None:
+def test_annotations_that_nobody_reads_are_not_built() -> None:
     metadata = as_pod(pod("a", labels={"team": "web"}, annotations={"prometheus.io/port": "9090"})).metadata
-    assert (metadata.labels, metadata.annotations) == ({}, {})
+    assert (metadata.labels, metadata.annotations) == ({"team": "web"}, {})
 
 
 def test_labels_that_are_null_or_absent_are_no_labels() -> None:

@@ -32,7 +32,7 @@ FREELY: Json = {"maxShare": 10, "ceiling": {"cpu": "10000", "memory": "100Ti", "
 
 
 def with_pods(*objects: Json) -> list[Json]:
-    """Return the objects, and for each workload the pods that it asks for: they run on the first node, for nothing."""
+    """Return the objects, and for each workload the pods that it asks for: they run on the first node."""
     found, host = list(objects), next(item["metadata"]["name"] for item in objects if item["kind"] == "Node")
     for item in objects:
         kind, name = item["kind"], item["metadata"]["name"]
@@ -43,10 +43,14 @@ def with_pods(*objects: Json) -> list[Json]:
         owner = {"Deployment": ("ReplicaSet", f"{name}-1"), "CronJob": ("Job", f"{name}-28000000")}.get(
             kind, (kind, name)
         )
-        labels = {"pod-template-hash": "1"} if kind == "Deployment" else None
+        template = body["template"] if "template" in body else body["jobTemplate"]["spec"]["template"]
+        labels = dict(template["metadata"]["labels"] or {})
+        labels |= {"pod-template-hash": "1"} if kind == "Deployment" else {}
         for i in range(1 if count is None else count):
             ns = item["metadata"]["namespace"]
-            found.append(pod(f"of-{name}-{i}", ns, cpu="0", memory="0", node=host, owner=owner, labels=labels))
+            one = pod(f"of-{name}-{i}", ns, owner=owner, labels=labels)
+            one["spec"] = {**template["spec"], "nodeName": host}
+            found.append(one)
     return found
 
 

@@ -378,7 +378,7 @@ def test_what_keeps_a_pod_out_of_room_that_would_fit_it_is_said(spec: Json, said
     """A placeholder of its size stands, for others; only this says why its next pod waits all the same."""
     rest = [node("n0"), *api()]
     there = standing(*rest, on=("n0",))
-    small = replicas(1, "small", "250m", "512Mi", node="n0", **spec)
+    small = replicas(1, "small", "250m", "512Mi", node="n0", labels={"app": "small"}, **spec)
     found = explained("rs/small", *rest, *there, *small)
     assert [room.bound for room in found.rooms] == [1]
     assert found.warnings == (said,)
@@ -389,7 +389,7 @@ def test_what_keeps_a_pod_out_of_room_that_would_fit_it_is_said(spec: Json, said
 @pytest.mark.parametrize("spec", [{"preemptionPolicy": "Never"}, {"priority": -10}, {"schedulerName": "volcano"}])
 def test_capacity_that_is_free_needs_no_preemption(spec: Json) -> None:
     free = policy_of().model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER})
-    small = replicas(1, "small", "250m", "512Mi", node="n0", **spec)
+    small = replicas(1, "small", "250m", "512Mi", node="n0", labels={"app": "small"}, **spec)
     found = explained("rs/small", *NODES, *api(), *small, policies=(free,))
     assert found.rooms
     assert all(room.unbound for room in found.rooms)

@@ -69,7 +69,7 @@ def test_room_on_nodes_that_all_hold_a_sibling_is_not_promised(replicas: int, co
             f"aa-abc-{i}",
             node=f"n{i}",
             owner=("ReplicaSet", "aa-abc"),
-            labels={"pod-template-hash": "abc"},
+            labels={"pod-template-hash": "abc", "app": "aa"},
             affinity=apart,
         )
         for i in range(replicas)

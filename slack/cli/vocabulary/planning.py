@@ -134,6 +134,7 @@ class ExplainedRoom(Record):
     bound: int
     pending: int
     nodes: dict[str, int]
+    made_as: str
 
 
 class Explanation(Record):

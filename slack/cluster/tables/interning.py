@@ -15,6 +15,7 @@ import numpy as np
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import label_needs, needed_features, parse_constraints
 from slack.cluster.requests import effective_requests, request_text
+from slack.cluster.selectors import label_keys
 from slack.cluster.snapshot import Amounts, IntArray
 from slack.cluster.wire import PodSpec, PodStatus
 
@@ -320,6 +321,7 @@ class ConstraintTable(Interner[Constraints]):
         super().__init__(self._forget)
         self._raws: Texts[_RawKey] = Texts()
         self._text: dict[int, str] = {}
+        self._label_keys: dict[int, frozenset[str]] = {}
         self._needs: dict[int, frozenset[tuple[str, str | None]]] = {}
         self._need_count: dict[tuple[str, str | None], int] = {}
         self.needs_version = 0
@@ -353,12 +355,17 @@ class ConstraintTable(Interner[Constraints]):
         index = super().intern(value)
         if self.version != before:
             self._text[index] = repr(value)
+            self._label_keys[index] = label_keys(value)
             needs = self._needs[index] = label_needs(value)
             for need in needs:
                 count = self._need_count.get(need, 0)
                 self._need_count[need] = count + 1
                 self.needs_version += count == 0
         return index
+
+    def label_keys(self, index: int) -> frozenset[str]:
+        """Return the keys of pod labels that these constraints look at."""
+        return self._label_keys[index]
 
     def sort_key(self, index: int) -> str:
         """Return a text that orders constraints the same way in every run."""
@@ -371,7 +378,7 @@ class ConstraintTable(Interner[Constraints]):
 
     def _forget(self, index: int, value: Constraints) -> None:
         self._raws.forget(index)
-        del self._text[index]
+        del self._text[index], self._label_keys[index]
         for need in self._needs.pop(index):
             self._need_count[need] -= 1
             if not self._need_count[need]:

@@ -54,6 +54,8 @@ class KindKey(NamedTuple):
     """Name of its scheduling group, '' where it has none."""
     gated: bool
     """Its pods are behind scheduling gates."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Those labels of its pods that their own (anti-)affinity and spread look at, sorted."""
 
 
 KindText = tuple[bytes, *tuple[object, ...]]
@@ -94,7 +96,18 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         spec.host_users,
         group.pod_group_name if group is not None else None,
         spec.scheduling_gates is not ABSENT and spec.is_gated(),
+        _labels_named(spec, labels) if labels else None,
     )
+
+
+def _labels_named(spec: PodSpec, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
+    """Return the labels whose keys occur in the pod's own terms about pods: all that they use, and few more."""
+    if spec.affinity is ABSENT and spec.topology_spread_constraints is ABSENT:
+        return None
+    text = bytes(spec.affinity) + bytes(spec.topology_spread_constraints)
+    if b'"labelSelector"' not in text:
+        return None
+    return tuple(sorted((key, value) for key, value in labels.items() if key.encode() in text))
 
 
 def gang_of(spec: PodSpec) -> str:

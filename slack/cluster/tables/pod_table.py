@@ -1,4 +1,4 @@
-"""One row a pod: what it contributes, and to what. 40 bytes of columns and one name a pod.
+"""One row a pod: what it contributes, and to what. 48 bytes of columns and one name a pod.
 
 Rows hold ids only; `role` is 0 for pods that use nothing (finished, or deleted before they were bound). Rows are
 recycled. Plans read the columns as arrays; events read and write single cells through memoryviews of the same
@@ -10,9 +10,9 @@ import numpy as np
 from slack.cluster.freshness import NO_VERSION
 from slack.cluster.snapshot import IndexArray, IntArray
 
-_INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation")
+_INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation", "created")
 _WIDE_COLUMNS = ("uid", "version")
-_FROM_NOUGHT = ("role", "arrival_bucket", "generation")
+_FROM_NOUGHT = ("role", "arrival_bucket", "generation", "created")
 """What they hold in a row that is not in use; the others hold -1."""
 NONE = -1
 
@@ -34,6 +34,7 @@ class Cells:
     arrival_kind: memoryview
     arrival_bucket: memoryview
     generation: memoryview
+    created: memoryview
     uid: memoryview
     version: memoryview
 
@@ -56,6 +57,7 @@ class PodTable:
         self.arrival_kind = _index("arrival_kind", 256)
         self.arrival_bucket = _index("arrival_bucket", 256)
         self.generation = _index("generation", 256)
+        self.created = _index("created", 256)
         self.uid = _wide(256)
         self.version = _wide(256)
         self.cells = Cells(self)

@@ -11,6 +11,7 @@ import numpy as np
 
 from slack.cluster.classes import Constraints
 from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME
+from slack.cluster.selectors import matches, resolved, terms_of
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.domain.counting import Counting
 from slack.planner.domain.host_names import refuses_hosts, requires_host
@@ -75,20 +76,40 @@ def _places(snapshot: Snapshot, domain: Domain, constraint_id: IndexArray) -> In
 def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray, apart: BoolArray) -> IntArray:
     """Return the kinds that avoid their own pods and stand on every node already: no room on any of these helps them.
 
-    Whether a term is against its own pods is read from the selector's values: kinds have no labels.
+    Pods that have the same term and are selected by it stand on one node each, whatever kinds and workloads they are
+    of: as many of them as there are nodes stand on every node.
     """
     kinds = snapshot.kinds
     rows = rows[apart[kinds.constraint_id[rows]]]
     if not len(rows):
         return rows
     there = _places(snapshot, domain, kinds.constraint_id[rows])
-    found = []
-    for k in rows[(there > 0) & (kinds.running[rows] >= there)].tolist():
-        for term in json.loads(snapshot.constraints[kinds.constraint_id[k]].anti_affinity):
-            values = str((term.get("labelSelector") or {}).values())
-            if term.get("topologyKey") == HOSTNAME and kinds.workloads[k].name in values:
-                found.append(k)
+    inside = domain.classes[snapshot.presence.node_class]
+    weights = np.where(inside, snapshot.presence.count, 0)
+    running = np.bincount(snapshot.presence.kind, weights=weights, minlength=len(kinds)).astype(np.int64)
+    terms = {k: _own_terms(snapshot, k) for k in np.flatnonzero(apart[kinds.constraint_id]).tolist()}
+    standing: dict[tuple[str, str], int] = {}
+    for k, own in terms.items():
+        for term in own:
+            key = kinds.workloads[k].namespace, term
+            standing[key] = standing.get(key, 0) + int(running[k])
+    found = [
+        k
+        for k, places in zip(rows.tolist(), there.tolist(), strict=True)
+        if places and any(standing[kinds.workloads[k].namespace, term] >= places for term in terms[k])
+    ]
     return np.array(found, dtype=np.int64)
+
+
+def _own_terms(snapshot: Snapshot, row: int) -> set[str]:
+    """Return the anti-affinity terms over hosts by which pods of a kind avoid one another, as texts."""
+    kinds = snapshot.kinds
+    own = kinds.workloads[row].namespace, dict(kinds.labels[row])
+    return {
+        json.dumps(resolved(term, own[1]), sort_keys=True)
+        for term in terms_of(snapshot.constraints[kinds.constraint_id[row]].anti_affinity)
+        if term.get("topologyKey") == HOSTNAME and matches(term, own, own, snapshot.namespaces)
+    }
 
 
 def why_no_node_left(snapshot: Snapshot, domain: Domain, row: int) -> str:

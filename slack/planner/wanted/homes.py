@@ -1,8 +1,9 @@
 """Which policy takes placeholders in for somebody who has asked for them by name: a workload, or a pool."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from slack.cluster.selectors import Namespaces
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import ceiling_of
 from slack.planner.domain.feasibility import Room, allowed, fits, node_rows, room_of
@@ -61,7 +62,7 @@ def home_of(
 
 
 def choose_home(
-    homes: Sequence[Home], reservation: Reservation, resources: tuple[str, ...], labels: Mapping[str, str] | None
+    homes: Sequence[Home], reservation: Reservation, resources: tuple[str, ...], namespaces: Namespaces
 ) -> int | None:
     """Return which policy keeps placeholders for a workload or pool: None where it may go to no policy's nodes.
 
@@ -72,13 +73,14 @@ def choose_home(
     largest: a policy on whose nodes it cannot run must not take it from one that has room.
     """
     best: tuple[int, ...] | None = None
+    labels = namespaces.get(reservation.workload.namespace)
     for i, home in enumerate(homes):
         constraints = mirror_constraints(reservation, home.domain)
         rows = None if constraints is None else allowed(home.room, constraints)
         if constraints is None or rows is None or home.domain.conflict is not None or not rows.any():
             continue
         policy = home.domain.policy
-        shape = mirror_shape(reservation, constraints, resources, policy)
+        shape = mirror_shape(reservation, constraints, resources, policy, namespaces)
         vector = shape.vector(resources)
         more = home.added.of(shape.name)
         payable = more.within(home.ceiling, vector) if vector.any() else reservation.count

@@ -108,7 +108,7 @@ def _mirror(
         return None, "its node selector excludes the policy's"
     if requires_host(constraints) and refuses_hosts(snapshot, domain.policy):
         return None, HOST_REFUSED
-    shape = mirror_shape(reservation, constraints, snapshot.resources, domain.policy)
+    shape = mirror_shape(reservation, constraints, snapshot.resources, domain.policy, snapshot.namespaces)
     vector = shape.vector(snapshot.resources)
     if not vector.any():
         return None, "it requests nothing: no room needs to be kept"
@@ -117,7 +117,7 @@ def _mirror(
     if not fits(home.room, vector, allowed(home.room, shape.constraints)):
         return None, why_not(home.room, vector, shape.constraints, snapshot.resources, reservation.unoffered)
     count, reason = reservation.count, None
-    for key in own_topology(reservation):
+    for key in own_topology(reservation, snapshot.namespaces):
         # Nodes are added by the autoscaler, zones are not: only other topologies bound the count.
         if key != HOSTNAME and (places := _places(snapshot, domain, reservation, rows, key)) < count:
             count = places
@@ -164,7 +164,7 @@ def assign_mirrors(
     candidates: list[list[_Candidate]] = [[] for _ in homes]
     for reservation in reserved:
         labels = snapshot.namespaces.get(reservation.workload.namespace)
-        chosen = choose_home(homes, reservation, snapshot.resources, labels)
+        chosen = choose_home(homes, reservation, snapshot.resources, snapshot.namespaces)
         at = 0 if chosen is None else chosen  # somebody must say that no policy's nodes will do
         candidate = _candidate(
             snapshot, homes[at], reservation, kinds_of[reservation.workload], labels, mirrors[at], counting[at]

@@ -10,15 +10,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from slack.cluster.classes import Constraints, Toleration
 from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME, LABEL_RESERVED_FOR
-from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
+from slack.cluster.selectors import Labels, Namespaces, counts, matches, resolved, terms_of
+from slack.cluster.snapshot import Amounts, IntArray, PodKinds, ReservedWorkload, Snapshot, Workload
 from slack.planner.domain.membership import Domain, conjunction
 from slack.planner.model.shape import Shape, amounts
 from slack.planner.policy.spec import Policy
@@ -51,6 +50,21 @@ class Reservation:
     """Of the annotated object; of pods, several may be annotated."""
     group: str = ""
     """Who shares its placeholders; nobody does where it is ''."""
+    live: int | None = None
+    """Row in `Snapshot.kinds` of its newest live pod, as which its mirrors are made; None: as its template is."""
+
+
+def _newest(kinds: PodKinds, rows: Iterable[int]) -> int | None:
+    """Return the kind of the newest live pod among these, None if none of them has a pod.
+
+    In this order: pods that a scheduler considers before gated ones; the newest; of equal ones the most pods.
+    """
+
+    def rank(row: int) -> tuple[bool, int, int]:
+        live = int(kinds.running[row] + kinds.pending[row])
+        return live > 0, int(kinds.newest_seconds[row]), live or int(kinds.gated[row])
+
+    return max((row for row in rows if rank(row)[2]), key=lambda row: (*rank(row), -row), default=None)
 
 
 def parse_reserve(text: str, replicas: int) -> int:
@@ -75,87 +89,85 @@ def _share(replicas: int, percent: float) -> int:
 
 
 def reservations(snapshot: Snapshot) -> tuple[Reservation, ...]:
-    """Collect the workloads that are to be mirrored: annotated objects first, then annotated pods."""
-    found: dict[Workload, Reservation] = {}
+    """Collect the workloads that are to be mirrored: annotated objects first, then annotated pods.
 
-    def note(
-        workload: Workload,
-        text: str,
-        replicas: int,
-        requests: IntArray,
-        unoffered: Amounts,
-        constraint: int,
-        labels: Mapping[str, str],
-        *,
-        admitted: bool = False,
-        uid: str = "",
-    ) -> None:
-        count, problem = 0, None
-        own = snapshot.constraints[constraint]
-        own = replace(own, runtime_class="") if admitted else own
-        try:
-            count = parse_reserve(text, replicas)
-        except ValueError as error:
-            problem = str(error)
-        found[workload] = Reservation(
-            workload, count, replicas, requests, unoffered, constraint, own, labels, problem, uid
-        )
-
-    for item in snapshot.reserved:
-        note(
-            item.workload,
-            item.reserve,
-            item.replicas,
-            item.requests,
-            item.unoffered,
-            item.constraint_id,
-            dict(item.labels),
-            uid=item.uid,
-        )
+    A mirror is made as the workload's newest live pod is: admission (a VPA, injected sidecars, a LimitRange's defaults,
+    a runtime class's overhead) makes pods other than their template. The template decides only if no pod is live.
+    """
     kinds = snapshot.kinds
-    annotated: dict[Workload, list[int]] = {}
-    for k, text in enumerate(kinds.reserve) if any(kinds.reserve) else ():
-        if text and kinds.workloads[k] not in found:
-            annotated.setdefault(kinds.workloads[k], []).append(k)
-    for workload, rows in sorted(annotated.items()):
-        pods = kinds.running[rows] + kinds.pending[rows]
-        newest = rows[int(np.argmax(pods))]
-        note(
-            workload,
-            kinds.reserve[newest],
-            int(pods.sum()),
-            kinds.requests[newest],
-            kinds.unoffered[newest],
-            int(kinds.constraint_id[newest]),
-            {},
-            # What a runtime class's admission adds, a pod that is there has already; a mirror would get it twice.
-            admitted=True,
-        )
-    return tuple(found[workload] for workload in sorted(found))
+    objects = {item.workload: item for item in snapshot.reserved}
+    rows_of: dict[Workload, list[int]] = {}
+    for k, workload in enumerate(kinds.workloads) if objects or any(kinds.reserve) else ():
+        if workload in objects or kinds.reserve[k]:
+            rows_of.setdefault(workload, []).append(k)
+    found = [
+        _of_object(snapshot, item, _newest(kinds, rows_of.get(workload, ()))) for workload, item in objects.items()
+    ]
+    for workload, rows in rows_of.items():
+        if workload not in objects:
+            newest = _newest(kinds, rows)
+            pods = int((kinds.running[rows] + kinds.pending[rows]).sum())
+            found.append(_of_pods(snapshot, rows[0] if newest is None else newest, pods))
+    return tuple(sorted(found, key=lambda own: own.workload))
 
 
-def _matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Tell whether a label selector matches; where labels are unknown (a bare pod's) it is taken to match."""
-    if selector is None:
-        return False
-    if not labels:
-        return True
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for expression in selector.get("matchExpressions") or []:
-        value, values = labels.get(expression["key"]), expression.get("values") or []
-        match expression["operator"]:
-            case "In":
-                ok = value in values
-            case "NotIn":
-                ok = value not in values
-            case "Exists":
-                ok = value is not None
-            case _:
-                ok = value is None
-        if not ok:
-            return False
-    return True
+def _of_object(snapshot: Snapshot, item: ReservedWorkload, live: int | None) -> Reservation:
+    count, problem = _read(item.reserve, item.replicas)
+    own = Reservation(
+        workload=item.workload,
+        count=count,
+        replicas=item.replicas,
+        requests=item.requests,
+        unoffered=item.unoffered,
+        constraint_id=item.constraint_id,
+        constraints=snapshot.constraints[item.constraint_id],
+        labels=dict(item.labels),
+        problem=problem,
+        uid=item.uid,
+    )
+    return own if live is None else _as_admitted(snapshot, own, live)
+
+
+def _of_pods(snapshot: Snapshot, row: int, pods: int) -> Reservation:
+    kinds = snapshot.kinds
+    count, problem = _read(kinds.reserve[row], pods)
+    id_ = int(kinds.constraint_id[row])
+    own = Reservation(
+        workload=kinds.workloads[row],
+        count=count,
+        replicas=pods,
+        requests=kinds.requests[row],
+        unoffered=kinds.unoffered[row],
+        constraint_id=id_,
+        constraints=snapshot.constraints[id_],
+        labels={},
+        problem=problem,
+    )
+    return _as_admitted(snapshot, own, row)
+
+
+def _as_admitted(snapshot: Snapshot, own: Reservation, row: int) -> Reservation:
+    """Return a reservation with requests, constraints and labels as live pods of a kind have them."""
+    kinds = snapshot.kinds
+    id_ = int(kinds.constraint_id[row])
+    return replace(
+        own,
+        requests=kinds.requests[row],
+        unoffered=kinds.unoffered[row],
+        constraint_id=id_,
+        # What a runtime class's admission adds, a pod that is there has already; a mirror would get it twice.
+        constraints=replace(snapshot.constraints[id_], runtime_class=""),
+        labels={**own.labels, **dict(kinds.labels[row])},
+        live=row,
+    )
+
+
+def _read(text: str, replicas: int) -> tuple[int, str | None]:
+    """Return how many placeholders an annotation asks for, and what is wrong with it."""
+    try:
+        return parse_reserve(text, replicas), None
+    except ValueError as error:
+        return 0, str(error)
 
 
 def _canonical(value: object) -> str:
@@ -167,17 +179,20 @@ def label_value(workload: str) -> str:
     return hashlib.sha256(workload.encode()).hexdigest()[:8]
 
 
-def _in_namespace(term: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """Rewrite a pod (anti-)affinity term so that it means the same from another namespace."""
-    kept = {
-        key: term[key] for key in ("labelSelector", "topologyKey", "namespaces", "namespaceSelector") if term.get(key)
-    }
+def _in_namespace(term: Mapping[str, Any], namespace: str, labels: Labels) -> dict[str, Any]:
+    """Rewrite a pod (anti-)affinity term so that it means the same of a pod of another namespace, without its labels.
+
+    An empty selector stays: it matches everything, whereas one that is missing matches nothing.
+    """
+    fields = ("labelSelector", "topologyKey", "namespaces", "namespaceSelector")
+    own = resolved(term, labels)
+    kept = {key: own[key] for key in fields if own.get(key) is not None and own[key] != []}
     if "namespaces" not in kept and "namespaceSelector" not in kept:
         kept["namespaces"] = [namespace]
     return kept
 
 
-def rewrite_anti_affinity(text: str, namespace: str, labels: Mapping[str, str], reserved_for: str) -> str:
+def rewrite_anti_affinity(text: str, namespace: str, labels: Labels, reserved_for: str, namespaces: Namespaces) -> str:
     """Rewrite required anti-affinity terms for a placeholder (R8).
 
     Args:
@@ -185,20 +200,24 @@ def rewrite_anti_affinity(text: str, namespace: str, labels: Mapping[str, str], 
         namespace: the workload's.
         labels: of the workload's pods, to see which terms are against its own kind.
         reserved_for: `LABEL_RESERVED_FOR`'s value.
+        namespaces: labels of the namespaces.
     """
     terms: list[dict[str, Any]] = []
     own = {"matchLabels": {LABEL_RESERVED_FOR: reserved_for}}
-    for term in json.loads(text) if text else []:
-        terms.append(_in_namespace(term, namespace))
-        if _matches(term.get("labelSelector"), labels):
+    for term in terms_of(text):
+        terms.append(_in_namespace(term, namespace, labels))
+        if _against_itself(term, namespace, labels, namespaces):
             terms.append({"labelSelector": own, "topologyKey": term["topologyKey"]})
     return _canonical(sorted(terms, key=_canonical)) if terms else ""
 
 
-def own_spread(text: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+def _against_itself(term: Mapping[str, Any], namespace: str, labels: Labels, namespaces: Namespaces) -> bool:
+    return matches(term, (namespace, labels), (namespace, labels), namespaces)
+
+
+def own_spread(text: str, labels: Labels) -> list[dict[str, Any]]:
     """Return those of a workload's hard spread constraints that count its own pods."""
-    constraints: list[dict[str, Any]] = json.loads(text) if text else []
-    return [constraint for constraint in constraints if _matches(constraint.get("labelSelector"), labels)]
+    return [constraint for constraint in terms_of(text) if counts(constraint, labels, labels)]
 
 
 def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str, *, unbound: bool = False) -> str:
@@ -218,10 +237,11 @@ def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str, *, u
     return _canonical(sorted(kept, key=_canonical)) if kept else ""
 
 
-def own_topology(reservation: Reservation) -> tuple[str, ...]:
+def own_topology(reservation: Reservation, namespaces: Namespaces) -> tuple[str, ...]:
     """Return the topology keys over which the workload's pods avoid each other."""
-    terms = json.loads(reservation.constraints.anti_affinity) if reservation.constraints.anti_affinity else []
-    return tuple(sorted({t["topologyKey"] for t in terms if _matches(t.get("labelSelector"), reservation.labels)}))
+    namespace, labels = reservation.workload.namespace, reservation.labels
+    terms = terms_of(reservation.constraints.anti_affinity)
+    return tuple(sorted({t["topologyKey"] for t in terms if _against_itself(t, namespace, labels, namespaces)}))
 
 
 def plain_tolerations(tolerations: Sequence[Toleration], domain: Domain) -> tuple[Toleration, ...]:
@@ -246,23 +266,26 @@ def mirror_constraints(reservation: Reservation, domain: Domain) -> Constraints 
 
 
 def mirror_shape(
-    reservation: Reservation, constraints: Constraints, resources: tuple[str, ...], policy: Policy
+    reservation: Reservation,
+    constraints: Constraints,
+    resources: tuple[str, ...],
+    policy: Policy,
+    namespaces: Namespaces,
 ) -> Shape:
     """Return the placeholder that mirrors one pod of the workload."""
-    workload = reservation.workload
+    workload, labels = reservation.workload, reservation.labels
     reserved_for = reservation.group or str(workload)
     value = label_value(reserved_for)
-    terms = json.loads(constraints.pod_affinity) if constraints.pod_affinity else []
-    affinity = [_in_namespace(term, workload.namespace) for term in terms]
+    affinity = [_in_namespace(term, workload.namespace, labels) for term in terms_of(constraints.pod_affinity)]
     return Shape(
         requests=amounts(reservation.requests, resources),
         node_selector=constraints.node_selector,
         node_affinity=constraints.node_affinity,
         tolerations=constraints.tolerations,
-        anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, reservation.labels, value),
+        anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, labels, value, namespaces),
         pod_affinity=_canonical(sorted(affinity, key=_canonical)) if affinity else "",
         topology_spread=rewrite_spread(
-            constraints.topology_spread, reservation.labels, value, unbound=bool(policy.unbound_scheduler)
+            constraints.topology_spread, labels, value, unbound=bool(policy.unbound_scheduler)
         ),
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,

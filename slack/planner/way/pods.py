@@ -7,6 +7,7 @@ pod says that no choice of nodes can answer for is a reason to leave it to the s
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from slack.cluster.classes import Constraints
 from slack.cluster.constraints import needed_features, parse_constraints
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import effective_requests
+from slack.cluster.selectors import resolved, selects
 from slack.cluster.wire import ABSENT
 from slack.planner.way.admission import Quotas, with_defaults, within
 from slack.planner.way.burst import Burst, LeftAlone
@@ -165,13 +167,20 @@ def _apart(constraints: Constraints, labels: Mapping[str, str]) -> bool | None:
     if not constraints.anti_affinity:
         return False
     for term in json.loads(constraints.anti_affinity):
-        selector = term.get("labelSelector") or {}
         # An empty namespaceSelector is every namespace; mismatchLabelKeys are pods that differ from these.
         others = "namespaceSelector" in term or term.get("namespaces") or term.get("mismatchLabelKeys")
         if others or term.get("topologyKey") != HOSTNAME:
             return None
-        if selector.get("matchExpressions") or not selector.get("matchLabels"):
-            return None
-        if any(labels.get(name) != value for name, value in selector["matchLabels"].items()):
+        selector = resolved(term, labels).get("labelSelector")
+        if not (_names_one(selector) and selects(selector, labels)):
             return None
     return True
+
+
+def _names_one(selector: Mapping[str, Any] | None) -> bool:
+    """Say whether a selector asks for the one value of some label: of others than its own pods it asks for none."""
+    selector = selector or {}
+    asked = [(each.get("operator"), each.get("values") or ()) for each in selector.get("matchExpressions") or ()]
+    return all(operator == "In" and len(values) == 1 for operator, values in asked) and bool(
+        asked or selector.get("matchLabels")
+    )

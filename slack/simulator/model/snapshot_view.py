@@ -165,11 +165,13 @@ class SnapshotView:
             excluded=_frozen(np.array([workloads[k.workload].exclude for k in shown], dtype=np.bool_)),
             reserve=tuple("" for _ in shown),
             gang=tuple("" for _ in shown),
+            labels=tuple(() for _ in shown),  # as below: nobody is reserved for, and no selector is asked
             running=_frozen(running),
             pending=_frozen(count - running),
             gated=_frozen(np.zeros(len(shown), dtype=np.int64)),
             arrivals=_frozen(np.array([cluster.arrivals[i] for i in index], dtype=np.int64)),
             together=_frozen(steps_of(np.array([cluster.together[i] for i in index], dtype=np.float64), now)),
+            newest_seconds=_frozen(np.zeros(len(shown), dtype=np.int64)),
             example=tuple(f"{cluster.kinds.workloads[k.workload].namespace}/{k.name.split('/')[-1]}" for k in shown),
         )
 

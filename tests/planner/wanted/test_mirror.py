@@ -2,18 +2,22 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from slack.cluster.labels import LABEL_RESERVED_FOR
 from slack.cluster.snapshot import Snapshot
 from slack.planner.model.result import ConditionType, PolicyPlan, PolicyState
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.manifests import pod_labels, pod_spec
 from slack.planner.plan import plan
 from slack.planner.policy.spec import Policy
-from slack.planner.wanted.mirror_template import parse_reserve
-from tests.cluster.build import NOW, Json, node, placeholder, workload
+from slack.planner.wanted.mirror_template import parse_reserve, reservations, rewrite_anti_affinity
+from tests.cluster.build import NOW, Json, node, placeholder, pod, workload
 from tests.planner import scenes
 from tests.planner.scenes import FREELY, GI, ZONE, as_existing, replicas, sizes, with_pods
 
@@ -117,10 +121,11 @@ def test_constraints_are_the_workloads_own() -> None:
     shape = mirror_of(plan_of(*NODES, workload("Deployment", "pg", annotations=reserve("1"), labels=LABELS, **spec)))
     assert shape.node_selector == ((ZONE, "b"),)
     assert shape.node_affinity[0][0].operator == "DoesNotExist"
-    assert (shape.runtime_class, shape.scheduler_name) == ("kata", "volcano")
+    # A pod that is there has the runtime class's overhead already.
+    assert (shape.runtime_class, shape.scheduler_name) == ("", "volcano")
     (spread,) = json.loads(shape.topology_spread)
     assert list(spread["labelSelector"]["matchLabels"]) == ["resource-slack.io/reserved-for"]
-    assert pod_spec("default", shape, "pause")["runtimeClassName"] == "kata"
+    assert "runtimeClassName" not in pod_spec("default", shape, "pause")
 
 
 def test_anti_affinity_is_rewritten_with_namespace_and_an_own_label() -> None:
@@ -234,7 +239,7 @@ def test_what_cannot_be_mirrored_is_said_with_the_reason() -> None:
         found = plan_of(*NODES, item)
         assert reason in found.uncovered[0].reason
         assert not found.feasible
-        assert not found.shapes
+        assert not sizes(found, Role.MIRROR)
     other = plan_of(*NODES, cases["node selector pool=none is not met"], nodeSelector={"pool": "web"})
     assert not other.act
 
@@ -257,9 +262,9 @@ def test_the_most_specific_policy_that_can_mirrors_it() -> None:
         policy_of("web", nodeSelector={"pool": "web"}),
     ]
     everywhere, db, web = plan(snapshot_of(*nodes, pinned), policies, now=NOW).items
-    assert [s.role for s in db.shapes] == [Role.MIRROR]
-    assert not everywhere.shapes
-    assert not web.shapes
+    assert sizes(db, Role.MIRROR)
+    assert not sizes(everywhere, Role.MIRROR)
+    assert not sizes(web, Role.MIRROR)
 
 
 def test_mirrors_in_zones_count_where_they_can_stand() -> None:
@@ -295,25 +300,42 @@ def test_a_mirrored_pods_runtime_class_is_not_applied_twice() -> None:
     assert shape.runtime_class == ""
 
 
-def test_a_term_without_a_selector_is_against_nobody_and_unknown_labels_match() -> None:
-    from slack.planner.wanted.mirror_template import rewrite_anti_affinity
+def test_terms_keep_their_meaning_in_another_namespace() -> None:
+    def rewritten(term: Json, labels: dict[str, str] = LABELS) -> list[Json]:
+        found: list[Json] = json.loads(
+            rewrite_anti_affinity(json.dumps([term]), "shop", labels, "x", {"shop": {"a": "b"}})
+        )
+        return found
 
-    bare = [{"topologyKey": ZONE}]
-    assert json.loads(rewrite_anti_affinity(json.dumps(bare), "shop", LABELS, "x")) == [
-        {"topologyKey": ZONE, "namespaces": ["shop"]}
+    own = {"labelSelector": {"matchLabels": {LABEL_RESERVED_FOR: "x"}}, "topologyKey": ZONE}
+    null: Json = {"topologyKey": ZONE}
+    assert rewritten(null) == [{**null, "namespaces": ["shop"]}]
+    other: Json = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "other"}}}
+    assert rewritten(other) == rewritten(other, {}) == [{**other, "namespaces": ["shop"]}]
+    everything: Json = {"topologyKey": ZONE, "labelSelector": {}}
+    assert own in rewritten(everything)
+    assert {**everything, "namespaces": ["shop"]} in rewritten(everything)
+    everywhere: Json = {**everything, "namespaceSelector": {}}
+    assert everywhere in rewritten(everywhere)
+    assert own in rewritten(everywhere)
+    batch: Json = {**everything, "namespaces": ["batch"]}
+    assert rewritten(batch) == [batch]
+    chosen: Json = {**everything, "namespaceSelector": {"matchLabels": {"a": "b"}}}
+    assert chosen in rewritten(chosen)
+    assert own in rewritten(chosen)
+
+
+def test_a_mirror_takes_its_workloads_values_for_matchlabelkeys() -> None:
+    term: Json = {"topologyKey": ZONE, "labelSelector": {}, "matchLabelKeys": ["rev"], "mismatchLabelKeys": ["team"]}
+    text = rewrite_anti_affinity(json.dumps([term]), "shop", {"rev": "1", "team": "a"}, "x", {})
+    expressions = [
+        {"key": "rev", "operator": "In", "values": ["1"]},
+        {"key": "team", "operator": "NotIn", "values": ["a"]},
     ]
-    term = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "other"}}}]
-    assert len(json.loads(rewrite_anti_affinity(json.dumps(term), "shop", {}, "x"))) == 2
-    everywhere = [
-        {
-            "topologyKey": ZONE,
-            "labelSelector": {"matchLabels": LABELS},
-            "namespaceSelector": {"matchLabels": {"a": "b"}},
-        }
+    # Pods of the same team are not selected, so its own are not.
+    assert json.loads(text) == [
+        {"topologyKey": ZONE, "labelSelector": {"matchExpressions": expressions}, "namespaces": ["shop"]}
     ]
-    assert all(
-        "namespaces" not in t for t in json.loads(rewrite_anti_affinity(json.dumps(everywhere), "shop", LABELS, "x"))
-    )
 
 
 def test_a_policy_whose_nodes_are_too_small_takes_no_workload_from_one_that_has_room() -> None:
@@ -428,3 +450,56 @@ def test_mirrors_of_another_size_or_class_are_exchanged() -> None:
         snapshot = snapshot_of(node("w", "8", "32Gi"), svc(cpu), *there)
         item = plan(snapshot, [changed], now=NOW, existing=as_existing(first)).items[0]
         assert [s.count for s in item.shapes if s.shape == first.shapes[0].shape] == [0]
+
+
+# Admission makes pods other than their template: a VPA, injected sidecars, a LimitRange's defaults, RuntimeClasses.
+_AMOUNT = st.integers(1, 3000)
+_POD = st.tuples(
+    _AMOUNT,
+    _AMOUNT,
+    st.sampled_from(["running", "pending", "gated", "gone"]),
+    st.integers(0, 7200),
+    st.sampled_from([None, 250]),
+    st.booleans(),
+)
+
+
+@given(template=st.tuples(_AMOUNT, _AMOUNT), pods=st.lists(_POD, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_a_mirror_is_as_the_newest_live_pod_and_as_the_template_only_without_any(
+    template: tuple[int, int], pods: list[tuple[int, int, str, int, int | None, bool]]
+) -> None:
+    cpu_text, memory_text = f"{template[0]}m", f"{template[1]}Mi"
+    api = workload(
+        "Deployment", "api", cpu=cpu_text, memory=memory_text, annotations=reserve("1"), runtimeClassName="kata"
+    )
+    objects = [*NODES, api]
+    live = []
+    for number, (cpu, memory, state, age, overhead, sidecar) in enumerate(pods):
+        one = pod(
+            f"api-1-{number}",
+            cpu=f"{cpu}m",
+            memory=f"{memory}Mi",
+            created=datetime.fromtimestamp(NOW - age, UTC).isoformat(),
+            owner=("ReplicaSet", "api-1"),
+            labels={"pod-template-hash": "1"},
+            node="b" if state in ("running", "gone") else None,
+            phase="Succeeded" if state == "gone" else "",
+        )
+        if state == "gated":
+            one["spec"]["schedulingGates"] = [{"name": "hold"}]
+        if overhead:
+            one["spec"] |= {"overhead": {"cpu": f"{overhead}m"}, "runtimeClassName": "kata"}
+        if sidecar:
+            one["spec"]["containers"].append({"name": "proxy", "resources": {"requests": {"cpu": "100m"}}})
+        objects.append(one)
+        if state != "gone":
+            whole = cpu + (overhead or 0) + 100 * sidecar
+            live.append((state != "gated", -age, (whole, memory << 20)))
+    snapshot = scenes.snapshot_of(*objects)
+    (found,) = reservations(snapshot)
+    newest = max(((considered, age) for considered, age, _ in live), default=None)
+    allowed = {amounts for considered, age, amounts in live if (considered, age) == newest}
+    assert tuple(found.requests[:2].tolist()) in (allowed or {(template[0], template[1] << 20)})
+    assert (found.live is None) == (not live)
+    assert found.constraints.runtime_class == ("" if live else "kata")
