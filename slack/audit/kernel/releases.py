@@ -83,6 +83,7 @@ class Vendor:
 
 _INDEED = "Indeed Engineering's list of fixed kernels"
 _USN = "USN-4226-1"
+_COREOS = "coreos-overlay 3790, 3796, 3800: ported back to 4.19.81-r1, before kernel.org's 4.19.84"
 
 
 def _ubuntu(base: str, flavour: str, number: int, bug: Bug, source: str) -> Vendor:
@@ -120,6 +121,22 @@ VENDORS = (
         (147, 2, 1),
         Bug.SLICE_EXPIRY,
         f"{_INDEED}, two independent copies",
+    ),
+    Vendor(
+        "CoreOS 4.19.81",
+        re.compile(r"4\.19\.81-coreos-r(?P<number>[0-9]+)"),
+        (1,),
+        Bug.SLICE_EXPIRY,
+        _COREOS,
+        Confidence.MEDIUM,
+    ),
+    Vendor(
+        "CoreOS 4.19",
+        re.compile(r"4\.19\.(?P<number>8[23])-coreos(?:-r[0-9]+)?"),
+        (82,),
+        Bug.SLICE_EXPIRY,
+        _COREOS,
+        Confidence.MEDIUM,
     ),
     Vendor(
         "TencentOS",

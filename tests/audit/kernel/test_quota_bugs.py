@@ -34,6 +34,9 @@ BEFORE_AND_AFTER = [
     ("Amazon Linux 2", "4.14.146-119.123.amzn2.x86_64", "4.14.154-128.181.amzn2.x86_64", Bug.EITHER),
     ("Container-Optimized OS", "4.19.76+", "4.19.84+", Bug.SLICE_EXPIRY),
     ("CoreOS", "4.19.78-coreos", "4.19.84-coreos", Bug.SLICE_EXPIRY),
+    ("CoreOS 4.19.81", "4.19.81-coreos", "4.19.81-coreos-r1", Bug.SLICE_EXPIRY),
+    ("CoreOS 4.19.82", "4.19.80-coreos-r2", "4.19.82-coreos", Bug.SLICE_EXPIRY),
+    ("CoreOS 4.19.83", "4.19.81-coreos-r0", "4.19.83-coreos-r1", Bug.SLICE_EXPIRY),
     ("Flatcar", "4.19.81-flatcar", "4.19.84-flatcar", Bug.SLICE_EXPIRY),
 ]
 
