@@ -150,16 +150,23 @@ class Scrape:
 
     def _row(self, known: Mapping[str, str]) -> _Row:
         target = target_of(known, self._node)
-        key = label(known, "id") or by_names(known)
+        path, names = label(known, "id"), by_names(known)
+        if not path and names == "/":
+            raise BadLine("no label says of which cgroup it is")
+        key = path or names
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = _Row(target)
         return row
 
     def _samples(self) -> Iterable[Sample]:
+        seen: set[tuple[Level, str, str]] = set()
         for row in self._rows.values():
             if row.target is None:
                 continue
+            same = row.target.level, row.target.pod_uid, row.target.container_id
+            if same in seen:
+                continue  # a node in a container shows its cgroups by the inner and by the outer path
             missing = [name for name in _ENFORCED if name not in row.values]
             if any(name in row.values for name in (*_COUNTED, "quota_us")):
                 if missing:
@@ -167,6 +174,8 @@ class Scrape:
                     continue
             elif row.target.level is Level.OTHER:
                 continue  # a systemd unit without a quota
+            if row.target.pod_uid and row.target.level is not Level.OTHER:
+                seen.add(same)
             yield self._sample(row.target, row)
 
     def _sample(self, target: Target, row: _Row) -> Sample:

@@ -28,8 +28,12 @@ _RUNTIMES = {
     "docker": "docker",
     "libpod": "podman",
 }
-_MONITORS = ("crio-conmon-", "libpod-conmon-")
-"""cgroups of what watches over a container, not of a container."""
+_MONITORS = ("crio-conmon-", "libpod-conmon-", "kata_overhead")
+"""cgroups of what watches over a container, not of a container; of Kata the parts of a sandbox outside of its guest."""
+_KATA = "kata_"
+"""Before a container's id in a pod's cgroup (Kata with the cgroupfs driver)."""
+_ECS_ID = re.compile(r"[0-9a-f]{32}-[0-9]+")
+"""A container of a Fargate task: the task's id and a number."""
 
 
 class CgroupName(NamedTuple):
@@ -53,7 +57,7 @@ def name_of(path: str) -> CgroupName | None:
     parts = [part for part in path.split("/") if part]
     if not parts:
         return CgroupName(Level.NODE)
-    if "-conmon-" in path and any(part.startswith(_MONITORS) for part in parts):
+    if ("-conmon-" in path or "kata_overhead" in path) and any(part.startswith(_MONITORS) for part in parts):
         return None
     # The outermost one: below its own cgroup a container may make any names, those of other pods too.
     for place, part in enumerate(parts):
@@ -68,6 +72,8 @@ def name_of(path: str) -> CgroupName | None:
     container_id, runtime = _container(parts[-1])
     if not runtime and len(parts) > 1 and container_id:
         runtime = _RUNTIMES.get(parts[-2], "")
+    if not runtime and parts[0] == "ecs" and len(parts) > 2 and (container_id or _ECS_ID.fullmatch(parts[-1])):
+        container_id, runtime = parts[-1], "docker"  # the ECS agent: /ecs/TASK/CONTAINER
     return CgroupName(Level.OTHER, "", container_id if runtime else "", runtime)
 
 
@@ -112,7 +118,7 @@ def _container(part: str) -> tuple[str, str]:
     """Return the id and the runtime that a container's directory tells; '' for what it does not."""
     if _ID.fullmatch(part):
         return part, ""
-    part = part.removesuffix(".scope")
+    part = part.removesuffix(".scope").removeprefix(_KATA)
     prefix, _, rest = part.rpartition("-")
     if _ID.fullmatch(rest) and prefix in _RUNTIMES:
         return rest, _RUNTIMES[prefix]

@@ -232,6 +232,8 @@ class Increases:
         self._rows: dict[tuple[str, str], _Row] = {}
         self._node_of: dict[str, str] = {}
         """By path of a cgroup that no other node can have: under which node it is kept."""
+        self._path_of: dict[tuple[str, Level, str, str], str] = {}
+        """By node and pod or container: the first of its paths. A node in a container has an inner and an outer one."""
         self._standalone: set[str] = set()
         """Scraped instances whose series have the names of the scraped pod."""
         self._limits: dict[tuple[str, str, str, str], float] = {}
@@ -307,6 +309,9 @@ class Increases:
             return None
         if target.pod_uid or target.container_id:  # such a path is one node's: another name of it is an address
             target = replace(target, node=self._node_of.setdefault(target.path, target.node))
+        if target.pod_uid and target.level is not Level.OTHER:
+            same = target.node, target.level, target.pod_uid, target.container_id
+            target = replace(target, path=self._path_of.setdefault(same, target.path))
         row = self._rows.get(target.key)
         if row is None:
             row = self._rows[target.key] = _Row(target)

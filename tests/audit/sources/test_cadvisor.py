@@ -279,3 +279,22 @@ def test_a_kubelet_on_cgroup_v1_tells_0_of_everybody_which_is_no_figure() -> Non
         "v2",
         {Level.CONTAINER},
     )
+
+
+def test_a_series_without_labels_is_told_and_is_not_the_root_cgroup() -> None:
+    bare = b"container_cpu_cfs_periods_total 5\ncontainer_cpu_usage_seconds_total{} 9\n"
+    for body in (bare + limited(), limited() + bare):
+        found = scraped(body + limited('id="/"'), "n1", at_seconds=7.0)
+        assert found.troubles == {Trouble.MALFORMED: 2}
+        assert {sample.target.path: sample.periods for sample in found.samples} == {f"{POD}/{ID}": 100, "/": 100}
+
+
+@pytest.mark.parametrize("outer", [f"/docker/{'ab' * 32}", f"/docker/{'ab' * 32}/kubelet", "/lxc.payload.node"])
+def test_a_node_in_a_container_shows_a_cgroup_by_two_paths_and_it_is_one(outer: str) -> None:
+    twice = limited() + limited(OF_POD)
+    found = scraped(twice + twice.replace(b'id="', f'id="{outer}'.encode()), "n1", at_seconds=7.0)
+    assert found.troubles == {}
+    assert [(s.target.level, s.target.path) for s in found.samples] == [
+        (Level.CONTAINER, f"{POD}/{ID}"),
+        (Level.POD, POD),
+    ]

@@ -32,6 +32,7 @@ CONTAINERS = {
     f"kubelet-kubepods-burstable-pod{SLICED}.slice/cri-containerd-{ID}.scope": (UID, "containerd"),
     f"/a.slice/a-b.slice/a-b-kubepods.slice/a-b-kubepods-pod{SLICED}.slice/crio-{ID}.scope": (UID, "cri-o"),
     f"/system.slice/containerd.service/kubepods-burstable-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
+    f"/kubepods/besteffort/pod{UID}/kata_{ID}": (UID, ""),
     f"/kubepods-besteffort-pod{SLICED}.slice:cri-containerd:{ID}": (UID, "containerd"),
 }
 
@@ -61,6 +62,12 @@ def test_monitors_of_containers_are_left_out() -> None:
     assert target_of(f"/kubepods/pod{UID}/crio-conmon-{ID}") is None
 
 
+@pytest.mark.parametrize("place", ["", f"/kubepods/pod{UID}", f"/kubepods.slice/kubepods-pod{SLICED}.slice"])
+def test_the_parts_of_a_kata_sandbox_outside_of_its_guest_are_left_out(place: str) -> None:
+    assert name_of(f"{place}/kata_overhead/{ID}") is None
+    assert target_of(f"{place}/kata_overhead", above=target_of(place)) is None
+
+
 def test_what_a_container_makes_below_its_own_cgroup_is_its_own_and_no_other_pod() -> None:
     inner = f"/kubepods/pod{UID}/{ID}/kubepods/pod{STATIC}/{'b' * 64}"
     assert name_of(inner) == CgroupName(Level.OTHER, UID, ID)
@@ -75,6 +82,9 @@ def test_what_a_container_makes_below_its_own_cgroup_is_its_own_and_no_other_pod
         (f"/docker/{ID}", "docker"),
         (f"/system.slice/docker-{ID}.scope", "docker"),
         (f"/machine.slice/libpod-{ID}.scope", "podman"),
+        (f"/ecs/{STATIC}/{ID}", "docker"),
+        (f"/ecs/cluster/{STATIC}/{ID}", "docker"),
+        (f"/ecstasks.slice/ecstasks-{STATIC}.slice/docker-{ID}.scope", "docker"),
     ],
 )
 def test_containers_that_are_not_the_kubelets_are_other(path: str, runtime: str) -> None:

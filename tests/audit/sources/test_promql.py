@@ -304,3 +304,14 @@ def test_what_runs_on_a_windows_node_is_not_judged() -> None:
     for name, node in (("web", "w1"), ("api", "l1")):
         found.add("usage_seconds", [({"namespace": "shop", "pod": f"{name}-x", "container": name, "node": node}, 60.0)])
     assert [sample.target.node for sample in found.sampled()[1].samples] == ["l1"]
+
+
+@pytest.mark.parametrize("labels", [API, OF_POD], ids=["container", "pod"])
+def test_a_node_in_a_container_shows_a_cgroup_by_two_paths_and_it_is_counted_once(labels: dict[str, str]) -> None:
+    found = increases()
+    outer = labels | {"id": f"/docker/{'ab' * 32}{labels['id']}"}
+    for name, value in USUAL.items():
+        found.add(name, [(labels, value), (outer, value)])
+    _, after = found.sampled()
+    (sample,) = after.samples
+    assert (sample.target.path, sample.periods) == (labels["id"], 36_000)
