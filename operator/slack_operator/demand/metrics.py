@@ -66,7 +66,7 @@ class DemandMetrics(ProcessMetrics):
         self._counted: set[QueueKey] = set()
         """Pools of which any family has a series."""
         self._silent: set[QueueKey] = set()
-        self._ready: set[str] | None = None
+        self._ready: set[tuple[QueueKey, str]] | None = None
 
     def on_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""
@@ -111,10 +111,11 @@ class DemandMetrics(ProcessMetrics):
             self._show(turn, book)
 
     def _see_ready(self, turn: Turn) -> None:
-        ready = {c.id: c for c in turn.containers if c.state is ContainerState.READY}
+        # By pool and id: an id is what the container's own object says, and two namespaces may say the same.
+        ready = {(c.key, c.id): c for c in turn.containers if c.state is ContainerState.READY}
         if self._ready is not None:
-            for name in ready.keys() - self._ready:
-                found = ready[name]
+            for identity in ready.keys() - self._ready:
+                found = ready[identity]
                 took = (found.ready_at_seconds or found.created_at_seconds) - found.created_at_seconds
                 self._creation_seconds.labels(*self._of(found.key)).observe(max(0.0, took))
         self._ready = set(ready)

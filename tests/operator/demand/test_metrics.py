@@ -96,3 +96,21 @@ def test_a_queue_that_does_not_answer_has_a_series_while_it_does_not() -> None:
     assert shown.metrics.registry.get_sample_value("demand_queue_messages", {**labels, "state": "queued"}) is None
     shown.turn(silent)
     assert shown.metrics.registry.get_sample_value("demand_queue_unread", labels) is None
+
+
+def test_containers_of_two_pools_that_say_the_same_id_are_two_that_became_ready() -> None:
+    shown = Shown()
+    first, second = (
+        PoolSettings(key=QueueKey(name, "a"), subject=f"act.{name}.a.64", revision="r", max_containers=1)
+        for name in ("shop", "bank")
+    )
+    shown.turn()
+    shown.turn(first)
+    shown.turn(first, second)
+    counts = [
+        sample.value
+        for family in shown.metrics.registry.collect()
+        for sample in family.samples
+        if "creation" in sample.name and sample.name.endswith("_count")
+    ]
+    assert counts == [1.0, 1.0]
