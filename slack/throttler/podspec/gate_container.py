@@ -21,7 +21,8 @@ FIRST_DOORBELL_PORT: Final = 7473
 PROBE_SECONDS: Final = 5
 """A gate on a node that is short of CPU answers late, and one late answer would make a pod that runs unready."""
 _NOBODY = 65532
-_REQUESTS = {"cpu": "1m", "memory": "24Mi"}
+_REQUESTS = {"cpu": "10m", "memory": "32Mi"}
+"""The least that LimitRanges commonly ask of a container."""
 _LIMITS = {"cpu": "100m", "memory": "32Mi"}
 """Of each resource that all of the pod's own containers limit."""
 _GUARANTEED = {"cpu": "50m", "memory": "32Mi"}

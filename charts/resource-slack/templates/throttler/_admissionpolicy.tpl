@@ -127,7 +127,7 @@ spec:
               optional.of({{ $gate }}.resources{requests: {{ toJson $requests }}, limits: {{ toJson $limits }}}),
               {{- else }}
               !variables.anyResources ? optional.none() :
-              optional.of({{ $gate }}.resources{requests: {"cpu": "1m", "memory": "24Mi"}, limits: {
+              optional.of({{ $gate }}.resources{requests: {"cpu": "10m", "memory": "32Mi"}, limits: {
                 ?"cpu": variables.all.all(c, c.?resources.?limits[?"cpu"].hasValue()) ? optional.of("100m") : optional.none(),
                 ?"memory": variables.all.all(c, c.?resources.?limits[?"memory"].hasValue())
                   ? optional.of("32Mi") : optional.none()}}),
