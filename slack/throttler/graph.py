@@ -5,7 +5,7 @@ here is a cycle, told with its members, a name that no container has, and one th
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -38,12 +38,15 @@ class Graph:
     depends_on: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, containers: Sequence[str], depends_on: Mapping[str, Iterable[str]]) -> "Graph":
+    def of(
+        cls, containers: Sequence[str], depends_on: Mapping[str, Iterable[str]], init: Collection[str] = ()
+    ) -> "Graph":
         """Check dependencies.
 
         Args:
             containers: names in the order of declaration.
             depends_on: by container, those that must be ready before it starts.
+            init: names of the pod's init containers, which no dependency may name.
 
         Raises:
             BadGraph: a name is unknown or there twice, or there is a cycle.
@@ -52,7 +55,7 @@ class Graph:
         edges = {
             name: tuple(other for other in dict.fromkeys(depends_on.get(name, ())) if other in known) for name in known
         }
-        problems = tuple(islice(_problems(containers, known, depends_on, edges), _SHOWN))
+        problems = tuple(islice(_problems(containers, known, depends_on, edges, init), _SHOWN))
         if problems:
             raise BadGraph(problems)
         return cls(edges)
@@ -71,11 +74,14 @@ def _problems(
     known: Mapping[str, None],
     depends_on: Mapping[str, Iterable[str]],
     edges: Mapping[str, tuple[str, ...]],
+    init: Collection[str],
 ) -> Iterator[str]:
     """Give problems one by one, so that work is done only for those that are shown."""
     compared, suggestions = tuple(islice(known, _COMPARED)), iter(range(_SUGGESTED))
 
     def unknown(name: str) -> str:
+        if name in init:
+            return "it is an init container: those start before all containers and are never gated; leave it out"
         suggestion = meant(name, compared) if next(suggestions, None) is not None else ""
         return f"no container is called so{suggestion}"
 
@@ -99,7 +105,7 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
-def parse_depends_on(text: str, containers: Sequence[str]) -> Graph:
+def parse_depends_on(text: str, containers: Sequence[str], init: Collection[str] = ()) -> Graph:
     """Read the annotation: a JSON object with, by container, a list of the containers that it waits for.
 
     Raises:
@@ -120,7 +126,7 @@ def parse_depends_on(text: str, containers: Sequence[str]) -> Graph:
             raise BadGraph((f"names more than {MAX_NAMES} containers",))
         if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
             raise BadGraph((f'{_short(name)}: is no list of containers such as ["app_a"]',))
-    return Graph.of(containers, found)
+    return Graph.of(containers, found, init)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:

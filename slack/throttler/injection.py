@@ -197,7 +197,8 @@ def _names(pod: Mapping[str, Any]) -> list[str]:
         return []
     text = ((pod.get("metadata") or {}).get("annotations") or {}).get(DEPENDS_ON)
     if text is not None:
-        parse_depends_on(text, names)
+        init = [str(entry.get("name") or "") for entry in (pod.get("spec") or {}).get("initContainers") or ()]
+        parse_depends_on(text, names, init)
     return names
 
 

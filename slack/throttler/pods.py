@@ -11,7 +11,16 @@ from slack.throttler.injection import DEPENDS_ON, ENABLED, exempt
 from slack.throttler.podspec.shape import BadManifest
 
 SYSTEM_NAMESPACE: Final = "kube-system"
-_TEMPLATED = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController", "PodTemplate")
+_TEMPLATES = {
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController", "Rollout"),
+        "spec.template",
+    ),
+    "CronJob": "spec.jobTemplate.spec.template",
+    "PodTemplate": "template",
+    "ScaledJob": "spec.jobTargetRef.template",
+}
+"""By kind, where the template of its pods is."""
 
 
 class BadPod(BadDocument):
@@ -42,11 +51,12 @@ def read_pod(document: object, *, source: str) -> PodOrder:
         return _study(document, source)
     if kind == "Pod":
         return _pod(document, document, "", source)
-    path = "spec.jobTemplate.spec.template" if kind == "CronJob" else "template" if kind == "PodTemplate" else ""
-    if kind in _TEMPLATED:
-        path = path or "spec.template"
-    if not path:
+    path = _template_path(document)
+    if path is None:
         raise BadPod(source, (f"kind: {kind!r} is no Pod, nor a workload with a template of one",))
+    if kind == "Rollout" and (reference := _at(document, "spec.workloadRef")) is not None:
+        problem = f"spec.workloadRef: the pods' template is in {_called(reference)}; check that object instead"
+        raise BadPod(source, (problem,))
     inner, path = _inside(document, path, source)
     _refuse_misplaced(document, path, source)
     return _pod(document, inner, f"{path}.", source)
@@ -71,6 +81,30 @@ def documents_of(document: object, *, source: str) -> Iterator[tuple[object, str
         yield named, f"{source}: items[{index}]"
 
 
+def has_pods(document: object) -> bool:
+    """Say whether a document is a Pod or has a template of pods: a list of mixed objects has others, too."""
+    return isinstance(document, Mapping) and (document.get("kind") == "Pod" or _template_path(document) is not None)
+
+
+def _template_path(document: Mapping[str, Any]) -> str | None:
+    """Return where the template is; a kind that is not known has it where a Deployment has it, or has none."""
+    kind = document.get("kind")
+    if isinstance(kind, str) and kind in _TEMPLATES:
+        return _TEMPLATES[kind]
+    return "spec.template" if isinstance(_at(document, "spec.template.spec.containers"), list) else None
+
+
+def _at(document: object, path: str) -> Any:
+    for part in path.split("."):
+        document = document.get(part) if isinstance(document, Mapping) else None
+    return document
+
+
+def _called(reference: object) -> str:
+    kind, name = (_at(reference, field) for field in ("kind", "name"))
+    return f"{kind} {name}" if kind and name else "another object"
+
+
 def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> None:
     """Refuse annotations that stand on a workload: only its template's reach the pods."""
     metadata = document.get("metadata")
@@ -85,9 +119,7 @@ def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> No
 
 
 def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mapping[str, Any], str]:
-    found: Any = document
-    for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
+    found = _at(document, path)
     if not isinstance(found, Mapping):
         raise BadPod(source, (f"{path}: is missing",))
     return found, path
@@ -103,13 +135,18 @@ def _pod(document: Mapping[str, Any], pod: Mapping[str, Any], path: str, source:
     if text is not None and not isinstance(text, str):
         raise BadPod(source, (f"{field}: is no text; write it in quotes",))
     try:
-        graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names)
+        graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names, _init_names(spec))
         never_gated = exempt(pod)
     except BadGraph as error:
         raise BadPod(source, tuple(f"{field}: {problem}" for problem in error.problems)) from None
     except BadManifest as error:
         raise BadPod(source, (f"{path}{error}",)) from None
     return PodOrder(str(document["kind"]), _name(document), graph, never_gated or _never_in(document))
+
+
+def _init_names(spec: object) -> list[str]:
+    found = _at(spec, "initContainers")
+    return [str(_at(entry, "name")) for entry in found] if isinstance(found, list) else []
 
 
 def _name(document: Mapping[str, Any]) -> str:

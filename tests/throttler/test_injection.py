@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
+from slack.cluster.quantity import thousandths
 from slack.throttler.graph import BadGraph
 from slack.throttler.injection import (
     DEPENDS_ON,
@@ -140,6 +141,18 @@ def test_the_gate_has_a_limit_of_each_resource_that_all_of_the_pods_own_containe
     resources = a_gate(a_pod(*containers, initContainers=before))["resources"]
     assert set(resources.get("limits", ())) == limits
     assert set(resources["requests"]) == {"cpu", "memory"}
+
+
+def test_a_gate_requests_what_limit_ranges_commonly_ask_of_a_container() -> None:
+    requests = a_gate(a_pod({**WEB, "resources": LIMITED}))["resources"]["requests"]
+    assert thousandths(requests["cpu"]) >= thousandths("10m")
+    assert thousandths(requests["memory"]) >= thousandths("32Mi")
+
+
+def test_a_dependency_on_an_init_container_is_refused_as_one() -> None:
+    pod = a_pod(WEB, annotations={DEPENDS_ON: '{"web": ["migrate"]}'}, initContainers=[{"name": "migrate"}])
+    with pytest.raises(BadGraph, match="is an init container"):
+        patch(pod, OPTIONS)
 
 
 def test_resources_that_are_given_are_taken_as_they_are_but_a_guaranteed_pod_stays_so() -> None:

@@ -50,6 +50,8 @@ def test_the_study_s_graph_is_put_in_order() -> None:
         ("Deployment", ("spec", "template")),
         ("CronJob", ("spec", "jobTemplate", "spec", "template")),
         ("PodTemplate", ("template",)),
+        ("Rollout", ("spec", "template")),
+        ("ScaledJob", ("spec", "jobTargetRef", "template")),
     ],
 )
 def test_a_workload_s_template_is_a_pod(kind: str, path: tuple[str, ...]) -> None:
@@ -80,6 +82,30 @@ FIELD = f"metadata.annotations[{DEPENDS_ON}]"
 )
 def test_what_cannot_be_put_in_order_is_refused_by_field(document: object, problem: str) -> None:
     assert refused(document) == problem
+
+
+def with_init(document: dict[str, Any]) -> dict[str, Any]:
+    return document | {"spec": document["spec"] | {"initContainers": [{"name": "migrate"}, {"name": "mesh"}]}}
+
+
+@pytest.mark.parametrize("text", ['{"app": ["migrate"]}', '{"migrate": ["app"]}', '{"app": ["mesh"]}'])
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "CloneSet"])
+def test_an_init_container_that_a_dependency_names_is_called_one(text: str, kind: str) -> None:
+    document = with_init(pod(text, "app"))
+    if kind != "Pod":
+        document = {"kind": kind, "metadata": {"name": "x"}, "spec": {"template": document}}
+    assert "it is an init container: those start before all containers" in refused(document)
+
+
+def test_a_workload_of_an_unknown_kind_has_its_template_where_a_deployment_has_it() -> None:
+    document = {"kind": "CloneSet", "metadata": {"name": "x"}, "spec": {"template": pod('{"b": ["a"]}', "b", "a")}}
+    assert read_pod(document, source="x").graph.levels() == (("a",), ("b",))
+
+
+def test_a_rollout_without_a_template_says_where_it_is() -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    document = {"kind": "Rollout", "metadata": {"name": "x"}, "spec": {"workloadRef": reference}}
+    assert refused(document).startswith("spec.workloadRef: the pods' template is in Deployment web")
 
 
 def test_without_an_annotation_all_may_start_at_once() -> None:

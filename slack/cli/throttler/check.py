@@ -54,7 +54,8 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
 
     A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
     many cores, and with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the
-    order in which its containers start, or why it is never gated. A List is checked item by item.
+    order in which its containers start, or why it is never gated. A List is checked item by item; objects without
+    pods beside others, such as Services, are skipped and named.
     Exit code 0; 2: it is refused, with the field.
 
     [bold]Examples[/bold]
@@ -73,13 +74,27 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
         raise UserError(f"{source}: it is empty; give {_EXAMPLE}")
     from slack.throttler.pods import documents_of
 
-    items = [_checked(item, name, cores) for document in found for item, name in documents_of(document, source=source)]
+    named = [pair for document in found for pair in documents_of(document, source=source)]
+    checkable = [(item, name) for item, name in named if not _is_beside(item)]
+    for item, name in named if checkable else ():
+        if isinstance(item, Mapping) and _is_beside(item):
+            typer.echo(f"{name}: skipped: a {item['kind']} has no pods", err=True)
+    items = [_checked(item, name, cores) for item, name in checkable or named]
     if output.for_machines:
         print_document({"apiVersion": API_VERSION, "kind": "ThrottlerCheck", "items": items}, output)
         return
     with wide_columns(output):
         for item in items:
             _show(item)
+
+
+def _is_beside(document: Any) -> bool:
+    """Say whether a document is an object of another kind, such as a Service, of which nothing can be checked."""
+    from slack.throttler.config import KIND, MINION_KIND
+    from slack.throttler.pods import has_pods
+
+    kind = document.get("kind") if isinstance(document, Mapping) else None
+    return isinstance(kind, str) and kind not in (KIND, MINION_KIND) and not has_pods(document)
 
 
 def _checked(document: Any, source: str, cores: float) -> dict[str, Any]:

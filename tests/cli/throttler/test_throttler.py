@@ -105,6 +105,17 @@ def test_a_list_is_checked_item_by_item(run: Run, tmp_path: Path) -> None:
     assert shown == [[("Deployment", "one"), ("Deployment", "two")], [("Pod", "a")]]
 
 
+def test_objects_without_pods_in_a_list_are_skipped_and_named(run: Run, tmp_path: Path) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": []}}
+    mixed = written(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [service, deployment()]})
+    found = run("throttler", "check", "-f", mixed)
+    assert found.code == 0
+    assert "items[0]: skipped: a Service has no pods" in found.stderr
+    assert "Deployment web" in found.stdout
+    alone = written(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [service]})
+    assert run("throttler", "check", "-f", alone).code == 2
+
+
 def test_the_slots_of_nodes_of_other_sizes_are_told(run: Run, tmp_path: Path) -> None:
     policy = {
         "apiVersion": "resource-slack.io/v1alpha1",
