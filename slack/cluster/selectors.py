@@ -106,10 +106,11 @@ def counts(constraint: Term, own_labels: Labels, labels: Labels) -> bool:
 def label_keys(constraints: Constraints) -> frozenset[str]:
     """Return the keys of pod labels that these constraints look at."""
     texts = (constraints.anti_affinity, constraints.pod_affinity, constraints.topology_spread)
-    return frozenset(key for text in texts for term in terms_of(text) for key in _term_keys(term))
+    return frozenset(key for text in texts for term in terms_of(text) for key in term_keys(term))
 
 
-def _term_keys(term: Term) -> Iterable[str]:
+def term_keys(term: Term) -> Iterable[str]:
+    """Yield the keys of pod labels that a term looks at."""
     selector = term.get("labelSelector") or {}
     yield from selector.get("matchLabels") or ()
     yield from (expression.get("key") or "" for expression in selector.get("matchExpressions") or ())

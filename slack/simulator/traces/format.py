@@ -53,6 +53,9 @@ class PodRow:
     """Requests of further resources by name, as JSON; '' when there are none."""
     constraints_json: str = ""
     """The pod's nodeSelector, affinity, tolerations and topologySpreadConstraints, as JSON; '' when there are none."""
+    labels_json: str = ""
+    """Those labels that the pod's own (anti-)affinity and spread look at, as JSON. '' if nothing looks at any, and in
+    traces of Prometheus and of earlier versions, which have no labels of pods."""
     priority: int = 0
     preempts: bool = True
     """False: preemptionPolicy Never."""

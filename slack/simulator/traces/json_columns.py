@@ -4,6 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
+from slack.cluster.constraints import parse_constraints
+
 _LARGEST_AMOUNT = 1 << 50
 """Bytes, or a count: no node has more of anything, and sums over many nodes stay within int64."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -74,7 +78,16 @@ def _constraints(value: Mapping[str, Any]) -> str | None:
     for term in terms or [] if not wrong else []:
         wrong = wrong or _expressions(term.get("matchExpressions"))
     anti = (affinity.get("podAntiAffinity") or {}).get(_NODE_AFFINITY)
-    return wrong or _objects(anti, "affinity.podAntiAffinity", ("topologyKey",))
+    wrong = wrong or _objects(anti, "affinity.podAntiAffinity", ("topologyKey",))
+    return wrong or _selectors(affinity)
+
+
+def _selectors(affinity: Mapping[str, Any]) -> str | None:
+    try:
+        parse_constraints(affinity=json.dumps(affinity).encode())
+    except msgspec.ValidationError as error:
+        return f"affinity: {error}"
+    return None
 
 
 def _expressions(value: Any) -> str | None:

@@ -13,9 +13,11 @@ import msgspec
 
 from slack.cluster import wire
 from slack.cluster.classes import LIFECYCLE_TAINTS
+from slack.cluster.constraints import parse_constraints
 from slack.cluster.identity import DAEMON, PLACEHOLDER, role_of, workload_of
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import RequestError, allocatable_amounts, effective_requests
+from slack.cluster.selectors import label_keys
 from slack.simulator.traces.format import NodeRow, PodRow, Trace
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -213,10 +215,21 @@ class Recording:
             memory_bytes=amounts.pop("memory", 0),
             requests_json=self._text(amounts),
             constraints_json=self._text(_constraints(spec)),
+            labels_json=self._labels(pod.metadata, spec),
             priority=spec.priority or 0,
             preempts=spec.preemption_policy != "Never",
             placeholder=placeholder,
         )
+
+    def _labels(self, metadata: wire.Metadata, spec: wire.PodSpec) -> str:
+        """Return the labels that the pod's own terms look at: `{}` if it has none of them, '' if nothing looks."""
+        affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
+        try:
+            keys = label_keys(parse_constraints(b"", affinity, b"", spread))
+        except msgspec.DecodeError:  # the API server has let it in; a term that cannot be read is replayed by nobody
+            return ""
+        own = {key: value for key, value in (metadata.labels or {}).items() if key in keys}
+        return self._text(own) or ("{}" if b'"labelSelector"' in affinity + spread else "")
 
     def _node_row(self, node: wire.Node) -> NodeRow | None:
         try:

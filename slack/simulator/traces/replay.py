@@ -14,6 +14,7 @@ from typing import Any
 
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL
 from slack.cluster.node_prices import NO_PRICES, NodePrices
+from slack.cluster.selectors import matches, term_keys
 from slack.simulator.scenario.scenario import BadScenario, Scenario, parse_scenario
 from slack.simulator.traces.format import BadTrace, PodRow, Trace
 from slack.simulator.traces.node_groups import distinct, named, node_groups, parsed, price_names, quantities
@@ -56,6 +57,7 @@ class _Pods:
     memory_bytes: int
     requests_json: str
     constraints_json: str
+    labels_json: str
     priority: int
     preempts: bool
 
@@ -173,11 +175,35 @@ def _selector(constraints: Mapping[str, Any]) -> tuple[dict[str, str], bool]:
     return selector, whole and not pinned and not constraints.get("topologySpreadConstraints")
 
 
-def _avoids_itself(constraints: Mapping[str, Any]) -> bool:
+def _apart(constraints: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the required anti-affinity terms over hosts."""
     anti = ((constraints.get("affinity") or {}).get("podAntiAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or []
-    return any(term.get("topologyKey") == HOSTNAME for term in anti)
+    return [term for term in anti if term.get("topologyKey") == HOSTNAME]
+
+
+def _avoids_itself(terms: Iterable[Mapping[str, Any]], key: _Pods) -> bool:
+    """Tell whether terms match the pods' own labels; if those are missing, the terms are left out."""
+    if _lacks_labels(terms, key):
+        return False
+    own = key.namespace, parsed(key.labels_json)
+    return any(matches(term, own, own, {}) for term in terms)
+
+
+def _lacks_labels(terms: Iterable[Mapping[str, Any]], key: _Pods) -> bool:
+    return not key.labels_json and any(asked for term in terms for asked in term_keys(term))
+
+
+def _of_labels(left_out: Sequence[_Pods]) -> Iterator[str]:
+    """Note whose anti-affinity is left out, as the trace does not have the labels that it is about."""
+    if left_out:
+        names = [f"{key.namespace}/{key.workload}" for key in left_out]
+        more = f" and {len(names) - _LEFT_OUT_SHOWN} more" if len(names) > _LEFT_OUT_SHOWN else ""
+        yield (
+            f"the trace has no labels of pods: the anti-affinity of {', '.join(names[:_LEFT_OUT_SHOWN])}{more} is left "
+            "out; record it again for labels"
+        )
 
 
 def _workloads(
@@ -195,12 +221,16 @@ def _workloads(
     taints = {(taint["key"], taint["effect"]) for group in groups for taint in group["taints"]}
     names: dict[str, Counter[str]] = defaultdict(Counter)
     found = []
+    unlabelled: list[_Pods] = []
     for key, rows in merged.items():
         constraints = parsed(key.constraints_json)
         selector, whole = _selector(constraints)
         name = distinct(named(key.workload.partition("/")[2]), names[key.namespace])
         if not whole:
             notes.append(f"{key.namespace}/{key.workload}: its node affinity or topology spread is left out")
+        apart = _apart(constraints)
+        if _lacks_labels(apart, key):
+            unlabelled.append(key)
         requests = {"cpu": key.cpu_millis, "memory": key.memory_bytes, **parsed(key.requests_json)}
         spec = {
             "name": name,
@@ -209,12 +239,13 @@ def _workloads(
             "requests": quantities(requests),
             "nodeSelector": selector,
             "tolerations": _tolerations(constraints, taints),
-            "antiAffinity": "hostname" if _avoids_itself(constraints) else "none",
+            "antiAffinity": "hostname" if _avoids_itself(apart, key) else "none",
             "priority": min(key.priority, 1_000_000_000),
             "preempts": key.preempts,
             "arrivals": {"kind": "replay", "rows": [_arrival(row, warm_up) for row in rows]},
         }
         found.append((spec, rows))
+    notes += _of_labels(unlabelled)
     return found
 
 
@@ -226,6 +257,7 @@ def _key(pod: PodRow, workload: str) -> _Pods:
         pod.memory_bytes,
         pod.requests_json,
         pod.constraints_json,
+        pod.labels_json,
         pod.priority,
         pod.preempts,
     )

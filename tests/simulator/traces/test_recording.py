@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -223,3 +224,21 @@ def test_what_was_so_at_first_sight_and_has_no_time_was_so_before() -> None:
     assert one_node(recording).initial
     (row,) = recording.trace(START + 9).pods
     assert (row.initial, row.bound_seconds) == (True, 0.0)
+
+
+def test_the_labels_that_a_pods_own_selectors_use_are_kept() -> None:
+    def labels_of(labels: dict[str, str] | None, affinity: Any) -> str:
+        seen = pod("a", 10)
+        seen.metadata.labels = labels
+        assert seen.spec is not None
+        seen.spec.affinity = msgspec.Raw(json.dumps(affinity).encode())
+        recording = Recording(START)
+        recording.pod_seen(seen, START + 10.4)
+        return recording.trace(START + 20).pods[0].labels_json
+
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "api"}}}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert labels_of({"app": "api", "team": "a"}, anti) == '{"app":"api"}'
+    assert labels_of({"team": "a"}, anti) == "{}"
+    assert labels_of(None, anti) == "{}"
+    assert labels_of({"app": "api"}, {}) == ""

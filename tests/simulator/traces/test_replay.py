@@ -1,6 +1,7 @@
 import json
 import math
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,9 @@ def test_constraints_are_kept_as_far_as_a_scenario_knows_them() -> None:
         "tolerations": [{"operator": "Exists"}],
         "affinity": {
             "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+                ]
             }
         },
     }
@@ -112,6 +115,31 @@ def test_constraints_are_kept_as_far_as_a_scenario_knows_them() -> None:
     assert [toleration.key for toleration in workload.tolerations] == ["dedicated"]
     assert workload.anti_affinity == "hostname"
     assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "kept", "noted"),
+    [
+        ({"matchLabels": {"app": "api"}}, '{"app":"api"}', "hostname", False),
+        ({"matchLabels": {"app": "batch"}}, '{"app":"api"}', "none", False),
+        ({"matchLabels": {"app": "batch"}}, "{}", "none", False),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["batch"]}]}, "{}", "hostname", False),
+        # A trace of an earlier version has no labels.
+        ({"matchLabels": {"app": "batch"}}, "", "none", True),
+        ({"matchLabels": {"app": "api"}}, "", "none", True),
+        ({}, "", "hostname", False),
+        (None, "", "none", False),
+    ],
+)
+def test_anti_affinity_is_kept_if_it_matches_the_pods_own_labels(
+    selector: dict[str, Any] | None, labels: str, kept: str, noted: bool
+) -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    row = pod(constraints_json=json.dumps({"affinity": anti}), labels_json=labels)
+    found = scenario_of(trace(row, node()), source="t")
+    assert found.scenario.workloads[0].anti_affinity == kept
+    assert any("the trace has no labels of pods" in note for note in found.notes) == noted
 
 
 def test_what_a_scenario_cannot_say_is_said_in_a_note() -> None:
