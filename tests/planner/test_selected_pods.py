@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,3 +150,37 @@ def test_a_mirror_is_as_large_as_a_vpa_has_made_the_pods_and_explain_says_so() -
     assert "sized by its newest live pods, such as shop/api-1-0" in "\n".join(lines(found))
     fresh = explained("api", *NODES, api, ns="shop", **only, reserve=scenes.FREELY)
     assert all("live pods" not in line for line in lines(fresh))
+
+
+def _in(key: str, value: str) -> Json:
+    return {"key": key, "operator": "In", "values": [value]}
+
+
+@pytest.mark.parametrize(
+    ("term", "labels", "expected"),
+    [
+        # Pods that carry a term about a label which they do not have avoid none of their own.
+        ({"labelSelector": {"matchExpressions": [_in("custom", "x")]}}, {"app": "test"}, False),
+        # As many replicas as nodes: the next revision's pod waits.
+        ({"labelSelector": {"matchExpressions": [_in("app", "test")]}}, {"app": "test"}, True),
+        # The term is about another version of the same application.
+        (
+            {"labelSelector": {"matchExpressions": [_in("app", "test"), _in("version", "2")]}},
+            {"app": "test", "version": "1"},
+            False,
+        ),
+        # An empty list of namespaces is the pod's own namespace.
+        ({"labelSelector": {"matchLabels": {"app": "test"}}, "namespaces": []}, {"app": "test"}, True),
+    ],
+)
+def test_terms_that_users_were_surprised_by(term: Json, labels: dict[str, str], expected: bool) -> None:
+    there = pods("test", ["w0", "w1", "w2"], labels, affinity=apart(term))
+    assert no_node_left(explained("test", *NODES, *WEB, *there)) == expected
+
+
+def test_a_spread_with_an_empty_selector_counts_no_pods_and_is_not_mirrored() -> None:
+    reserve = {"resource-slack.io/reserve": "1"}
+    spread = [{"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]
+    api = workload("Deployment", "api", annotations=reserve, labels={"app": "api"}, topologySpreadConstraints=spread)
+    item = scenes.plan_of(*scenes.with_pods(*NODES, api), reserve=scenes.FREELY)
+    assert [own.shape.topology_spread for own in item.shapes if own.role is Role.MIRROR] == [""]
