@@ -53,6 +53,7 @@ GOOD: tuple[Spec, ...] = (
     sized(floor={"cpu": "500m"}, ceiling={"cpu": "0.5"}),
     sized(schedule=[DAYS, {"start": START, "until": UNTIL, "replicas": 3}]),
     sized(ladder=[{"fromNodes": 0, "minRate": 0.5}, {"fromRequested": {"cpu": "100"}, "minRate": 0.1}]),
+    sized(ladder=[{"fromAllocatable": {"cpu": "64"}, "minRate": 0, "floor": {"cpu": "3", "memory": "6Gi"}}]),
     {"nodeSelector": {"pool": "web", "topology.kubernetes.io/zone": "a", "empty": ""}, "perDomain": "Zone"},
     {"tolerations": [{"key": "a", "operator": "Exists"}, {"key": "a.b/c", "value": "x", "effect": "NoExecute"}]},
     {"cover": {"mode": "None", "coverage": 1, "exclude": [{"ownerKind": "StatefulSet"}]}, "granularity": 1},

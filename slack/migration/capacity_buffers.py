@@ -26,6 +26,10 @@ from slack.migration.findings import (
 
 GROUP = "autoscaling.x-k8s.io"
 KIND = "CapacityBuffer"
+_MOST_SHARE = 10.0
+"""Of spec.reserve.maxShare: a buffer of a fixed number does not shrink with its workload."""
+_GROWTH = 10
+"""So many times as large as now a workload may be before the ceiling of its reservation cuts a percentage."""
 _ACTIVE = ("", "buffer.x-k8s.io/active-capacity")
 _SHORT = {"Deployment": "deployment", "StatefulSet": "statefulset", "ReplicaSet": "replicaset", "Job": "job"}
 
@@ -77,6 +81,7 @@ def _of_template(manifest: Json, name: str, manifests: Sequence[Json], remarks: 
         name=str(manifest["metadata"]["name"]),
         placement=placement_of(pod_spec, remarks),
         room=times(requests, size),
+        namespace=namespace_of(manifest),
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
     )
@@ -89,7 +94,12 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         raise CannotMigrate(
             f"{source}: spec.scalableRef.kind: {kind} cannot be annotated; one of {', '.join(_SHORT)} can"
         )
+    workload = object_named(manifests, kind, name, namespace)
+    requests = {} if workload is None else requests_of(template_of(workload), named(workload))
     percentage, replicas = spec.get("percentage"), spec.get("replicas")
+    if percentage is None and replicas is None and spec.get("limits") and workload is not None and requests:
+        replicas = _limited(spec, None, requests, source)
+        remarks.notes.append(f"as many pods as its limits hold ({_texts(spec['limits'])}) -> {replicas} pods")
     if percentage is None and replicas is None:
         raise CannotMigrate(f"{source}: expected spec.percentage or spec.replicas beside spec.scalableRef")
     reserve = f"{percentage}%" if percentage is not None else str(replicas)
@@ -105,7 +115,6 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         f"{asked} {kind} {namespace}/{name} -> an annotation on it; run: {command}",
         "the policy only has to cover the nodes; its own rate is 0",
     ]
-    workload = object_named(manifests, kind, name, namespace)
     if workload is None:
         placement = Placement()
         remarks.warn(
@@ -120,9 +129,45 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         placement=placement,
         ceiling=ceiling,
         mirrors=True,
+        reserve=_reserve(requests, _replicas_of(workload), percentage, replicas, ceiling, remarks),
+        most_share=_MOST_SHARE if replicas is not None else max(1.0, (percentage or 0) / 100),
+        namespace=namespace,
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
     )
+
+
+def _replicas_of(workload: Json | None) -> int:
+    spec = (workload or {}).get("spec") or {}
+    replicas = spec.get("replicas", spec.get("parallelism"))
+    return 1 if replicas is None else int(replicas)
+
+
+def _reserve(
+    requests: Mapping[str, int],
+    pods: int,
+    percentage: int | None,
+    replicas: int | None,
+    limits: Mapping[str, int],
+    remarks: Remarks,
+) -> dict[str, int]:
+    """Return the most that the annotation is to take; nothing where the pods' requests are not known."""
+    if not requests:
+        remarks.warn(
+            "what its pods request is not here, so spec.reserve.ceiling is left at a tenth of the real pods' requests; "
+            "write the amount there where that is too little"
+        )
+        return {}
+    most = replicas or 0
+    if percentage is not None:
+        most = max(most, -(-percentage * max(pods, 1) * _GROWTH // 100))
+        remarks.notes.append(
+            f"spec.reserve.ceiling holds the placeholders of {_GROWTH} times the {pods} pods that there are now"
+        )
+    if percentage is None:
+        remarks.notes.append(f"spec.reserve.maxShare: {most} placeholders while it has {-(-most // 10)} pods or more")
+    amounts = {**times(requests, most), "pods": most}
+    return {name: min(amount, limits.get(name, amount)) for name, amount in amounts.items()}
 
 
 def _limited(spec: Json, replicas: int | None, requests: Mapping[str, int], source: str) -> int:

@@ -24,6 +24,10 @@ class CannotMigrate(Exception):
     """Manifests of which no policy can be made; the text names the object and says what would be right."""
 
 
+class KeepsNothing(CannotMigrate):
+    """An object that keeps no room now: a warning beside others that do."""
+
+
 @dataclass(slots=True)
 class Remarks:
     """What is to be said about a migrated object, gathered while it is read."""
@@ -62,11 +66,17 @@ class KeptRoom:
     room: Mapping[str, int] = field(default_factory=dict)
     """All that it keeps."""
     ceiling: Mapping[str, int] = field(default_factory=dict)
-    ladder: tuple[Json, ...] = ()
-    """Steps for spec.extraCapacity.ladder."""
+    ladder: tuple[tuple[int, Mapping[str, int]], ...] = ()
+    """From so many millicores of allocatable on it keeps this, ascending."""
     rate: float | None = None
     mirrors: bool = False
     """Its room follows a workload, by an annotation: nothing is to be added to it."""
+    reserve: Mapping[str, int] = field(default_factory=dict)
+    """The most that its annotation takes; nothing where that is not known."""
+    most_share: float = 1.0
+    """The most placeholders that its annotation asks for, as a share of the workload's pods."""
+    namespace: str = ""
+    """Its namespace: a part of the policy's name where two objects have one name."""
     notes: tuple[str, ...] = ()
     """What became of what, as `theirs -> ours`."""
     warnings: tuple[str, ...] = ()

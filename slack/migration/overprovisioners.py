@@ -8,11 +8,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from slack.migration.findings import (
-    CannotMigrate,
     Json,
+    KeepsNothing,
     KeptRoom,
     Remarks,
     named,
+    namespace_of,
+    object_named,
     placement_of,
     requests_of,
     template_of,
@@ -29,9 +31,11 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     """Whether a Deployment is there to keep room: it runs pause, has a negative priority, or says so in its name."""
     if manifest.get("kind") not in ("Deployment", "ReplicaSet", "StatefulSet") or is_proportional(manifest):
         return False
+    if _belongs_to_another(manifest, manifests):
+        return False
     spec = template_of(manifest)
     images = [str(container.get("image") or "") for container in spec.get("containers") or ()]
-    if images and all(image.rpartition("/")[2].partition(":")[0].partition("@")[0] == "pause" for image in images):
+    if images and all(map(_is_pause, images)):
         return True
     value = _priority(spec, manifests)
     if value is not None and value < 0:
@@ -45,6 +49,22 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     return any(mark in word for mark in _MARKS for word in words)
 
 
+def _is_pause(image: str) -> bool:
+    """Whether an image is pause by its name, also as mirrors and older releases call it: mirrored-pause."""
+    name = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    return "pause" in name.split("-")
+
+
+def _belongs_to_another(manifest: Json, manifests: Sequence[Json]) -> bool:
+    """Whether a listed Deployment has made this ReplicaSet: its pods are the Deployment's, and count once."""
+    meta = manifest.get("metadata") or {}
+    return any(
+        owner.get("controller") is not False
+        and object_named(manifests, str(owner.get("kind")), str(owner.get("name")), namespace_of(manifest)) is not None
+        for owner in meta.get("ownerReferences") or ()
+    )
+
+
 def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_millis: int | None) -> KeptRoom:
     """Read a placeholder Deployment.
 
@@ -54,13 +74,20 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         node_cpu_millis: cpu of a node, for ladders that count nodes; None when it was not told.
 
     Raises:
-        CannotMigrate: when it requests nothing, or something that cannot be read.
+        KeepsNothing: when it requests nothing, or has no replicas.
+        CannotMigrate: when it requests something that cannot be read.
     """
     spec, remarks = template_of(manifest), Remarks(named(manifest))
     requests = requests_of(spec, remarks.source)
     if not requests.get("cpu") and not requests.get("memory"):
-        raise CannotMigrate(
+        raise KeepsNothing(
             f"{remarks.source}: its pods request neither cpu nor memory, so they keep no room; nothing to migrate"
+        )
+    if not requests.get("cpu") or not requests.get("memory"):
+        missing, given = ("cpu", "memory") if requests.get("memory") else ("memory", "cpu")
+        remarks.warn(
+            f"its pods request no {missing}; placeholders are cut like pods and nodes, so the policy keeps some "
+            f"{missing} beside the {given}"
         )
     placement = placement_of(spec, remarks)
     _note_priority(spec, manifests, remarks)
@@ -73,7 +100,7 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
     size, shown = _size(manifest, manifests, requests, remarks, node_cpu_millis)
     remarks.warnings += _schedules(manifests)
     if not any(size.room.values()) and size.rate is None and not size.ladder:
-        raise CannotMigrate(
+        raise KeepsNothing(
             f"{remarks.source}: it has no replicas, so it keeps no room; give the manifest as it runs in the cluster"
         )
     return KeptRoom(
@@ -84,6 +111,7 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         ceiling=size.ceiling,
         ladder=size.ladder,
         rate=size.rate,
+        namespace=namespace_of(manifest),
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
     )

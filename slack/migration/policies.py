@@ -1,7 +1,8 @@
 """Turns what a migration has found into SlackPolicies: one for each set of nodes, since two may not share any."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slack.cluster.amounts import IN_BYTES, LEAST_BYTES
@@ -9,7 +10,7 @@ from slack.cluster.labels import API_VERSION
 from slack.cluster.quantity import format_quantity
 from slack.cluster.rates import MOST_WITHOUT_CEILING
 from slack.migration.capacity_buffers import is_buffer, room_of_buffer
-from slack.migration.findings import Json, KeptRoom
+from slack.migration.findings import Json, KeepsNothing, KeptRoom
 from slack.migration.overprovisioners import is_placeholder, room_of_deployment
 from slack.planner.policy.spec import KIND, parse_policy
 
@@ -26,14 +27,22 @@ def rooms_in(manifests: Sequence[Json], node_cpu_millis: int | None, chosen: Jso
         chosen: only this one of them, whether it looks as if it kept room or not.
 
     Raises:
-        CannotMigrate: when the size or the pods of one of them cannot be told.
+        CannotMigrate: when the size or the pods of one of them cannot be told, or none of them keeps any room.
     """
-    rooms = []
+    rooms: list[KeptRoom] = []
+    without: list[KeepsNothing] = []
     for manifest in manifests if chosen is None else [chosen]:
-        if is_buffer(manifest):
-            rooms.append(room_of_buffer(manifest, manifests))
-        elif chosen is not None or is_placeholder(manifest, manifests):
-            rooms.append(room_of_deployment(manifest, manifests, node_cpu_millis))
+        try:
+            if is_buffer(manifest):
+                rooms.append(room_of_buffer(manifest, manifests))
+            elif chosen is not None or is_placeholder(manifest, manifests):
+                rooms.append(room_of_deployment(manifest, manifests, node_cpu_millis))
+        except KeepsNothing as error:
+            without.append(error)
+    if without and not rooms:
+        raise without[0]
+    if without:
+        rooms[0] = replace(rooms[0], warnings=(*rooms[0].warnings, *map(str, without)))
     return rooms
 
 
@@ -45,8 +54,34 @@ def merged(rooms: Sequence[KeptRoom]) -> list[list[KeptRoom]]:
     return list(groups.values())
 
 
-def policy_of(group: Sequence[KeptRoom]) -> Json:
+def policies_of(groups: Sequence[Sequence[KeptRoom]]) -> list[Json]:
+    """Return a SlackPolicy for each group. Policies are cluster-wide, so each has a name that no other one has."""
+    taken: set[str] = set()
+    documents = []
+    for group in groups:
+        first = group[0]
+        names = [
+            first.name,
+            f"{first.namespace}-{first.name}",
+            *(f"{first.name}-{n}" for n in range(2, len(groups) + 2)),
+        ]
+        name = next(name for name in map(_short, names) if name not in taken)
+        taken.add(name)
+        documents.append(policy_of(group, name))
+    return documents
+
+
+def _short(name: str) -> str:
+    """Return a name that is valid for a policy; the end tells long ones apart."""
+    return name if len(name) <= _LONGEST_NAME else name[-_LONGEST_NAME:].lstrip("-.")
+
+
+def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
     """Return the SlackPolicy for what goes to one set of nodes, checked as the command and the API server check it.
+
+    Args:
+        group: what goes there.
+        name: of the policy; that of the first of them if None.
 
     Raises:
         BadPolicy: when what was found does not make a policy.
@@ -69,32 +104,74 @@ def policy_of(group: Sequence[KeptRoom]) -> Json:
     scheduler = next((placement.scheduler for placement in placements if placement.scheduler is not None), None)
     if scheduler is not None:
         spec["schedulerName"] = scheduler
-    name = group[0].name[:_LONGEST_NAME].rstrip("-.")
-    document: Json = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+    if reserve := _reserve(group):
+        spec["reserve"] = reserve
+    metadata = {"name": name or _short(group[0].name)}
+    document: Json = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
     parse_policy(document, source=group[0].source)
     return document
 
 
 def _size(group: Sequence[KeptRoom]) -> Json:
     rates = [kept.rate for kept in group if kept.rate is not None]
-    ladder = next((kept.ladder for kept in group if kept.ladder), ())
-    size: Json = {"minRate": min(sum(rates), MOST_WITHOUT_CEILING) if rates else 0}
-    floor, ceiling = _sum([kept.room for kept in group]), _sum([kept.ceiling for kept in group])
+    size: Json = {"minRate": round(sum(rates), 6) if rates else 0}
+    floor, ceiling = _sum(kept.room for kept in group), _sum(_most(kept) for kept in group)
+    bounded = _bounded(group)
+    if rates:
+        size["base"] = "Allocatable"
+        if not (bounded and {"cpu", "memory"} <= ceiling.keys()):
+            size["minRate"] = min(size["minRate"], MOST_WITHOUT_CEILING)
     if floor:
         size["floor"] = _texts(floor)
-    if ceiling and _bounded(group):
+    if ceiling and bounded:
         size["ceiling"] = _texts(ceiling)
-    if ladder:
-        size["ladder"] = list(ladder)
+    if ladder := _ladder(group):
+        size["ladder"] = [
+            {
+                "fromAllocatable": {"cpu": format_quantity("cpu", at)},
+                "minRate": size["minRate"],
+                **({"floor": _texts(amount)} if amount else {}),
+            }
+            for at, amount in ladder
+        ]
     return size
 
 
+def _ladder(group: Sequence[KeptRoom]) -> list[tuple[int, Mapping[str, int]]]:
+    """Return the steps of all ladders as one; what is fixed is a part of each step, for a floor replaces a floor."""
+    ladders = [kept.ladder for kept in group if kept.ladder]
+    fixed = [kept.room for kept in group if not kept.ladder]
+    starts = sorted({at for ladder in ladders for at, _ in ladder})
+    return [(start, _sum([*fixed, *(_at(ladder, start) for ladder in ladders)])) for start in starts]
+
+
+def _at(ladder: Sequence[tuple[int, Mapping[str, int]]], millis: int) -> Mapping[str, int]:
+    return next((amount for at, amount in reversed(ladder) if at <= millis), {})
+
+
+def _most(kept: KeptRoom) -> Mapping[str, int]:
+    """Return the most that an object keeps; nothing where it has no bound."""
+    return kept.ceiling or ({} if kept.mirrors or kept.rate is not None else kept.room)
+
+
 def _bounded(group: Sequence[KeptRoom]) -> bool:
-    """Whether each has a ceiling: one for the whole policy would otherwise cut what has none."""
-    return all(kept.ceiling for kept in group)
+    """Whether each has a bound, and one of them a ceiling: one for the whole policy would cut what has none."""
+    return any(kept.ceiling for kept in group) and all(_most(kept) for kept in group)
 
 
-def _sum(amounts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def _reserve(group: Sequence[KeptRoom]) -> Json:
+    """Return bounds of reservations under which the annotated workloads get what their buffers asked for."""
+    mirrors = [kept for kept in group if kept.mirrors]
+    reserve: Json = {}
+    share = max((kept.most_share for kept in mirrors), default=1.0)
+    if share > 1:
+        reserve["maxShare"] = share
+    if mirrors and all(kept.reserve for kept in mirrors):
+        reserve["ceiling"] = _texts(_sum(kept.reserve for kept in mirrors))
+    return reserve
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for amount in amounts:
         for name, value in amount.items():
@@ -115,8 +192,12 @@ def warnings_of(groups: Sequence[Sequence[KeptRoom]]) -> list[str]:
             said.append(f"{names}: go to the same nodes, so one policy holds the room of all of them")
         if not _bounded(group):
             said += [f"{kept.source}: its limits or maximum are not kept" for kept in group if kept.ceiling]
-        if sum(bool(kept.ladder) for kept in group) > 1:
-            said.append(f"{group[0].source}: only the first of its ladders is kept")
+        rated = [kept.source for kept in group if kept.rate is not None]
+        if rated and len(group) > 1:
+            said.append(
+                f"{', '.join(rated)}: a rate and a fixed amount are not added; the policy keeps the larger of the "
+                "rates' sum and of the fixed amounts' sum"
+            )
     return list(dict.fromkeys(said))
 
 
@@ -127,6 +208,8 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
         lines += _wrapped(f"From {kept.source}:", "")
         for note in kept.notes:
             lines += _wrapped(f"- {note}", "  ")
+        if kept.reserve:
+            lines += _wrapped("- its bound -> spec.reserve, which bounds all reservations of the policy", "  ")
         if kept.ceiling and _bounded(group):
             lines += _wrapped("- limits or maximum -> spec.extraCapacity.ceiling, for all that the policy keeps", "  ")
     if not all(kept.mirrors for kept in group):

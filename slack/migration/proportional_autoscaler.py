@@ -1,12 +1,13 @@
 """Reads cluster-proportional-autoscalers: replicas of a placeholder Deployment by a line or ladder of a cluster's size.
 
-A line becomes a rate with floor and ceiling. A ladder becomes steps of rates: what counts nodes needs a node's size.
+Both become steps by the cores of the nodes, each with the floor of so many replicas: the same amount at each size. A
+line of very many steps becomes a rate with floor and ceiling. What counts nodes needs a node's size.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from slack.cluster.quantity import format_cpu
 from slack.cluster.rates import MOST_WITHOUT_CEILING
@@ -14,10 +15,14 @@ from slack.migration.findings import CannotMigrate, Json, Remarks, named, namesp
 
 _PROPORTIONAL = "proportional-autoscaler"
 _MOST_DIGITS = 4
+_MOST_STEPS = 32
+"""A line with more replicas than this becomes a rate: a policy of hundreds of steps is nobody's to read."""
 _OF_WHAT = (
-    "their rate was of all nodes, those that the placeholders brought too; ours is of what real pods request, "
-    "so it does not feed itself and is smaller on a cluster with free room"
+    "as there, all ready and schedulable nodes of the policy count, those too that the placeholders bring; a step is "
+    "left when the nodes are a tenth below it, there at once"
 )
+Steps = list[tuple[int, int]]
+"""From so many millicores on so many replicas, ascending; the first from 0 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +31,10 @@ class Size:
 
     room: Mapping[str, int] = field(default_factory=dict)
     ceiling: Mapping[str, int] = field(default_factory=dict)
-    ladder: tuple[Json, ...] = ()
+    ladder: tuple[tuple[int, Mapping[str, int]], ...] = ()
+    """From so many millicores on this amount."""
     rate: float | None = None
+    """A share of what the nodes have."""
 
 
 def is_proportional(manifest: Json) -> bool:
@@ -40,12 +47,19 @@ def is_proportional(manifest: Json) -> bool:
 
 def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> Iterator[Json]:
     """Yield what the proportional autoscalers of a Deployment are told: {"ladder": ...} or {"linear": ...}."""
-    name = str(target["metadata"]["name"])
+    name, space = str(target["metadata"]["name"]), namespace_of(target)
     for autoscaler in filter(is_proportional, manifests):
         flags = _flags(autoscaler)
-        if flags.get("target", "").rpartition("/")[2] != name:
+        inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or space
+        targets = [each.strip().rpartition("/")[2] for each in flags.get("target", "").split(",")]
+        if name not in targets or inside != space:
             continue
-        config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), namespace_of(target))
+        if "nodelabels" in flags:
+            remarks.warn(
+                f"{named(autoscaler)} counts the nodes with {flags['nodelabels']} alone; "
+                f"the policy counts its own nodes: give it these labels in spec.nodeSelector where they are others"
+            )
+        config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), space)
         texts = (config or {}).get("data") or {}
         if not texts and "default-params" in flags:
             defaults = _decoded(flags["default-params"], named(autoscaler))
@@ -62,10 +76,13 @@ def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> I
 def _flags(manifest: Json) -> dict[str, str]:
     flags = {}
     for container in template_of(manifest).get("containers") or ():
-        for word in [*(container.get("command") or ()), *(container.get("args") or ())]:
-            key, equals, value = str(word).removeprefix("--").partition("=")
+        words = [str(word) for word in [*(container.get("command") or ()), *(container.get("args") or ())]]
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            key, equals, value = word.lstrip("-").partition("=")
             if equals:
                 flags[key] = value
+            elif word.startswith("-") and following and not following.startswith("-"):
+                flags[key] = following
     return flags
 
 
@@ -81,39 +98,66 @@ def _decoded(text: str, source: str) -> Json:
     return decoded
 
 
+def _number(line: Json, key: str) -> float:
+    value = line.get(key) or 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise CannotMigrate(f"{key}: expected a positive number, found {value!r}")
+    return float(value)
+
+
 def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node_cpu_millis: int | None) -> Size:
     """`replicas = max(cores / coresPerReplica, nodes / nodesPerReplica)`, from min to max."""
-    cpu = requests.get("cpu", 0)
-    rates = []
-    if line.get("coresPerReplica"):
-        rates.append(cpu / (float(line["coresPerReplica"]) * 1000))
-        remarks.notes.append(f"one replica for {line['coresPerReplica']} cores -> spec.extraCapacity.minRate")
-    if line.get("nodesPerReplica"):
+    each = []
+    if cores := _number(line, "coresPerReplica"):
+        each.append(cores * 1000)
+        remarks.notes.append(f"one replica for {cores:g} cores -> spec.extraCapacity")
+    if nodes := _number(line, "nodesPerReplica"):
         if node_cpu_millis is None:
             remarks.warn(
-                f"one replica for {line['nodesPerReplica']} nodes is a rate only when a node's size is "
-                f"known; say it with --node-cpu"
+                f"one replica for {nodes:g} nodes is an amount only when a node's size is known; say it with --node-cpu"
             )
         else:
-            rates.append(cpu / (float(line["nodesPerReplica"]) * node_cpu_millis))
+            each.append(nodes * node_cpu_millis)
             remarks.notes.append(
-                f"one replica for {line['nodesPerReplica']} nodes of {format_cpu(node_cpu_millis)} cpu "
-                f"-> spec.extraCapacity.minRate"
+                f"one replica for {nodes:g} nodes of {format_cpu(node_cpu_millis)} cpu -> spec.extraCapacity"
             )
-    least, most = int(line.get("min") or 1), line.get("max")
+    least, most = int(_number(line, "min")) or 1, int(_number(line, "max"))
+    if line.get("preventSinglePointFailure") and least < 2:
+        least = 2
+        remarks.warn(
+            "preventSinglePointFailure: two replicas from the second node on; the policy keeps two on one, too"
+        )
+    if most:
+        least = min(least, most) if line.get("preventSinglePointFailure") else least
+        most = max(least, most)
+    if line.get("includeUnschedulableNodes"):
+        remarks.warn("includeUnschedulableNodes: cordoned nodes count there, and not in the policy")
     remarks.notes.append(f"min {least} -> spec.extraCapacity.floor" + (f", max {most} -> ceiling" if most else ""))
-    if rates:
-        remarks.notes.append(_OF_WHAT)
-    ceiling = times(requests, int(most)) if most else {}
-    if rates and max(rates) > MOST_WITHOUT_CEILING:
+    ceiling = times(requests, most) if most else {}
+    if not each:
+        return Size(times(requests, least), ceiling)
+    remarks.notes.append(_OF_WHAT)
+    unit, cpu = min(each), requests.get("cpu", 0)
+    if (most and most <= _MOST_STEPS) or not cpu:
+        last = most or max(_MOST_STEPS, least)
+        if not most:
+            remarks.warn(f"the policy has steps up to {last} replicas, so it keeps no more; theirs has no maximum")
+        steps = [(0, least), *((int((count - 1) * unit) + 1, count) for count in range(least + 1, last + 1))]
+        return Size(times(requests, least), ceiling, _amounts(steps, requests))
+    rate = cpu / unit
+    remarks.warn(
+        f"it may have {most or 'any number of'} replicas, so a rate of the nodes' cpu is written in place of steps; of "
+        "memory the same share of what the nodes have is kept, which is not the memory of as many replicas"
+    )
+    if rate > MOST_WITHOUT_CEILING and not {"cpu", "memory"} <= ceiling.keys():
         _cut(remarks)
-        rates = [MOST_WITHOUT_CEILING]
-    return Size(times(requests, least), ceiling, rate=round(max(rates), _MOST_DIGITS) if rates else None)
+        rate = MOST_WITHOUT_CEILING
+    return Size(times(requests, least), ceiling, rate=round(rate, _MOST_DIGITS))
 
 
 def _cut(remarks: Remarks) -> None:
     remarks.warn(
-        f"it keeps more than what runs again, and a rate above {MOST_WITHOUT_CEILING:g} needs a ceiling; "
+        f"it keeps more than the nodes have, and a rate above {MOST_WITHOUT_CEILING:g} needs a ceiling; "
         f"{MOST_WITHOUT_CEILING:g} is written: raise it and give a ceiling with cpu and memory where that is too little"
     )
 
@@ -125,35 +169,52 @@ def size_of_ladder(
     remarks: Remarks,
     node_cpu_millis: int | None,
 ) -> Size:
-    """Steps of replicas by cores or nodes; ours are of rates, so each needs the size at which it holds."""
-    cores, nodes = ladder.get("coresToReplicas") or [], ladder.get("nodesToReplicas") or []
-    if cores and nodes:
-        remarks.warn("its ladder counts cores and nodes; only the steps by cores are taken")
-    by_cores = bool(cores)
-    steps = sorted((float(at), int(count)) for at, count in (cores or nodes))
-    shown = ", ".join(f"{count} from {at:g} {'cores' if by_cores else 'nodes'} on" for at, count in steps)
-    unit_millis = 1000 if by_cores else node_cpu_millis
-    if unit_millis is None:
+    """Return steps of amounts. Of cores and nodes the one counts that yields more, as there; below all, the first."""
+    cores, nodes = _entries(ladder, "coresToReplicas"), _entries(ladder, "nodesToReplicas")
+    if nodes and node_cpu_millis is None:
+        shown = _shown(nodes, "nodes")
+        if not cores:
+            remarks.warn(
+                f"its ladder ({shown}) counts nodes; to turn it into steps say a node's size with --node-cpu; "
+                f"until then a fixed floor is kept"
+            )
+            remarks.notes.append(f"ladder ({shown}) -> a fixed floor of spec.extraCapacity")
+            return Size(dict(now) if any(now.values()) else times(requests, max(count for _, count in nodes)))
         remarks.warn(
-            f"its ladder ({shown}) counts nodes; to turn it into rates say a node's size with --node-cpu; "
-            f"until then a fixed floor is kept"
+            f"its ladder counts cores and nodes ({shown}); without --node-cpu only the steps by cores are taken"
         )
-        remarks.notes.append(f"ladder ({shown}) -> a fixed floor of spec.extraCapacity")
-        return Size(dict(now) if any(now.values()) else times(requests, max((count for _, count in steps), default=0)))
-    rates: list[Json] = []
-    ends = [*(after[0] for _, after in pairwise(steps)), 0.0]
-    for (at, count), end in zip(steps, ends, strict=True):
-        # A rate gives a fixed amount at one size only: at the step's start, or at its end for one that starts at 0.
-        size = (at or end) * unit_millis
-        rate = round(count * requests.get("cpu", 0) / size, _MOST_DIGITS) if size else 0.0
-        begin: Json = {"fromRequested": {"cpu": format_cpu(int(at * 1000))}} if by_cores else {"fromNodes": int(at)}
-        rates.append({**begin, "minRate": rate})
-    if any(step["minRate"] > MOST_WITHOUT_CEILING for step in rates):
-        _cut(remarks)
-        rates = [{**step, "minRate": min(step["minRate"], MOST_WITHOUT_CEILING)} for step in rates]
+        nodes = []
+    if not cores and not nodes:
+        raise CannotMigrate(f"{remarks.source}: its ladder has no steps; expected coresToReplicas or nodesToReplicas")
+    by_cores = [(int(at * 1000), count) for at, count in cores]
+    by_nodes = [(int(at * (node_cpu_millis or 0)), count) for at, count in nodes]
+    starts = sorted({0, *(at for at, _ in [*by_cores[1:], *by_nodes[1:]])})
+    steps = [(at, max(_replicas(entries, at) for entries in (by_cores, by_nodes) if entries)) for at in starts]
+    shown = "; ".join(_shown(entries, unit) for entries, unit in ((cores, "cores"), (nodes, "nodes")) if entries)
     remarks.notes += [
-        f"ladder ({shown}) -> spec.extraCapacity.ladder: each step's replicas as a share of the size at which it "
-        "starts (of that at which it ends, for the first)",
+        f"ladder ({shown}) -> spec.extraCapacity.ladder: each step's replicas x requests as its floor, and the most of "
+        "them as the ceiling",
         _OF_WHAT,
     ]
-    return Size(ladder=tuple(rates))
+    return Size(ceiling=times(requests, max(count for _, count in steps)), ladder=_amounts(steps, requests))
+
+
+def _entries(ladder: Json, key: str) -> list[tuple[float, int]]:
+    try:
+        return sorted((float(at), int(count)) for at, count in ladder.get(key) or [])
+    except (TypeError, ValueError):
+        raise CannotMigrate(
+            f"{key}: expected pairs of a size and a number of replicas, such as [[1, 1], [64, 3]]"
+        ) from None
+
+
+def _replicas(entries: Steps, millis: int) -> int:
+    return next((count for at, count in reversed(entries) if at <= millis), entries[0][1])
+
+
+def _shown(entries: Sequence[tuple[float, int]], unit: str) -> str:
+    return ", ".join(f"{count} from {at:g} {unit} on" for at, count in entries)
+
+
+def _amounts(steps: Steps, requests: Mapping[str, int]) -> tuple[tuple[int, Mapping[str, int]], ...]:
+    return tuple((at, times(requests, count)) for at, count in steps)

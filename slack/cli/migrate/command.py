@@ -97,7 +97,7 @@ def migrate(
             f"and no CapacityBuffer"
         )
     groups = policies.merged(rooms)
-    documents = [policies.policy_of(group) for group in groups]
+    documents = policies.policies_of(groups)
     for warning in policies.warnings_of(groups):
         typer.echo(f"warning: {warning}", err=True)
     if output is FileFormat.JSON:

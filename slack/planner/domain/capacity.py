@@ -200,7 +200,11 @@ def _set_by(
     named = [name for r, name in enumerate(snapshot.resources) if by_floor[r]]
     if not named:
         return None
-    where = "floor" if all(floor[name] == spec.floor.get(name) for name in named) else "schedule[].floor"
+    where = "schedule[].floor"
+    if any(all(floor[name] == step.floor.get(name) for name in named) for step in spec.ladder):
+        where = "ladder[].floor"
+    if all(floor[name] == spec.floor.get(name) for name in named):
+        where = "floor"
     amounts = ", ".join(f"{name} {as_written(name, floor[name])}" for name in named)
     return f"spec.extraCapacity.{where} is {amounts}"
 

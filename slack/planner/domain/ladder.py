@@ -1,8 +1,9 @@
-"""Which step of a ladder holds: a rate by the size of the cluster.
+"""Which step of a ladder holds: a rate and a floor by the size of the cluster.
 
-The size is what real pods need, never how many nodes there are: nodes that the slack itself brings would lower a rate,
-go, and raise it again, for ever. A step that holds is left only when the size is a tenth below it, so that a load near
-it does not swing either; with slack per zone one step holds for the whole domain.
+The size is what real pods need, and not how many nodes there are: nodes that the slack itself brings would lower a
+rate, go, and raise it again, for ever. Only `fromAllocatable` takes the nodes as they are, as the proportional
+autoscalers do whose ladders it stands for. A step that holds is left only when the size is a tenth below it, so that a
+load near it does not swing either; with slack per zone one step holds for the whole domain.
 """
 
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class ClusterSize:
     """Nodes that real pods fill."""
     requested: IntArray
     """[R] what they request."""
+    allocatable: IntArray
+    """[R] what its ready and schedulable nodes have."""
 
 
 def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray, counting: Counting) -> ClusterSize:
@@ -50,19 +53,20 @@ def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray, counting
     further = pending - requests_beside(snapshot, domain.classes, counting)
     shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) + further / np.maximum(average, 1)
     requested = bound_requests(snapshot, domain.classes, counting) + pending
-    return ClusterSize(float(shares[:RATED].max()), requested)
+    allocatable = nodes.allocatable[domain.eligible].sum(axis=0, dtype=np.int64)
+    return ClusterSize(float(shares[:RATED].max()), requested, allocatable)
 
 
-def ladder_rate(
+def ladder_step(
     domain: Domain, size: ClusterSize, resources: tuple[str, ...], held: Held | None, there: IntArray
-) -> tuple[float | None, Held]:
-    """Return the rate of the last step that holds, None where none does, and the steps that hold.
+) -> tuple[LadderStep | None, Held]:
+    """Return the last step that holds, None where none does, and the steps that hold.
 
     Args:
         domain: of the policy.
         size: of the domain.
         resources: names of the R resources.
-        held: the steps that held before; None after a restart: then a step within its margin holds where its rate
+        held: the steps that held before; None after a restart: then a step within its margin holds where it
             explains better what is there.
         there: [R] what the policy's placeholders were asked to request.
     """
@@ -72,16 +76,18 @@ def ladder_rate(
     margin = [_holds(step, size, resources, _LEFT) for step in ladder]
     kept = [m and (r or (held is not None and name in held)) for name, r, m in zip(names, reached, margin, strict=True)]
     if held is None and margin != reached and there.any():
-        kept = min((reached, margin), key=lambda holds: _distance(_rate(ladder, holds), size, there))
-    return _rate(ladder, kept), frozenset(name for name, holds in zip(names, kept, strict=True) if holds)
+        kept = min((reached, margin), key=lambda holds: _distance(_last(ladder, holds), size, resources, there))
+    return _last(ladder, kept), frozenset(name for name, holds in zip(names, kept, strict=True) if holds)
 
 
-def _rate(ladder: tuple[LadderStep, ...], holds: list[bool]) -> float | None:
-    return next((step.min_rate for step, is_held in reversed(list(zip(ladder, holds, strict=True))) if is_held), None)
+def _last(ladder: tuple[LadderStep, ...], holds: list[bool]) -> LadderStep | None:
+    return next((step for step, is_held in reversed(list(zip(ladder, holds, strict=True))) if is_held), None)
 
 
-def _distance(rate: float | None, size: ClusterSize, there: IntArray) -> float:
-    wanted = rated(size.requested, 0.0 if rate is None else rate)[:RATED]
+def _distance(step: LadderStep | None, size: ClusterSize, resources: tuple[str, ...], there: IntArray) -> float:
+    wanted = rated(size.requested, 0.0 if step is None else step.min_rate)[:RATED]
+    if step is not None:
+        wanted = np.maximum(wanted, [step.floor.get(name, 0) for name in resources[:RATED]])
     return float((abs(wanted - there[:RATED]) / np.maximum(size.requested[:RATED], 1)).sum())
 
 
@@ -90,7 +96,12 @@ def _holds(step: LadderStep, size: ClusterSize, resources: tuple[str, ...], shar
     if step.from_nodes is not None:
         # The twentieth node is needed as soon as nineteen are full.
         return step.from_nodes <= 0 or size.nodes > (step.from_nodes - 1) * share + 1e-9
+    measured, thresholds = (
+        (size.requested, step.from_requested)
+        if step.from_allocatable is None
+        else (size.allocatable, step.from_allocatable)
+    )
     return all(
-        size.requested[resources.index(name)] >= amount * share if name in resources else amount == 0
-        for name, amount in (step.from_requested or {}).items()
+        measured[resources.index(name)] >= amount * share if name in resources else amount == 0
+        for name, amount in (thresholds or {}).items()
     )

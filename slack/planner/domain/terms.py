@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slack.planner.model.wanted_by import Source
 from slack.planner.policy.schedule import open_windows
-from slack.planner.policy.spec import Policy, ScheduleWindow
+from slack.planner.policy.spec import LadderStep, Policy, ScheduleWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Terms:
     """Of the objective, where it sets the amount."""
 
 
-def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, ladder: float | None) -> Terms:
+def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, ladder: LadderStep | None) -> Terms:
     """Return what a policy asks for now.
 
     Args:
@@ -36,13 +36,15 @@ def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, l
         now: Unix seconds.
         lead_seconds: so early a window opens.
         own_rate: without ladder and schedule.
-        ladder: the rate of the ladder's step that holds, None where none does.
+        ladder: the ladder's step that holds, None where none does.
     """
     spec = policy.spec.extra_capacity
-    rate, rate_from, rate_window = own_rate if ladder is None else ladder, Source.RATE, None
+    rate, rate_from, rate_window = own_rate if ladder is None else ladder.min_rate, Source.RATE, None
     if ladder is not None:
         rate_from = Source.LADDER
     floor, floor_windows = dict(spec.floor), dict[str, str]()
+    for name, least in ({} if ladder is None else ladder.floor).items():
+        floor[name] = max(least, floor.get(name, 0))
     replicas, replicas_window = spec.replicas, None
     windows = open_windows(spec.schedule, now, lead_seconds)
     rated = [(window.min_rate, window) for window in windows if window.min_rate is not None]

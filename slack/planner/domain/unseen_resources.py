@@ -28,7 +28,7 @@ def named(policies: Sequence[Policy], shapes: Iterable[Shape]) -> frozenset[str]
     for policy in policies:
         size = policy.spec.extra_capacity
         names.update(size.floor, *(template.allocatable for template in policy.spec.node_templates))
-        names.update(*(window.floor or {} for window in size.schedule))
+        names.update(*(window.floor or {} for window in size.schedule), *(step.floor for step in size.ladder))
     names.update(name for shape in shapes for name, _ in shape.requests)
     return frozenset(names - {"pods"})
 

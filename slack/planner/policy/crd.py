@@ -9,7 +9,7 @@ zone) the operator says in status.
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.scale import scale_paths
-from slack.planner.policy.spec import KIND, PolicySpec
+from slack.planner.policy.spec import KIND, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
@@ -41,7 +41,11 @@ _RULES: Rules = {
         ),
     ),
     "LadderStep": (
-        ("has(self.fromNodes) != has(self.fromRequested)", "give exactly one of fromNodes and fromRequested"),
+        (
+            "(has(self.fromNodes) ? 1 : 0) + (has(self.fromRequested) ? 1 : 0) + "
+            "(has(self.fromAllocatable) ? 1 : 0) == 1",
+            ONE_THRESHOLD,
+        ),
     ),
     "ScheduleWindow": (
         ("has(self.cron) != has(self.start)", "give either cron with duration, or start with until"),

@@ -25,6 +25,7 @@ DEFAULT_RATE = 0.1
 
 
 ResourceName = Literal["cpu", "memory"]
+ONE_THRESHOLD = "give exactly one of fromNodes, fromRequested and fromAllocatable"
 
 
 class BadPolicy(BadDocument):
@@ -78,17 +79,23 @@ class LadderStep(SpecModel):
     from_nodes: Annotated[int, Field(ge=0), WHOLE] | None = None
     """The step holds from this many nodes on, counted by what real pods need: their requests as shares of the nodes
     that they stand on, without DaemonSets; nodes that only slack keeps count for nothing. It is left when a tenth less
-    is needed. Give this or fromRequested."""
+    is needed. Give this, fromRequested or fromAllocatable."""
     from_requested: Room | None = None
     """The step holds once what real pods request reaches these amounts, in every resource named; it is left when one of
     them is a tenth below."""
+    from_allocatable: Room | None = None
+    """The step holds once the ready and schedulable nodes have these amounts allocatable, in every resource named; it
+    is left when one of them is a tenth below. Nodes that slack brings in count too, so it can feed itself."""
     min_rate: Rate
     """The rate of this step: 0.1 is ten percent."""
+    floor: Room = Field(default_factory=dict)
+    """The floor while this step holds, where it is above extraCapacity.floor. With minRate 0 it is a fixed amount."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
-        if (self.from_nodes is None) == (self.from_requested is None):
-            raise ValueError("give exactly one of fromNodes and fromRequested")
+        given = (self.from_nodes, self.from_requested, self.from_allocatable)
+        if sum(threshold is not None for threshold in given) != 1:
+            raise ValueError(ONE_THRESHOLD)
         return self
 
 

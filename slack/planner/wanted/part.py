@@ -17,7 +17,7 @@ from slack.planner.domain.costs import Priced
 from slack.planner.domain.counting import Counting
 from slack.planner.domain.empty_nodes import EmptyNodes, empty_nodes_of
 from slack.planner.domain.feasibility import node_rows, pinned_share, why_not
-from slack.planner.domain.ladder import Held, cluster_size, ladder_rate
+from slack.planner.domain.ladder import Held, cluster_size, ladder_step
 from slack.planner.domain.membership import Domain, by_zone, node_view
 from slack.planner.domain.sources import wanted_by
 from slack.planner.domain.strangers import Stranger, counted_on
@@ -30,7 +30,7 @@ from slack.planner.model.shape import Role, Wanted
 from slack.planner.model.vectors import distinct
 from slack.planner.model.wanted_by import WantedBy
 from slack.planner.objective.amount import Amount, Why
-from slack.planner.policy.spec import Base, CoverMode
+from slack.planner.policy.spec import Base, CoverMode, LadderStep
 from slack.planner.wanted.chances import chances_of, feasible_items, reach_constraints
 from slack.planner.wanted.cover_choice import Limit, make_items, weighed
 from slack.planner.wanted.cover_stable import StableCover, stable_cover
@@ -142,8 +142,8 @@ def plan_parts(policy: PolicyInputs) -> Planned:
     homes = [next(iter(zones)) if len(zones) == 1 else zone_of(m, zones, snapshot) for m in wanted]
     adrift = [m for m, home in zip(wanted, homes, strict=True) if home is None]
     waiting = _waiting(policy, zones)
-    rate, held = _step(policy)
-    terms = terms_of(domain.policy, policy.now, snapshot.node_start_seconds, own_rate(domain.policy), rate)
+    step, held = _step(policy)
+    terms = terms_of(domain.policy, policy.now, snapshot.node_start_seconds, own_rate(domain.policy), step)
     there = None if policy.amount is None else _room_there(policy)
     parts, due, hosted = [], {}, frozenset[str]()
     for number, (zone, part) in enumerate(zones.items()):
@@ -183,8 +183,8 @@ def _room_there(policy: PolicyInputs) -> IntArray:
     return sum(rooms, np.zeros(len(resources), dtype=np.int64))
 
 
-def _step(policy: PolicyInputs) -> tuple[float | None, Held]:
-    """Return the rate of the policy's ladder, one for all zones, and the steps that hold."""
+def _step(policy: PolicyInputs) -> tuple[LadderStep | None, Held]:
+    """Return the step of the policy's ladder, one for all zones, and the steps that hold."""
     snapshot, domain = policy.snapshot, policy.domain
     if not domain.policy.spec.extra_capacity.ladder:
         return None, frozenset()
@@ -193,7 +193,7 @@ def _step(policy: PolicyInputs) -> tuple[float | None, Held]:
         (e.replicas * e.shape.vector(snapshot.resources) for e in policy.existing if not e.role.for_named),
         np.zeros(len(snapshot.resources), dtype=np.int64),
     )
-    return ladder_rate(domain, size, snapshot.resources, policy.state.ladder, there)
+    return ladder_step(domain, size, snapshot.resources, policy.state.ladder, there)
 
 
 def _part_inputs(

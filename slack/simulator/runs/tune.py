@@ -227,7 +227,7 @@ def _most(scenario: Scenario) -> dict[str, str]:
 
 
 _OF_A_RATE = frozenset({"minRate", "replicas", "ladder", "schedule"})
-_AMOUNTS = frozenset({"floor", "ceiling", "allocatable", "fromRequested"})
+_AMOUNTS = frozenset({"floor", "ceiling", "allocatable", "fromRequested", "fromAllocatable"})
 
 
 def _written(value: Any, name: str = "") -> Any:

@@ -124,7 +124,7 @@ def test_deployments_for_other_nodes_become_policies_of_their_own(file: Path) ->
     assert [item["metadata"]["name"] for item in json.loads(listed.stdout)["items"]] == ["a", "b"]
 
 
-def test_a_ladder_by_nodes_becomes_rates_when_a_node_is_known(file: Path) -> None:
+def test_a_ladder_by_nodes_becomes_steps_when_a_node_is_known(file: Path) -> None:
     """codecentric's chart: replicas are left to the proportional autoscaler, CronJobs switch its ladder."""
     steps = proportional("op", ladder={"nodesToReplicas": [[0, 8], [8, 4], [16, 0]]})
     night: Json = {
@@ -137,10 +137,11 @@ def test_a_ladder_by_nodes_becomes_rates_when_a_node_is_known(file: Path) -> Non
     found = Answer(file, *manifests, args=("--node-cpu", "4"))
     assert found.spec["extraCapacity"] == {
         "minRate": 0,
+        "ceiling": {"cpu": "4", "memory": "4Gi"},
         "ladder": [
-            {"fromNodes": 0, "minRate": 0.125},  # 8 x 0.5 of 8 x 4 cores
-            {"fromNodes": 8, "minRate": 0.0625},  # 4 x 0.5 of 8 x 4 cores
-            {"fromNodes": 16, "minRate": 0.0},
+            {"fromAllocatable": {"cpu": "0"}, "minRate": 0, "floor": {"cpu": "4", "memory": "4Gi"}},
+            {"fromAllocatable": {"cpu": "32"}, "minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}},
+            {"fromAllocatable": {"cpu": "64"}, "minRate": 0},
         ],
     }
     assert "CronJob night (0 18 * * 1-5)" in found.warnings
@@ -149,12 +150,12 @@ def test_a_ladder_by_nodes_becomes_rates_when_a_node_is_known(file: Path) -> Non
     assert "--node-cpu" in unknown.warnings
 
 
-def test_a_ladder_by_cores_becomes_steps_by_what_is_requested(file: Path) -> None:
+def test_a_ladder_by_cores_becomes_steps_by_what_nodes_have(file: Path) -> None:
     steps = proportional("op", ladder={"coresToReplicas": [[20, 2], [100, 5]]})
     found = Answer(file, pause("op", None, {"cpu": "1", "memory": "1Gi"}), *steps)
     assert found.spec["extraCapacity"]["ladder"] == [
-        {"fromRequested": {"cpu": "20"}, "minRate": 0.1},
-        {"fromRequested": {"cpu": "100"}, "minRate": 0.05},
+        {"fromAllocatable": {"cpu": "0"}, "minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}},
+        {"fromAllocatable": {"cpu": "100"}, "minRate": 0, "floor": {"cpu": "5", "memory": "5Gi"}},
     ]
 
 
@@ -164,9 +165,11 @@ def test_a_line_by_cores_becomes_a_rate_with_floor_and_ceiling(file: Path) -> No
     found = Answer(file, pause("op", 1, {"cpu": "1", "memory": "1Gi"}), *line)
     assert found.spec["extraCapacity"] == {
         "minRate": 0.2,
+        "base": "Allocatable",
         "floor": {"cpu": "1", "memory": "1Gi"},
         "ceiling": {"cpu": "50", "memory": "50Gi"},
     }
+    assert "of memory the same share" in found.warnings
 
 
 def test_a_priority_that_the_autoscaler_ignores_is_told(file: Path) -> None:
@@ -217,6 +220,7 @@ def test_a_buffer_that_follows_a_workload_becomes_an_annotation(file: Path) -> N
     text = " ".join(found.comments.replace("#", "").split())
     assert 'kubectl annotate deployment api -n shop resource-slack.io/reserve="25%"' in text
     assert found.spec == {"nodeSelector": {"pool": "web"}, "extraCapacity": {"minRate": 0}, "cover": {"mode": "None"}}
+    assert "spec.reserve.ceiling is left at a tenth" in found.warnings
     absent = Answer(file, follows)
     assert "Deployment shop/api is not here" in absent.warnings
 

@@ -81,3 +81,33 @@ def test_a_restarted_operator_keeps_the_step_that_explains_what_is_there() -> No
         before = plan(snapshot_of(*first), [policy], now=NOW)
         restarted = plan(between, [policy], now=NOW, existing=as_existing(before.items[0]))
         assert restarted.items[0].rate == rate
+
+
+@pytest.mark.parametrize(
+    ("cpu", "floor"),
+    [("24", (1000, 0)), ("16", (2000, 0)), ("8", (0, 2 * GI)), ("4", (0, 0))],
+)
+def test_a_step_by_allocatable_has_a_floor_of_its_own(cpu: str, floor: tuple[int, int]) -> None:
+    """Nodes count as they are, idle ones too: three of `cpu`, so the last step that holds is at 64, 32, 24 or none."""
+    steps = [
+        {"fromAllocatable": {"cpu": "24"}, "minRate": 0, "floor": {"memory": "2Gi"}},
+        {"fromAllocatable": {"cpu": "32"}, "minRate": 0, "floor": {"cpu": "2"}},
+        {"fromAllocatable": {"cpu": "64"}, "minRate": 0, "floor": {"cpu": "1"}},
+    ]
+    nodes = [node(f"n{i}", cpu, "64Gi") for i in range(3)]
+    item = plan_of(*nodes, extraCapacity={"minRate": 0, "ladder": steps}, cover={"mode": "None"})
+    assert tuple(item.desired[:2]) == floor
+
+
+def test_the_floor_of_the_policy_holds_where_that_of_the_step_is_lower() -> None:
+    steps = [{"fromAllocatable": {"cpu": "1"}, "minRate": 0.1, "floor": {"cpu": "1", "memory": "9Gi"}}]
+    item = plan_of(*busy(16), extraCapacity={"ladder": steps, "floor": {"cpu": "2", "memory": "1Gi"}})
+    assert item.rate == 0.1
+    assert tuple(item.desired[:2]) == (2000, 9 * GI)
+
+
+def test_a_step_on_cordoned_nodes_is_not_reached() -> None:
+    steps = [{"fromAllocatable": {"cpu": "12"}, "minRate": 0, "floor": {"cpu": "1"}}]
+    cordoned = [node(f"n{i}", "4", "64Gi", unschedulable=i == 0) for i in range(3)]
+    item = plan_of(*cordoned, extraCapacity={"minRate": 0, "ladder": steps}, cover={"mode": "None"})
+    assert item.desired[0] == 0

@@ -1,0 +1,190 @@
+"""A policy that `migrate` prints keeps what its peer keeps, on clusters of every size."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slack.cluster.quantity import amount, format_quantity
+from slack.migration.findings import CannotMigrate
+from slack.migration.policies import merged, policies_of, rooms_in, warnings_of
+from slack.planner.policy.spec import parse_policy
+from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
+from tests.cluster.build import node
+from tests.planner.scenes import plan_of
+
+Json = dict[str, Any]
+NODE_CPU = 8
+COVERLESS = {"mode": "None"}
+
+
+def spec_of(*manifests: Json) -> tuple[Json, list[str]]:
+    groups = merged(rooms_in(manifests, NODE_CPU * 1000))
+    (document,) = policies_of(groups)
+    parse_policy(document, source="migrated")
+    spec: Json = document["spec"]
+    return spec, warnings_of(groups)
+
+
+def kept(spec: Json, nodes: int) -> tuple[int, int]:
+    """Return cpu and memory that the policy wants on empty nodes of 8 cpu and 32Gi."""
+    cluster = [node(f"n{i}", str(NODE_CPU), "32Gi") for i in range(nodes)]
+    desired = plan_of(*cluster, **{**spec, "cover": COVERLESS}).desired
+    return int(desired[0]), int(desired[1])
+
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 40)), min_size=1, max_size=6, unique_by=lambda e: e[0])
+SIZES = st.tuples(st.integers(1, 8), st.integers(0, 8)).map(lambda each: (each[0] * 100, each[1] << 28))
+
+
+def by_entries(entries: list[tuple[int, int]], size: int) -> int:
+    """Return replicas as the proportional autoscaler's ladder does: the last entry reached, else the first."""
+    ordered = sorted(entries)
+    return next((count for at, count in reversed(ordered) if at <= size), ordered[0][1])
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(ENTRIES | st.none(), ENTRIES | st.none(), SIZES, st.integers(0, 20), st.integers(1, 14))
+def test_ladders(
+    cores: list[tuple[int, int]] | None,
+    nodes: list[tuple[int, int]] | None,
+    size: tuple[int, int],
+    fixed: int,
+    cluster: int,
+) -> None:
+    """By cores, by nodes and by both, alone and beside a Deployment of a fixed size for the same nodes."""
+    given = {"coresToReplicas": cores, "nodesToReplicas": nodes}
+    ladder = {key: [list(entry) for entry in entries] for key, entries in given.items() if entries}
+    if not ladder:
+        return
+    requests = {"cpu": f"{size[0]}m", **({"memory": str(size[1])} if size[1] else {})}
+    beside = [pause("fixed", fixed, requests)] if fixed else []
+    spec, said = spec_of(pause("op", None, requests), *proportional("op", ladder=ladder), *beside)
+    counts = [by_entries(cores, cluster * NODE_CPU)] if cores else []
+    counts += [by_entries(nodes, cluster)] if nodes else []
+    replicas = max(counts) + fixed
+    for found, one in zip(kept(spec, cluster), size, strict=True):
+        assert abs(found - replicas * one) <= one
+    assert size[1] or any("request no memory" in text for text in said)
+    most = max([count for _, count in [*(cores or []), *(nodes or [])]])
+    ceiling = spec["extraCapacity"].get("ceiling", {})
+    assert amount("cpu", ceiling.get("cpu", "0")) >= replicas * size[0]
+    assert amount("cpu", ceiling.get("cpu", "0")) <= (most + fixed) * size[0]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(1, 40),
+    st.integers(0, 6),
+    st.integers(0, 3),
+    st.integers(1, 60),
+    st.booleans(),
+    SIZES,
+    st.integers(1, 14),
+)
+def test_lines(
+    cores: int, nodes: int, least: int, more: int, no_single: bool, size: tuple[int, int], cluster: int
+) -> None:
+    """`replicas = max(cores / coresPerReplica, nodes / nodesPerReplica)`, from min to max."""
+    most = max(least, 1) + more
+    line: Json = {"coresPerReplica": cores, "max": most, "preventSinglePointFailure": no_single}
+    line |= {"min": least} if least else {}
+    line |= {"nodesPerReplica": nodes} if nodes else {}
+    requests = {"cpu": f"{size[0]}m", **({"memory": str(size[1])} if size[1] else {})}
+    spec, said = spec_of(pause("op", 1, requests), *proportional("op", linear=line))
+    wanted = [math.ceil(cluster * NODE_CPU / cores), *([math.ceil(cluster / nodes)] if nodes else [])]
+    replicas = max(min(max(wanted), most), least or 1)
+    if no_single and cluster > 1:
+        replicas = max(replicas, 2)
+    cpu, memory = kept(spec, cluster)
+    named = no_single and least < 2 and any("preventSinglePointFailure" in text for text in said)
+    assert abs(cpu - replicas * size[0]) <= size[0] or named
+    assert abs(memory - replicas * size[1]) <= size[1] or any("of memory the same share" in text for text in said)
+    assert amount("cpu", spec["extraCapacity"]["ceiling"]["cpu"]) == max(most, 2 if no_single else 1) * size[0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), SIZES), min_size=1, max_size=5), st.integers(1, 14))
+def test_fixed_sizes_and_some_at_zero(deployments: list[tuple[int, tuple[int, int]]], cluster: int) -> None:
+    manifests = [
+        pause(f"d{i}", count, {"cpu": f"{size[0]}m", "memory": str(size[1])})
+        for i, (count, size) in enumerate(deployments)
+    ]
+    if not any(count for count, _ in deployments):
+        with pytest.raises(CannotMigrate, match="no replicas"):
+            rooms_in(manifests, None)
+        return
+    spec, said = spec_of(*manifests)
+    assert kept(spec, cluster) == tuple(sum(count * size[r] for count, size in deployments) for r in (0, 1))
+    assert sum("no replicas" in text for text in said) == sum(not count for count, _ in deployments)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 20) | st.none(), st.none() | st.integers(0, 9000), SIZES, st.integers(1, 8))
+def test_buffers_of_a_template(replicas: int | None, limit: int | None, size: tuple[int, int], cluster: int) -> None:
+    if replicas is None and limit is None:
+        return
+    given: Json = {} if replicas is None else {"replicas": replicas}
+    given |= {} if limit is None else {"limits": {"cpu": format_quantity("cpu", limit)}}
+    template = pod_template({"cpu": f"{size[0]}m", "memory": str(size[1])})
+    count = min(each for each in (replicas, None if limit is None else limit // size[0]) if each is not None)
+    spec, _ = spec_of(buffer(podTemplateRef={"name": "box"}, **given), template)
+    assert kept(spec, cluster) == (count * size[0], count * size[1])
+
+
+@given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 10))
+def test_bounds_of_a_percentage_never_cut_it_while_the_workload_grows(percent: int, pods: int, grown: int) -> None:
+    api = pause("api", pods, {"cpu": "500m", "memory": "1Gi"}, namespace="shop")
+    api["spec"]["template"]["spec"]["containers"][0]["image"] = "shop/api:1"
+    api["spec"]["template"]["spec"]["priorityClassName"] = ""
+    spec, _ = spec_of(buffer(scalableRef={"kind": "Deployment", "name": "api"}, percentage=percent), api)
+    wanted = math.ceil(percent * pods * grown / 100)
+    assert amount("cpu", spec["reserve"]["ceiling"]["cpu"]) >= wanted * 500
+    assert int(spec["reserve"]["ceiling"]["pods"]) >= wanted
+    assert math.ceil(spec["reserve"].get("maxShare", 1) * pods * grown) >= wanted
+
+
+def test_limits_alone_of_a_workload_are_as_many_pods_as_they_hold() -> None:
+    api = pause("api", 8, {"cpu": "500m", "memory": "1Gi"}, namespace="shop", priorityClassName="")
+    api["spec"]["template"]["spec"]["containers"][0]["image"] = "shop/api:1"
+    ref = {"kind": "Deployment", "name": "api"}
+    (found,) = rooms_in([buffer(scalableRef=ref, limits={"cpu": "1700m"}), api], None)
+    assert 'resource-slack.io/reserve="3"' in " ".join(found.notes)
+
+
+def test_several_targets_have_the_same_size() -> None:
+    auto = proportional("a,deployment/b", ladder={"coresToReplicas": [[0, 2], [16, 4]]})
+    spec, _ = spec_of(pause("a", None, {"cpu": "1", "memory": "1Gi"}), pause("b", None, {"cpu": "500m"}), *auto)
+    assert kept(spec, 1) == (3000, 2 << 30)
+    assert kept(spec, 2) == (6000, 4 << 30)
+
+
+def test_an_autoscaler_sets_what_is_in_its_namespace() -> None:
+    auto = proportional("op", ladder={"coresToReplicas": [[0, 9]]})
+    elsewhere = pause("op", 2, namespace="other", nodeSelector={"pool": "b"})
+    mine, other = merged(rooms_in([pause("op", 1), elsewhere, *auto], None))
+    assert [bool(group[0].ladder) for group in (mine, other)] == [True, False]
+
+
+def test_equal_names_in_two_namespaces_become_policies_of_two_names() -> None:
+    manifests = [
+        pause("op", 1, namespace=space, nodeSelector={"pool": pool}) for space, pool in (("a", "x"), ("b", "y"))
+    ]
+    more = pause("op", 1, namespace="b", nodeSelector={"pool": "z"})
+    names = [policy["metadata"]["name"] for policy in policies_of(merged(rooms_in([*manifests, more], None)))]
+    assert names == ["op", "b-op", "op-2"]
+
+
+def test_a_replica_set_of_a_listed_deployment_counts_once() -> None:
+    owned = {**pause("op-7c9", 3), "kind": "ReplicaSet"}
+    owned["metadata"] = {**owned["metadata"], "ownerReferences": [{"kind": "Deployment", "name": "op"}]}
+    assert [found.name for found in rooms_in([pause("op", 3), owned], None)] == ["op"]
+    assert [found.name for found in rooms_in([owned], None)] == ["op-7c9"]
+
+
+def test_memory_alone_is_kept_and_what_comes_beside_it_is_named() -> None:
+    spec, said = spec_of(pause("op", 3, {"memory": "2Gi"}))
+    assert kept(spec, 4)[1] == 6 << 30
+    assert any("request no cpu" in text for text in said)
