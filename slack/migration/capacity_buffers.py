@@ -104,13 +104,15 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         raise CannotMigrate(f"{source}: expected spec.percentage or spec.replicas beside spec.scalableRef")
     reserve = f"{percentage}%" if percentage is not None else str(replicas)
     if percentage is not None and replicas is not None:
+        larger = replicas > -(-percentage * _replicas_of(workload) // 100)
         remarks.warn(
             f"keeps the larger of {percentage} % and {replicas}; the annotation has one of the two: "
-            f'"{percentage}%" is printed, "{replicas}" is the other'
+            f"{replicas if larger else f'{percentage} %'} is printed, the larger for the pods that there are now"
         )
+        reserve = str(replicas) if larger else reserve
     ceiling = _amounts(spec["limits"], f"{source}: spec.limits") if spec.get("limits") else {}
     command = f'kubectl annotate {_SHORT[kind]} {name} -n {namespace} {ANNOTATION_RESERVE}="{reserve}"'
-    asked = f"{percentage} % of" if percentage is not None else f"{replicas} pods like"
+    asked = f"{percentage} % of" if reserve.endswith("%") else f"{replicas} pods like"
     remarks.notes += [
         f"{asked} {kind} {namespace}/{name} -> an annotation on it; run: {command}",
         "the policy only has to cover the nodes; its own rate is 0",

@@ -154,6 +154,34 @@ def test_limits_alone_of_a_workload_are_as_many_pods_as_they_hold() -> None:
     assert 'resource-slack.io/reserve="3"' in " ".join(found.notes)
 
 
+@pytest.mark.parametrize(("pods", "reserve"), [(100, "50"), (245, "50"), (246, "20%"), (251, "20%")])
+def test_of_replicas_and_percentage_the_larger_is_printed(pods: int, reserve: str) -> None:
+    """20 % of 100 pods are 20, so a buffer that asks for 50 too has 50."""
+    api = pause("api", pods, {"cpu": "500m", "memory": "1Gi"}, namespace="shop", priorityClassName="")
+    api["spec"]["template"]["spec"]["containers"][0]["image"] = "shop/api:1"
+    ref = {"kind": "Deployment", "name": "api"}
+    (found,) = rooms_in([buffer(scalableRef=ref, percentage=20, replicas=50), api], None)
+    assert f'resource-slack.io/reserve="{reserve}"' in " ".join(found.notes)
+    assert any("keeps the larger of 20 % and 50" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize(("nodes", "replicas"), [(1, 0), (2, 0), (3, 3), (4, 3)])
+def test_a_ladder_may_begin_at_no_replicas(nodes: int, replicas: int) -> None:
+    ladder = {"nodesToReplicas": [[1, 0], [3, 3]]}
+    spec, _ = spec_of(pause("op", None, {"cpu": "1", "memory": "1Gi"}), *proportional("op", ladder=ladder))
+    assert kept(spec, nodes) == (replicas * 1000, replicas << 30)
+
+
+def test_an_image_without_a_tag_and_a_namespace_of_the_system_are_read() -> None:
+    op = pause("op", 1, {"cpu": "200m", "memory": "256Mi"}, namespace="kube-system")
+    op["spec"]["template"]["spec"]["containers"][0]["image"] = "k8s.gcr.io/pause"
+    auto, sizes = proportional("op", linear={"coresPerReplica": 16})
+    auto["metadata"]["namespace"] = sizes["metadata"]["namespace"] = "kube-system"
+    spec, said = spec_of(op, auto, sizes)
+    assert spec["extraCapacity"]["minRate"] == 0.0125
+    assert any("of memory the same share" in text for text in said)
+
+
 def test_several_targets_have_the_same_size() -> None:
     auto = proportional("a,deployment/b", ladder={"coresToReplicas": [[0, 2], [16, 4]]})
     spec, _ = spec_of(pause("a", None, {"cpu": "1", "memory": "1Gi"}), pause("b", None, {"cpu": "500m"}), *auto)
