@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from slack.audit.findings.sample import NodeFacts, Sampled, Trouble
@@ -158,3 +160,17 @@ def test_troubles_of_both_samples_are_told_once() -> None:
 def test_one_pair_of_samples_can_be_compared_by_itself() -> None:
     assert window_between(BEFORE, AFTER) == only(sampled(BEFORE), sampled(AFTER))
     assert window_between(BEFORE, AFTER, least_periods=101).state is State.TOO_FEW
+
+
+@given(st.integers(min_value=200, max_value=64_000), st.sampled_from([10_000, 50_000, 100_000]))
+def test_a_limit_that_systemd_rounds_up_is_no_change_and_the_next_step_is(millis: int, period_us: int) -> None:
+    exact, step = millis * period_us // 1000, period_us // 100
+    rounded = -(-exact // step) * step
+    for old, new, is_changed in ((exact, rounded, False), (rounded, exact, False), (exact, rounded + step, True)):
+        before = changed(BEFORE, quota_us=old, period_us=period_us)
+        window = window_between(before, changed(AFTER, quota_us=new, period_us=period_us))
+        assert window.quota_changed is is_changed, (old, new)
+
+
+def test_a_small_limit_that_nearly_doubles_is_a_change() -> None:
+    assert window_between(changed(BEFORE, quota_us=1_100), changed(AFTER, quota_us=2_000)).quota_changed
