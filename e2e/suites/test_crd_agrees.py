@@ -69,7 +69,7 @@ GOOD: tuple[Spec, ...] = (
     {"nodeTemplates": [{"name": "gpu", "taints": [{"key": "a.b/c", "effect": "NoSchedule"}], "allocatable": BIG}]},
 )
 OBJECTIVE: Spec = {"instantStart": 0.99}
-EXCLUDED = "objective is in place of extraCapacity's minRate, replicas and ladder"
+EXCLUDED = "objective is in place of extraCapacity's minRate, replicas, nodes and ladder"
 BAD: tuple[tuple[Spec, str], ...] = (
     ({"reserve": {"maxShare": -1}}, "spec.reserve.maxShare"),
     ({"reserve": {"maxShare": 11}}, "spec.reserve.maxShare"),

@@ -89,3 +89,20 @@ def test_half_of_a_workload_that_a_capacity_buffer_asks_for_is_kept_on_a_small_c
     assert found.code == 0, found.stderr
     (item,) = json.loads(found.stdout)["items"]
     assert [(shape["role"], shape["count"]) for shape in item["shapes"]] == [("mirror", 5)]
+
+
+def test_a_floor_in_pieces_of_a_whole_node_leaves_their_room_to_daemon_sets(run: Run) -> None:
+    found = run(
+        "plan", "-f", INPUTS / "spare-node.yaml", "--snapshot", INPUTS / "spare-node-cluster.json", *AT, "-o", "json"
+    )
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert [(shape["count"], shape["requests"]["cpu_millis"]) for shape in item["shapes"]] == [(2, 7810)]
+
+
+def test_whole_spare_nodes_are_asked_for_by_their_number(run: Run, policy: Policy) -> None:
+    path = policy({"extraCapacity": {"nodes": 2}, "cover": {"mode": "None"}})
+    found = run("plan", "-f", path, "--snapshot", INPUTS / "spare-node-cluster.json", *AT)
+    assert found.code == 0, found.stderr
+    assert "(2 whole nodes)" in found.stdout
+    assert "7810m cpu" in found.stdout

@@ -38,7 +38,7 @@ class BindingLimit(Record):
 class WantedBy(Record):
     """The field of a policy that sets how much of some resources is wanted; of the others it says nothing."""
 
-    source: Literal["rate", "ladder", "floor", "replicas", "objective", "demand"]
+    source: Literal["rate", "ladder", "floor", "replicas", "nodes", "objective", "demand"]
     resources: list[str]
     window: str | None
     rate: float | None

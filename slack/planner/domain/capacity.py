@@ -43,6 +43,8 @@ class Size:
     """[R] the most that all placeholders may request; UNLIMITED where there is none."""
     replicas: int | None
     """A fixed number of standard placeholders instead, None for a rate."""
+    whole_nodes: bool
+    """Each of that number is as large as an empty node."""
     feedback: str | None
     """What to know about base Allocatable."""
     lowest: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
@@ -170,7 +172,8 @@ def size_of(
         desired=np.minimum(asked, ceiling),
         asked=asked,
         ceiling=ceiling,
-        replicas=None if replicas is None else -(-replicas // part),
+        replicas=replicas if replicas is None or terms.whole_nodes else -(-replicas // part),
+        whole_nodes=terms.whole_nodes,
         feedback=feedback,
         lowest=np.minimum(lowest, ceiling),
         set_by=_set_by(snapshot, domain.policy, lowest > share, dict(terms.floor), replicas),
@@ -195,7 +198,9 @@ def _set_by(
     """
     spec = policy.spec.extra_capacity
     if replicas is not None:
-        where = "replicas" if replicas == spec.replicas else "schedule[].replicas"
+        where = "schedule[].replicas"
+        if replicas in (spec.replicas, spec.nodes):
+            where = "replicas" if replicas == spec.replicas else "nodes"
         return f"spec.extraCapacity.{where} is {replicas}"
     named = [name for r, name in enumerate(snapshot.resources) if by_floor[r]]
     if not named:

@@ -6,11 +6,15 @@ import numpy as np
 
 from slack.cluster.class_index import ClassIndex
 from slack.cluster.classes import Constraints, NodeClass, Taint
-from slack.cluster.snapshot import BoolArray, IntArray
+from slack.cluster.snapshot import CPU, MEMORY, BoolArray, IntArray
 from slack.planner.domain.capacity import average_node
 from slack.planner.domain.feasibility import NodeRows, Room, allowed, fits, room_of
 
 _MOST_PLACEMENTS = 1000
+_GAP = 1.03
+"""Between the memory of two sizes of nodes."""
+UNITS = {CPU: 10, MEMORY: 1 << 20}
+"""Amounts are rounded to 10m and 1Mi, so that they read well and move less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +48,8 @@ class EmptyNodes:
     """[M, R] of the eligible nodes; of the templates where there is none."""
     average: IntArray
     """[R] average node, the measure of cost; a template's for what no node has."""
+    usual: IntArray
+    """[R] cpu and memory of an empty node of the usual size, less DaemonSets; of a template where there is none."""
     placements: dict[Constraints, Placement] = field(default_factory=dict, compare=False)
     """What has been worked out of the rest: many shapes share few constraints."""
 
@@ -94,4 +100,31 @@ def empty_nodes_of(nodes: NodeRows, inside: BoolArray) -> EmptyNodes:
         taints=tuple(sorted({taint for node_class in classes for taint in node_class.taints})),
         allocatable=allocatable,
         average=np.where(average > 0, average, average_node(templates)),
+        usual=usual_node(nodes),
     )
+
+
+def usual_node(nodes: NodeRows) -> IntArray:
+    """[R] what an empty node of the most usual size has for others than DaemonSets, of cpu and memory.
+
+    Nodes of one type differ by some MiB, and a new one lacks some DaemonSets' pods for a while. So nodes of the same
+    cpu whose memory follows one another without a gap of 3 % are one size, and the least that one of them has counts.
+    Of sizes that are equally usual it is the smallest.
+    """
+    allocatable, daemon = nodes.allocatable, nodes.daemon
+    if not len(allocatable):
+        rows = [template.allocatable for template in nodes.templates]
+        allocatable = np.array(rows, dtype=np.int64).reshape(-1, allocatable.shape[1])
+        daemon = np.zeros_like(allocatable)
+    found = np.zeros(allocatable.shape[1], dtype=np.int64)
+    if not len(allocatable):
+        return found
+    order = np.lexsort((allocatable[:, 1], allocatable[:, 0]))
+    cpu, memory = allocatable[order, 0], allocatable[order, 1]
+    other = (cpu[1:] != cpu[:-1]) | (memory[1:] > memory[:-1] * _GAP)
+    size = np.concatenate([[0], np.cumsum(other)])
+    mine = order[size == np.argmax(np.bincount(size))]
+    left = np.maximum(allocatable[mine] - daemon[mine], 0).min(axis=0)
+    for resource, unit in UNITS.items():
+        found[resource] = left[resource] // unit * unit
+    return found

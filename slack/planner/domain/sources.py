@@ -27,7 +27,7 @@ def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> 
             if _by_demand(part, r):
                 key: tuple[Source, str | None] = Source.DEMAND, None
             elif terms.replicas is not None and part.asked[r] > part.floor[r]:
-                key = Source.REPLICAS, terms.replicas_window
+                key = Source.NODES if terms.whole_nodes else Source.REPLICAS, terms.replicas_window
             elif part.floor[r] > part.share[r]:
                 key = Source.FLOOR, windows.get(name)
             else:
@@ -56,6 +56,6 @@ def _named(terms: Terms, key: tuple[Source, str | None], names: tuple[str, ...],
         rate=terms.rate if is_rate else None,
         base=tuple((name, base[name]) for name in names) if is_rate else (),
         floor=tuple((name, least) for name, least in terms.floor if name in names) if source is Source.FLOOR else (),
-        replicas=terms.replicas if source is Source.REPLICAS else None,
+        replicas=terms.replicas if source in (Source.REPLICAS, Source.NODES) else None,
         instant_start=terms.instant_start if source is Source.OBJECTIVE else None,
     )

@@ -23,6 +23,9 @@ class Terms:
     floor_windows: tuple[tuple[str, str], ...]
     """By resource the window that sets its floor, where one does."""
     replicas: int | None
+    """A fixed number instead of a rate."""
+    whole_nodes: bool
+    """The fixed number is of whole nodes, in each zone."""
     replicas_window: str | None
     instant_start: float | None
     """Of the objective, where it sets the amount."""
@@ -45,16 +48,18 @@ def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, l
     floor, floor_windows = dict(spec.floor), dict[str, str]()
     for name, least in ({} if ladder is None else ladder.floor).items():
         floor[name] = max(least, floor.get(name, 0))
-    replicas, replicas_window = spec.replicas, None
+    replicas, replicas_window, whole_nodes = spec.replicas, None, False
+    if spec.nodes is not None:
+        replicas, whole_nodes = spec.nodes, True
     windows = open_windows(spec.schedule, now, lead_seconds)
     rated = [(window.min_rate, window) for window in windows if window.min_rate is not None]
     counted = [(window.replicas, window) for window in windows if window.replicas is not None]
     if rated:
         rate, largest = max(rated, key=lambda pair: pair[0])
-        rate_from, rate_window, replicas = Source.RATE, called(largest), None
+        rate_from, rate_window, replicas, whole_nodes = Source.RATE, called(largest), None, False
     if counted:
         replicas, largest = max(counted, key=lambda pair: pair[0])
-        replicas_window = called(largest)
+        replicas_window, whole_nodes = called(largest), False
     for window in windows:
         for name, least in (window.floor or {}).items():
             if least > floor.get(name, 0):
@@ -67,6 +72,7 @@ def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, l
         floor=tuple(floor.items()),
         floor_windows=tuple(floor_windows.items()),
         replicas=replicas,
+        whole_nodes=whole_nodes,
         replicas_window=replicas_window,
         instant_start=None if objective is None else objective.instant_start,
     )

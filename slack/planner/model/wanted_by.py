@@ -17,6 +17,7 @@ class Source(StrEnum):
     LADDER = "ladder"
     FLOOR = "floor"
     REPLICAS = "replicas"
+    NODES = "nodes"
     OBJECTIVE = "objective"
     DEMAND = "demand"
     """No field: ActivationPools announce more than any asks for."""
@@ -38,7 +39,7 @@ class WantedBy:
     floor: tuple[tuple[str, int], ...] = ()
     """The floor of these resources, whole, however many zones it is divided among."""
     replicas: int | None = None
-    """The fixed number, whole."""
+    """The fixed number, whole; of nodes, for each zone where slack is kept per zone."""
     instant_start: float | None = None
     """The objective."""
 
@@ -49,6 +50,8 @@ class WantedBy:
                 text = f"floor {written_text(self.floor)}"
             case Source.REPLICAS:
                 text = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+            case Source.NODES:
+                text = "1 whole node" if self.replicas == 1 else f"{self.replicas} whole nodes"
             case Source.DEMAND:
                 text = "what pools announce"
             case Source.OBJECTIVE:

@@ -64,6 +64,7 @@ _RULES: Rules = {
         ),
     ),
     "ExtraCapacity": (
+        ("!has(self.nodes) || !has(self.replicas)", "nodes and replicas are two fixed numbers; give one of them"),
         (
             "!has(self.floor) || !has(self.ceiling) || self.floor.all(name, !(name in self.ceiling) || "
             "quantity(string(self.floor[name])).compareTo(quantity(string(self.ceiling[name]))) <= 0)",
@@ -80,9 +81,9 @@ _RULES: Rules = {
     "PolicySpec": (
         (
             "!has(self.objective) || !has(self.extraCapacity) || (!has(self.extraCapacity.minRate) && "
-            "!has(self.extraCapacity.replicas) && "
+            "!has(self.extraCapacity.replicas) && !has(self.extraCapacity.nodes) && "
             "(!has(self.extraCapacity.ladder) || self.extraCapacity.ladder.size() == 0))",
-            "objective is in place of extraCapacity's minRate, replicas and ladder; give one of them",
+            "objective is in place of extraCapacity's minRate, replicas, nodes and ladder; give one of them",
         ),
         (
             "!has(self.objective) || !has(self.extraCapacity) || !has(self.extraCapacity.schedule) || "

@@ -157,11 +157,20 @@ class ExtraCapacity(SpecModel):
     replicas: Annotated[int, Field(ge=0, le=5000), WHOLE] | None = None
     """A fixed number of standard placeholders instead of a rate; with perDomain Zone each zone gets its equal part,
     rounded up."""
+    nodes: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = None
+    """A fixed number of whole spare nodes instead of a rate; with perDomain Zone so many in each zone. Each placeholder
+    is as large as an empty node of the usual size less its DaemonSets, whatever granularity says."""
     ladder: tuple[LadderStep, ...] = ()
     """Rates by size of the cluster, more on a small one, say; the last step that holds is used instead of minRate. With
     perDomain Zone one step holds for the whole domain."""
     schedule: tuple[ScheduleWindow, ...] = ()
     """Windows in which the size is another; where several are open the largest wins."""
+
+    @model_validator(mode="after")
+    def _one_number(self) -> Self:
+        if self.nodes is not None and self.replicas is not None:
+            raise ValueError("nodes and replicas are two fixed numbers; give one of them")
+        return self
 
     @model_validator(mode="after")
     def _floor_below_ceiling(self) -> Self:
@@ -380,8 +389,10 @@ class PolicySpec(SpecModel):
         extra = self.extra_capacity
         if self.objective is None:
             return self
-        if extra.min_rate is not None or extra.replicas is not None or extra.ladder:
-            raise ValueError("objective is in place of extraCapacity's minRate, replicas and ladder; give one of them")
+        if extra.min_rate is not None or extra.replicas is not None or extra.nodes is not None or extra.ladder:
+            raise ValueError(
+                "objective is in place of extraCapacity's minRate, replicas, nodes and ladder; give one of them"
+            )
         if any(window.min_rate is not None or window.replicas is not None for window in extra.schedule):
             raise ValueError("with an objective a window of extraCapacity.schedule can raise the floor only")
         return self

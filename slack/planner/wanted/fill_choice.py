@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slack.cluster.snapshot import CPU, MEMORY, IntArray
+from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import RATED, dominant_share
+from slack.planner.domain.empty_nodes import UNITS
 from slack.planner.model.vectors import any_of, holds, within
 
 PIN_PERCENT = 45
@@ -30,8 +31,6 @@ _DEARER = 3.0
 """So many times what is beyond that."""
 _PINNED = 0.25
 """A node that is kept costs a quarter of what keeps it."""
-_UNIT = {CPU: 10, MEMORY: 1 << 20}
-"""Chunks are rounded to 10m and 1Mi, so that they read well and move less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +136,7 @@ def score(fills: Sequence[FillChoice], remaining: IntArray, bounds: Bounds) -> f
 def rounded_up(vector: IntArray) -> IntArray:
     """Return a vector that reads well: 10m and 1Mi are its smallest steps."""
     rounded = vector.copy()
-    for r, unit in _UNIT.items():
+    for r, unit in UNITS.items():
         if rounded[r] >= unit:
             rounded[r] = -(-rounded[r] // unit) * unit
     return rounded

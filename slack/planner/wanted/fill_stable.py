@@ -117,11 +117,16 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     taken = part.mirrored + part.added.room_in(cover, width)
     desired, asked, chunk = size.desired, size.asked, None
     if size.replicas is not None:
-        chunk = standard_chunk(size.base, bounds)
+        chunk = part.empty.usual if size.whole_nodes else standard_chunk(size.base, bounds)
         if chunk is not None:
-            asked = np.maximum(asked, chunk * size.replicas)
-            desired = np.minimum(np.maximum(desired, chunk * size.replicas), size.ceiling)
+            # Whole nodes are beside what the cover keeps: a node with a covering placeholder is none.
+            whole = chunk * size.replicas + (taken if size.whole_nodes else 0)
+            asked = np.maximum(asked, whole)
+            desired = np.minimum(np.maximum(desired, whole), size.ceiling)
     standing = standing_of(part, cover)
+    if chunk is not None and size.whole_nodes:
+        tolerance = part.domain.policy.spec.stabilization.shape_tolerance
+        standing = [there for there in standing if _is_about(there.vector, chunk, tolerance)]
     need = np.maximum(desired - taken - part.guests, 0)
     best = _todays(part, standing, need, bounds, chunk, size.ceiling - taken)
     standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], _bursts(part))
@@ -173,6 +178,11 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     return StableFill(wanted, desired, asked, filling.capped, tuple(filling.infeasible))
 
 
+def _is_about(vector: IntArray, chunk: IntArray, tolerance: float) -> bool:
+    """Tell whether a placeholder that is there still is a whole node."""
+    return bool((np.abs(vector - chunk) <= tolerance * chunk).all())
+
+
 def _is_less_than_half(missing: IntArray, fills: Fills, bounds: Bounds) -> bool:
     """Whether what is missing is less than half of each placeholder that would be made: those of an objective round."""
     share = float(dominant_share(missing, bounds.average))
@@ -217,7 +227,10 @@ def _todays(
         return (FillChoice(chunk, count_for(np.where(chunk > 0, rated, 0), chunk)),)
     spec = part.domain.policy.spec
     if spec.cover.mode is CoverMode.NONE:
-        plain = version_1(rated, bounds.average, spec.granularity, left)
+        # Where an average node is one piece, an empty one has less: its DaemonSets stay.
+        usual = part.empty.usual * spec.granularity
+        average = np.where(usual > 0, np.minimum(bounds.average, usual), bounds.average)
+        plain = version_1(rated, average, spec.granularity, left)
         return () if plain is None else (plain,)
     return fills_for(rated, bounds, left, _bursts(part))
 

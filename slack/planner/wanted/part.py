@@ -294,10 +294,13 @@ def plan_part(part: PartInputs) -> PartPlan:
     filling = stable_fill(part, covering.wanted, bounds)
     uncovered, too_large = _why_uncovered(part, covering)
     # Also while a window has a rate instead: who scales goes on reading the number.
-    counted = part.size.replicas is not None or part.domain.policy.spec.extra_capacity.replicas is not None
+    number = part.size.replicas if not part.size.whole_nodes else None
+    counted = number is not None or part.domain.policy.spec.extra_capacity.replicas is not None
     wanted = (*covering.wanted, *filling.wanted)
     pins = []
     for w in wanted:
+        if part.size.whole_nodes and w.role is Role.FILL:
+            continue  # it is to keep its node
         share = pinned_share(part.empty.room, w.vector, part.empty.placement(w.shape.constraints).rows)
         if share > PIN_PERCENT / 100 + 1e-9:
             pins.append(f"{w.shape.name} takes {share:.0%} of the smallest eligible node that it fits")

@@ -74,7 +74,7 @@ def test_an_objective_goes_with_floor_ceiling_and_windows_that_raise_the_floor()
 
 
 OBJECTIVE = {"instantStart": 0.99}
-EXCLUDED = "spec: objective is in place of extraCapacity's minRate, replicas and ladder; give one of them"
+EXCLUDED = "spec: objective is in place of extraCapacity's minRate, replicas, nodes and ladder; give one of them"
 CRON = {"cron": "0 7 * * *", "duration": "1h", "minRate": 0.1}
 WRONG: list[tuple[Json, str]] = [
     ({"extraCapacity": {"minRate": "10%"}}, "spec.extraCapacity.minRate: '10%' is text; write a number, 0.1"),
