@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from slack.cluster import wire
+from slack.cluster import labels, wire
 from tests.docs.pages import DOCS, section
 
 PAGE = DOCS / "reference" / "pod-and-node-fields.md"
@@ -47,7 +47,14 @@ def test_it_names_each_field_that_is_decoded_and_no_other(heading: str, struct: 
     lines = [line for line in section(PAGE, heading).splitlines() if line.startswith("| `")]
     named = [name for line in lines for name in re.findall(r"`([^`]+)`", line.split("|")[1])]
     assert len(named) == len(set(named)), "a field is named twice"
-    assert set(named) == set(_paths(struct))
+    by_name = {name for name in named if name.startswith("metadata.labels[")}
+    assert set(named) - by_name == set(_paths(struct))
+
+
+def test_it_names_the_labels_by_which_pods_are_told_apart() -> None:
+    named = set(re.findall(r"`metadata\.labels\[([^`]+)\]`", PAGE.read_text()))
+    assert set(wire.NAMING_LABELS) < named
+    assert named <= {value for name, value in vars(labels).items() if name.startswith("LABEL_")}
 
 
 def test_each_version_is_one_of_kubernetes() -> None:

@@ -116,9 +116,7 @@ def test_every_one_fits_an_empty_node_and_leaves_less_than_a_pod_of_it(
 ) -> None:
     """Nodes of one type differ by some MiB; a placeholder takes all that each of them has but for these."""
     names = [f"n{i}" for i in range(len(less_mib))]
-    nodes = [
-        node(name, f"{cpu_millis}m", f"{memory_mib - less}Mi") for name, less in zip(names, less_mib, strict=True)
-    ]
+    nodes = [node(name, f"{cpu_millis}m", f"{memory_mib - less}Mi") for name, less in zip(names, less_mib, strict=True)]
     item = plan_of(
         *nodes, *_daemons(names, f"{daemon_millis}m", "64Mi"), extraCapacity={"nodes": wanted}, cover={"mode": "None"}
     )
