@@ -16,6 +16,7 @@ from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY, IntArray
 from slack.planner.model.cost import Cost, figure
 from slack.planner.model.result import ConditionType, PolicyPlan
+from slack.planner.model.wanted_by import Source
 from slack.planner.objective.why_text import why_text
 from slack.planner.policy.scale import selector_of
 from slack.process.reasons import REFILL_LASTS, REFILLING
@@ -212,10 +213,18 @@ def with_state(status: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def rate_text(plan: PolicyPlan) -> str:
-    """Return the rate in force, or the objective that has taken its place."""
+    """Return the rate in force, or the objective or number of whole nodes that has taken its place."""
     if plan.why is not None and plan.why.known:
         return f"for {plan.why.objective * 100:.4g}%"
+    nodes = whole_nodes(plan)
+    if nodes is not None:
+        return "1 node" if nodes == 1 else f"{nodes} nodes"
     return f"{plan.rate * 100:.4g}%"
+
+
+def whole_nodes(plan: PolicyPlan) -> int | None:
+    """Return the number of whole nodes that a policy asks for; None where something else sets its amount."""
+    return next((field.replicas for field in plan.wanted_by if field.source is Source.NODES), None)
 
 
 def why_of(plan: PolicyPlan) -> str | None:

@@ -11,7 +11,7 @@ from slack.process.reasons import Level, advice_on
 from slack.process.states import slack_state
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.placeholders.status import MAX_UNCOVERED, lasting, rate_text, why_of
+from slack_operator.placeholders.status import MAX_UNCOVERED, lasting, rate_text, whole_nodes, why_of
 from slack_operator.runtime.conditions import rfc3339, with_times
 from slack_operator.web.documents import (
     AmountView,
@@ -122,7 +122,7 @@ def _cost(cost: Cost | None) -> CostView | None:
 
 def _why_by_rate(plan: PolicyPlan) -> str | None:
     """Say what the amount is a share of; more than the rate stands for a floor, less for a ceiling."""
-    if plan.rate <= 0 or plan.replicas is not None or not any(plan.base):
+    if plan.rate <= 0 or plan.replicas is not None or whole_nodes(plan) is not None or not any(plan.base):
         return None
     cpu, memory = (format_rounded(name, int(plan.base[row])) for row, name in ((CPU, "cpu"), (MEMORY, "memory")))
     return f"it is {rate_text(plan)} of the {cpu} cpu and {memory} memory that {plan.pods} pods request"

@@ -235,7 +235,7 @@ def _operator_word(slack: Policies, default_rate: float) -> str:
             cover = "" if mode is CoverMode.FREQUENT else f"+cover={mode}"
             words.add(f"objective={policy.spec.objective.instant_start:g}{cover}")
             continue
-        constant = extra.replicas is None and not extra.ladder and not extra.schedule
+        constant = extra.replicas is None and extra.nodes is None and not extra.ladder and not extra.schedule
         rate = default_rate if extra.min_rate is None else extra.min_rate
         cover = "" if mode is CoverMode.FREQUENT else f"+cover={mode}"
         words.add(f"rate={rate:g}{cover}" if constant else "")

@@ -9,6 +9,7 @@ import pytest
 from slack.cluster.quantity import Written, format_rounded
 from slack.planner.model.cost import Cost
 from slack.planner.model.result import Binding, ConditionType
+from slack.planner.model.wanted_by import Source, WantedBy
 from slack.planner.objective.amount import Why
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.conditions import Condition, is_trouble
@@ -17,6 +18,7 @@ from slack_operator.placeholders.status import (
     MOVING_SECONDS,
     Observed,
     StatusBoard,
+    rate_text,
     spared_document,
     status_of,
     with_state,
@@ -47,6 +49,12 @@ READY = Condition(ConditionType.READY, True, "Fine", "all is well")
 )
 def test_amounts_have_three_digits(resource: str, value: int, text: str) -> None:
     assert format_rounded(resource, value) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 node"), (2, "2 nodes"), (0, "0 nodes")])
+def test_whole_nodes_stand_where_a_rate_would(number: int, text: str) -> None:
+    wanted_by = (WantedBy(Source.NODES, ("cpu", "memory"), replicas=number),)
+    assert rate_text(replace(policy_plan(shape_plan(2)), wanted_by=wanted_by)) == text
 
 
 def check(schema: dict[str, Any], value: Any, path: str = "status") -> None:
