@@ -117,4 +117,5 @@ def _document(found: "Explanation") -> dict[str, Any]:
         ],
         "reasons": list(found.reasons),
         "warnings": list(found.warnings),
+        "unknown": list(found.unknown),
     }

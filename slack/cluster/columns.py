@@ -18,7 +18,16 @@ from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.snapshot_builder import SnapshotBuilder
 from slack.cluster.tables.interning import ConstraintTable, RequestTable, Resources, grown
-from slack.cluster.tables.kind_table import BY_CLASS, Arrivals, KindKey, KindTable, KindText, gang_of, kind_text
+from slack.cluster.tables.kind_table import (
+    BY_CLASS,
+    Arrivals,
+    KindKey,
+    KindTable,
+    KindText,
+    gang_of,
+    kind_text,
+    unchecked_of,
+)
 from slack.cluster.tables.node_table import NodeFacts, NodeTable
 from slack.cluster.tables.placeholder_table import PlaceholderTable
 from slack.cluster.tables.pod_table import GONE, NONE, PodState, PodTable
@@ -443,6 +452,7 @@ class ClusterColumns:
                 gang_of(spec),
                 spec.is_gated(),
                 self._labels_of(metadata, constraints),
+                unchecked_of(spec),
             )
         )
 

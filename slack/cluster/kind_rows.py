@@ -13,6 +13,7 @@ import numpy.typing as npt
 from slack.cluster.classes import Constraints
 from slack.cluster.snapshot import Workload
 from slack.cluster.tables.kind_table import BY_CLASS, KindKey, KindRow
+from slack.cluster.unchecked import Unchecked
 
 _SortKey = tuple[object, ...]
 _FEW = 16
@@ -36,6 +37,8 @@ class KindRows:
         self.gang: list[str] = []
         """[id]"""
         self.labels: list[tuple[tuple[str, str], ...]] = []
+        """[id]"""
+        self.unchecked: list[tuple[Unchecked, ...]] = []
         """[id]"""
         self.requests = _integers()
         """[id] id of the request vector."""
@@ -99,6 +102,7 @@ class KindRows:
         self.reserve[index] = key.reserve
         self.gang[index] = key.gang
         self.labels[index] = key.labels
+        self.unchecked[index] = key.unchecked
         self.requests[index] = key.requests
         self.constraints[index] = key.constraints
         self.constraints_of[key.constraints] = (row.constraints, row.text)
@@ -119,6 +123,7 @@ class KindRows:
             self.reserve.append("")
             self.gang.append("")
             self.labels.append(())
+            self.unchecked.append(())
         if index >= self.requests.size:
             for name in _COLUMNS:
                 column = getattr(self, name)

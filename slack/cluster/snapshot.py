@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import Constraints, NodeClass
+from slack.cluster.unchecked import Unchecked
 
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int32]
@@ -102,6 +103,8 @@ class PodKinds:
     """[K] the pods' scheduling group, in their namespace: they start together or not at all; '' where there is none."""
     labels: tuple[tuple[tuple[str, str], ...], ...]
     """[K] those labels of its pods that their own (anti-)affinity and spread look at, sorted."""
+    unchecked: tuple[tuple[Unchecked, ...], ...]
+    """[K] what no plan checks of its pods, on which their node depends."""
     running: IntArray
     """[K] pods bound to a node."""
     pending: IntArray

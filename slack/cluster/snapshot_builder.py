@@ -37,6 +37,7 @@ from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.cluster.tables.reserved_table import speaking
 from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
+from slack.cluster.unchecked import Unchecked
 
 FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -68,6 +69,7 @@ class _Kinds(NamedTuple):
     reserve: tuple[str, ...]
     gang: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]
+    unchecked: tuple[tuple[Unchecked, ...], ...]
 
 
 class _Shown(NamedTuple):
@@ -94,6 +96,7 @@ class _Shown(NamedTuple):
     reserve: tuple[str, ...]
     gang: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]
+    unchecked: tuple[tuple[Unchecked, ...], ...]
 
 
 class _Nodes(NamedTuple):
@@ -172,6 +175,7 @@ class SnapshotBuilder:
                 reserve=shown.reserve,
                 gang=shown.gang,
                 labels=shown.labels,
+                unchecked=shown.unchecked,
                 running=_frozen(running[mask]),
                 pending=_frozen(pending[mask]),
                 gated=_frozen(gated[mask]),
@@ -244,6 +248,7 @@ class SnapshotBuilder:
             reserve=tuple(map(rows.reserve.__getitem__, rows.ids)),
             gang=tuple(map(rows.gang.__getitem__, rows.ids)),
             labels=tuple(map(rows.labels.__getitem__, rows.ids)),
+            unchecked=tuple(map(rows.unchecked.__getitem__, rows.ids)),
         )
         self._kinds = (key, part)
         return part
@@ -287,6 +292,7 @@ class SnapshotBuilder:
             reserve=of_shown(kinds.reserve),
             gang=of_shown(kinds.gang),
             labels=of_shown(kinds.labels),
+            unchecked=of_shown(kinds.unchecked),
         )
         return self._shown
 

@@ -214,15 +214,6 @@ class PodSpec(_Wire):
         """Say whether scheduling gates hold the pod back: no scheduler considers it until all of them are removed."""
         return not self.node_name and self.scheduling_gates not in _NO_GATES
 
-    def takes_host_ports(self) -> bool:
-        """Whether its pods take ports of their node, so that two of them cannot stand on one (plugin NodePorts).
-
-        In a pod on the host's network every port is one; the API server writes that into pods, not into templates.
-        """
-        sidecars = (own for own in self.init_containers or () if own.restart_policy == "Always")
-        word = b"containerPort" if self.host_network else b'"hostPort"'
-        return any(word in bytes(own.ports) for own in (*(self.containers or ()), *sidecars))
-
 
 class Condition(_Wire):
     """A condition of a pod or node."""

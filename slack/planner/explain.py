@@ -12,6 +12,7 @@ import numpy as np
 
 from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
+from slack.cluster.unchecked import Unchecked
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, divide
@@ -46,6 +47,14 @@ KINDS: Mapping[str, str] = {
 _OWNERS = {"rs": ("deploy",), "job": ("cronjob",)}
 """What may have made an object of a kind; a pod may be anybody's."""
 _NODES_SHOWN = 5
+_UNCHECKED: Mapping[Unchecked, str] = {
+    Unchecked.DEVICE_CLAIMS: "it claims devices (spec.resourceClaims), which are not checked",
+    Unchecked.VOLUME_CLAIMS: "it claims volumes (spec.volumes), whose zones and nodes are not checked",
+    Unchecked.HOST_PORTS: "it takes host ports, which are not checked",
+}
+_SPREAD = "it has hard topology spread (spec.topologySpreadConstraints), which is not checked"
+_BESIDE = "it requires affinity to other pods (spec.affinity.podAffinity), which is not checked"
+_APART = "it requires anti-affinity to other pods (spec.affinity.podAntiAffinity), which is not checked on each node"
 
 
 class NotFoundError(LookupError):
@@ -89,11 +98,13 @@ class Explanation:
     """Why there is no room kept for it, or for some of its pods."""
     warnings: tuple[str, ...]
     """What keeps it from using the room all the same."""
+    unknown: tuple[str, ...] = ()
+    """What may keep it from using the room, and is not checked."""
 
     @property
     def ready(self) -> bool:
-        """Whether a placeholder that is bound now makes room for it."""
-        return any(room.bound for room in self.rooms) and not self.warnings
+        """Whether a placeholder that is bound now makes room for it, and all that decides about it was checked."""
+        return any(room.bound for room in self.rooms) and not self.warnings and not self.unknown
 
 
 def target(kind: str, name: str, namespace: str) -> Workload:
@@ -170,6 +181,25 @@ def explain(
         rooms=tuple(rooms),
         reasons=tuple(dict.fromkeys(reasons)),
         warnings=tuple(dict.fromkeys(warnings)),
+        unknown=_unknown(snapshot, rows, rooms) if rooms else (),
+    )
+
+
+def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[Room]) -> tuple[str, ...]:
+    """Say on what else it depends whether these pods can take the room."""
+    kinds = snapshot.kinds
+    unchecked = {part for row in rows for part in kinds.unchecked[row]}
+    constraints = [snapshot.constraints[index] for index in {int(kinds.constraint_id[row]) for row in rows}]
+    # The scheduler keeps bound mirrors off the nodes that the workload's own pods avoid; nobody does so for others.
+    apart = not all(room.role == Role.MIRROR and not room.unbound for room in rooms)
+    among = {
+        _SPREAD: any(own.topology_spread for own in constraints),
+        _BESIDE: any(own.pod_affinity for own in constraints),
+        _APART: apart and any(own.anti_affinity for own in constraints),
+    }
+    return (
+        *(text for part, text in _UNCHECKED.items() if part in unchecked),
+        *(text for text, holds in among.items() if holds),
     )
 
 

@@ -27,6 +27,8 @@ def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) ->
         text.append("  its next pod starts there at once")
     elif not any(room.bound or room.pending for room in found.rooms):
         text.append("  none of it stands yet; the operator would make it")
+    if found.unknown and not found.warnings:
+        text.append(f"  whether its next pod starts there is not known: {'; '.join(found.unknown)}")
     text += [f"  because {reason}" for reason in found.reasons]
     text += [f"  but {warning}" for warning in found.warnings]
     return text

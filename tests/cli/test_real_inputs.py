@@ -106,3 +106,16 @@ def test_whole_spare_nodes_are_asked_for_by_their_number(run: Run, policy: Polic
     assert found.code == 0, found.stderr
     assert "(2 whole nodes)" in found.stdout
     assert "7810m cpu" in found.stdout
+
+
+def test_a_pod_that_claims_devices_is_not_promised_a_start(run: Run) -> None:
+    asked = ("explain", "-n", "ml", "deploy/infer", "--snapshot", INPUTS / "device-claims.json", *AT)
+    text, found = run(*asked), run(*asked, "-o", "json")
+    assert (text.code, found.code) == (0, 0), found.stderr
+    assert "starts there at once" not in text.stdout
+    assert "starts there is not known: it claims devices (spec.resourceClaims), which are not checked" in " ".join(
+        text.stdout.split()
+    )
+    answer = json.loads(found.stdout)
+    assert (answer["ready"], [room["bound"] for room in answer["rooms"]]) == (False, [1])
+    assert answer["unknown"] == ["it claims devices (spec.resourceClaims), which are not checked"]

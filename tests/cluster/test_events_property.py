@@ -44,6 +44,8 @@ pods = st.builds(
     affinity=st.sampled_from([None, AFFINITY]),
     status=st.sampled_from([None, {"nominatedNodeName": "n1"}]),
     schedulingGates=st.sampled_from([None, None, [{"name": "queue"}]]),
+    resourceClaims=st.sampled_from([None, None, [{"name": "gpu"}]]),
+    volumes=st.sampled_from([None, None, [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]]),
 )
 placeholders = st.builds(
     placeholder,

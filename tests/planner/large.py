@@ -86,6 +86,7 @@ def large(
             reserve=("",) * kinds,
             gang=("",) * kinds,
             labels=((),) * kinds,
+            unchecked=((),) * kinds,
             running=running,
             pending=np.zeros(kinds, dtype=np.int64),
             gated=np.zeros(kinds, dtype=np.int64),

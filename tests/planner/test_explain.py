@@ -1,12 +1,14 @@
 """Explain tells which placeholder makes room for a workload and where, or why none does."""
 
 from dataclasses import replace
+from itertools import compress, product
 from typing import Any
 
 import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
+from slack.planner.explain_text import lines
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role
 from slack.planner.objects.priority_classes import PriorityClasses
@@ -90,6 +92,81 @@ def test_a_bound_placeholder_makes_it_ready_and_its_nodes_are_counted() -> None:
     assert (room.bound, room.pending) == (3, 0)
     assert room.nodes == (("n1", 1), ("n2", 2))
     assert found.ready
+
+
+UNCHECKED: dict[str, Json] = {
+    "it claims devices": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]},
+    "it claims volumes": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]},
+    "it has hard topology spread": {
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": ZONE,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": "api"}},
+            }
+        ]
+    },
+    "it requires affinity to other pods": {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": ZONE}
+                ]
+            }
+        }
+    },
+    "it requires anti-affinity to other pods": {
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"labelSelector": {"matchLabels": {"app": "batch"}}, "topologyKey": "kubernetes.io/hostname"}
+                ]
+            }
+        }
+    },
+}
+"""By the beginning of what is said: fields of a pod's spec."""
+
+
+@pytest.mark.parametrize("chosen", list(product((False, True), repeat=len(UNCHECKED))))
+def test_a_bound_placeholder_makes_it_ready_only_if_all_that_decides_was_checked(chosen: tuple[bool, ...]) -> None:
+    said = list(compress(UNCHECKED, chosen))
+    fields: Json = {}
+    for text in said:
+        own = UNCHECKED[text]
+        fields |= {"affinity": fields["affinity"] | own["affinity"]} if {"affinity"} == fields.keys() & own else own
+    rest = [*NODES, *api(**fields)]
+    found = explained("deploy/api", *rest, *standing(*rest, on=("n2",)))
+    assert [room.bound for room in found.rooms] == [1]
+    assert found.ready == (not said)
+    assert len(found.unknown) == len(said)
+    assert all(unknown.startswith(text) for unknown, text in zip(found.unknown, said, strict=True))
+    text = "\n".join(lines(found))
+    assert ("its next pod starts there at once" in text) == (not said)
+    assert all(f"{part}" in text.partition("whether its next pod starts there is not known: ")[2] for part in said)
+
+
+def test_soft_spread_and_volumes_without_claims_leave_nothing_unknown() -> None:
+    (spread,) = UNCHECKED["it has hard topology spread"]["topologySpreadConstraints"]
+    fields: Json = {
+        "topologySpreadConstraints": [{**spread, "whenUnsatisfiable": "ScheduleAnyway"}],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "resourceClaims": [],
+    }
+    rest = [*NODES, *api(**fields)]
+    found = explained("deploy/api", *rest, *standing(*rest, on=("n2",)))
+    assert (found.ready, found.unknown) == (True, ())
+
+
+def test_a_mirror_keeps_off_the_nodes_that_anti_affinity_avoids_but_knows_no_devices() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    own: Json = {"annotations": {"resource-slack.io/reserve": "1"}, "affinity": apart("api"), "labels": {"app": "api"}}
+    for fields, unknown in (({}, 0), ({"resourceClaims": claims}, 1)):
+        pods = replicas(1, "pg", "2", "4Gi", node="n0", **own, **fields)
+        found = explained("rs/pg", *NODES, *pods, extraCapacity={"minRate": 0}, reserve=FREELY)
+        assert [room.role for room in found.rooms] == ["mirror"]
+        assert len(found.unknown) == unknown
 
 
 def test_a_pending_placeholder_is_no_room_yet() -> None:

@@ -41,6 +41,12 @@ def test_a_warning_keeps_the_promise_back() -> None:
     assert "  its next pod starts there at once" not in found
 
 
+def test_what_is_not_checked_is_said_in_place_of_the_promise() -> None:
+    found = Explanation("shop/deploy/api", 3, REQUESTS, (room(bound=1),), (), (), ("it takes host ports", "it spreads"))
+    assert lines(found)[-1] == ("  whether its next pod starts there is not known: it takes host ports; it spreads")
+    assert not found.ready
+
+
 def test_no_room_has_its_reasons() -> None:
     assert lines(explanation(reasons=("it is excluded by annotation",)))[1:] == [
         "  no room is kept for it",

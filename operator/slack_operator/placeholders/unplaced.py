@@ -12,6 +12,8 @@ from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.snapshot import Amounts
+from slack.cluster.tables.kind_table import unchecked_of
+from slack.cluster.unchecked import Unchecked
 from slack.cluster.wire import Pod, PodSpec, PodStatus
 from slack.planner.way.burst import LeftAlone
 from slack.planner.way.growth import Growing, deferred
@@ -181,6 +183,6 @@ def _left_alone(
         return LeftAlone.CLAIMS
     if constraints.anti_affinity or constraints.pod_affinity or constraints.topology_spread:
         return LeftAlone.AMONG_PODS
-    if spec.takes_host_ports():
+    if Unchecked.HOST_PORTS in unchecked_of(spec):
         return LeftAlone.HOST_PORTS
     return LeftAlone.NOMINATED if nominated else None

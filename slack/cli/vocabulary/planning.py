@@ -149,3 +149,4 @@ class Explanation(Record):
     rooms: list[ExplainedRoom]
     reasons: list[str]
     warnings: list[str]
+    unknown: list[str]

@@ -25,10 +25,13 @@ from slack.cluster.snapshot import IndexArray, IntArray
 from slack.cluster.tables.interning import ConstraintTable, Interner, Requests, RequestTable, Texts
 from slack.cluster.tables.pod_table import NONE
 from slack.cluster.together import HALF_LIFE_SECONDS, LOG2_OF, MOST, NEVER, mark_of
+from slack.cluster.unchecked import Unchecked
 from slack.cluster.wire import ABSENT, NAMING_LABELS, Metadata, PodSpec, PodStatus
 
 _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
+
+_NOTHING = (b"", b"null", b"[]")
 
 BY_CLASS = -(1 << 40)
 """No pod's priority: those are int32."""
@@ -56,6 +59,8 @@ class KindKey(NamedTuple):
     """Its pods are behind scheduling gates."""
     labels: tuple[tuple[str, str], ...] = ()
     """Those labels of its pods that their own (anti-)affinity and spread look at, sorted."""
+    unchecked: tuple[Unchecked, ...] = ()
+    """What nobody checks of its pods, on which their node depends."""
 
 
 KindText = tuple[bytes, *tuple[object, ...]]
@@ -97,6 +102,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         group.pod_group_name if group is not None else None,
         spec.scheduling_gates is not ABSENT and spec.is_gated(),
         _labels_named(spec, labels) if labels else None,
+        unchecked_of(spec),
     )
 
 
@@ -108,6 +114,30 @@ def _labels_named(spec: PodSpec, labels: Mapping[str, str]) -> tuple[tuple[str, 
     if b'"labelSelector"' not in text:
         return None
     return tuple(sorted((key, value) for key, value in labels.items() if key.encode() in text))
+
+
+def unchecked_of(spec: PodSpec) -> tuple[Unchecked, ...]:
+    """Return what of a pod, or of a template, no plan checks; nearly always nothing.
+
+    It is asked for each event, so it searches the text as it came. A volume with such a name is taken for a claim, too.
+    In a pod on the host's network every port is one of the node's; the API server writes that into pods, not into
+    templates.
+    """
+    found: tuple[Unchecked, ...] = ()
+    if spec.resource_claims is not ABSENT and bytes(spec.resource_claims) not in _NOTHING:
+        found = (Unchecked.DEVICE_CLAIMS,)
+    if spec.volumes is not ABSENT:
+        text = bytes(spec.volumes)
+        if b'"persistentVolumeClaim"' in text or b'"ephemeral"' in text:
+            found += (Unchecked.VOLUME_CLAIMS,)
+    word = b"containerPort" if spec.host_network else b'"hostPort"'
+    for containers in (spec.containers, spec.init_containers):
+        for own in containers or ():
+            # An init container has ended when the pod runs, unless it is a sidecar.
+            stays = containers is spec.containers or own.restart_policy == "Always"
+            if own.ports is not ABSENT and stays and word in bytes(own.ports):
+                return (*found, Unchecked.HOST_PORTS)
+    return found
 
 
 def gang_of(spec: PodSpec) -> str:

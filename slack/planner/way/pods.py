@@ -9,22 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import needed_features, parse_constraints
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import effective_requests
 from slack.cluster.selectors import resolved, selects
-from slack.cluster.wire import ABSENT
+from slack.cluster.tables.kind_table import unchecked_of
+from slack.cluster.unchecked import Unchecked
 from slack.planner.way.admission import Quotas, with_defaults, within
 from slack.planner.way.burst import Burst, LeftAlone
 from slack.planner.way.promises import Promise
-
-_NONE = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"[]"), msgspec.Raw(b"{}"))
-_CLAIMS = (b'"persistentVolumeClaim"', b'"ephemeral"')
-"""Volumes that may be on some nodes only; a volume of such a name is taken for one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +130,7 @@ def _burst(
     )
     priority, preempts = classes.of(spec)
     apart = _apart(constraints, labels)
+    unchecked = unchecked_of(spec)
     reason = None
     if spec.is_gated():
         reason = LeftAlone.GATED
@@ -142,9 +138,9 @@ def _burst(
         reason = LeftAlone.NEVER_PREEMPTS
     elif constraints.pod_affinity or constraints.topology_spread or apart is None:
         reason = LeftAlone.AMONG_PODS
-    elif spec.resource_claims not in _NONE or any(word in bytes(spec.volumes) for word in _CLAIMS):
+    elif Unchecked.DEVICE_CLAIMS in unchecked or Unchecked.VOLUME_CLAIMS in unchecked:
         reason = LeftAlone.CLAIMS
-    elif spec.takes_host_ports():
+    elif Unchecked.HOST_PORTS in unchecked:
         reason = LeftAlone.HOST_PORTS
     elif status is not None and status.nominated_node_name:
         reason = LeftAlone.NOMINATED

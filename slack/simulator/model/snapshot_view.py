@@ -166,6 +166,7 @@ class SnapshotView:
             reserve=tuple("" for _ in shown),
             gang=tuple("" for _ in shown),
             labels=tuple(() for _ in shown),  # as below: nobody is reserved for, and no selector is asked
+            unchecked=tuple(() for _ in shown),  # a scenario's pods have requests and constraints only
             running=_frozen(running),
             pending=_frozen(count - running),
             gated=_frozen(np.zeros(len(shown), dtype=np.int64)),

@@ -1,0 +1,62 @@
+"""What no plan checks of pods is found in their specs as they come, and carried by their kinds."""
+
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from slack.cluster import wire
+from slack.cluster.columns import ClusterColumns
+from slack.cluster.tables.kind_table import unchecked_of
+from slack.cluster.unchecked import Unchecked
+from tests.cluster.build import NAMESPACE, NOW, apply, node, pod
+
+CLAIMS = [None, [], [{"name": "gpu", "resourceClaimTemplateName": "one"}]]
+VOLUMES = [
+    None,
+    [],
+    [{"name": "v", "emptyDir": {}}, {"name": "t", "projected": {"sources": []}}],
+    [{"name": "v", "emptyDir": {}}, {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}],
+    [{"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}],
+]
+PORTS = [None, [], [{"containerPort": 80}], [{"containerPort": 80, "hostPort": 80}]]
+COMBINATIONS = list(product(enumerate(CLAIMS), enumerate(VOLUMES), enumerate(PORTS)))
+
+
+def expected(claims: int, volumes: int, ports: int) -> tuple[Unchecked, ...]:
+    found = {
+        Unchecked.DEVICE_CLAIMS: claims == 2,
+        Unchecked.VOLUME_CLAIMS: volumes > 2,
+        Unchecked.HOST_PORTS: ports == 3,
+    }
+    return tuple(part for part, there in found.items() if there)
+
+
+def combination(number: int) -> tuple[dict[str, Any], Any, tuple[Unchecked, ...]]:
+    """Return the fields of a spec, the ports of its container, and what of them is unchecked."""
+    (c, claims), (v, volumes), (p, ports) = COMBINATIONS[number]
+    return {"resourceClaims": claims, "volumes": volumes}, ports, expected(c, v, p)
+
+
+@pytest.mark.parametrize("number", range(len(COMBINATIONS)))
+def test_each_combination_of_claims_volumes_and_ports_is_found(number: int) -> None:
+    fields, ports, found = combination(number)
+    document = {"containers": [{"name": "first"}, {"name": "app", "ports": ports}], **fields}
+    for fewer in (document, {key: value for key, value in document.items() if value is not None}):
+        spec = msgspec.json.decode(msgspec.json.encode(fewer), type=wire.PodSpec)
+        assert unchecked_of(spec) == found
+
+
+def test_kinds_carry_it_and_a_pod_that_is_otherwise_equal_is_of_another_kind() -> None:
+    columns = ClusterColumns(NAMESPACE)
+    apply(columns, "ADDED", node("n0"))
+    for number in range(len(COMBINATIONS)):
+        fields, ports, _ = combination(number)
+        made = pod(f"web-{number}", node="n0", owner=("StatefulSet", "web"), **fields)
+        made["spec"]["containers"][0]["ports"] = ports
+        apply(columns, "ADDED", made)
+    kinds = columns.snapshot(NOW).kinds
+    texts = {found for *_, found in map(combination, range(len(COMBINATIONS)))}
+    assert sorted(kinds.unchecked) == sorted(texts)
+    assert int(kinds.running.sum()) == len(COMBINATIONS)
