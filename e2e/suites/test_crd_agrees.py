@@ -16,6 +16,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
+from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, NO_SECRET
 from slack.planner.policy.spec import KIND, BadPolicy, parse_policy
 
 Spec = dict[str, Any]
@@ -66,6 +67,8 @@ GOOD: tuple[Spec, ...] = (
     sized(ceiling={"cpu": "2k", "memory": 0, "ephemeral-storage": "1Mi", "hugepages-2Mi": "2Mi"}),
     sized(ceiling={"cpu": "0.5", "memory": 1048576, "attachable-volumes-aws-ebs": 25, "a.b.c/d_e": "1"}),
     {"nodeTemplates": [{"name": "gpu", "labels": {"a": "b"}, "allocatable": BIG}]},
+    {"placeholders": {"limits": "Requests", "imagePullSecrets": [{"name": "corp.registry-1"}]}},
+    {"placeholders": {"labels": {"team": "a", "app.kubernetes.io/name": "x"}, "annotations": {"owner": "a@b.c: d"}}},
     {"nodeTemplates": [{"name": "gpu", "taints": [{"key": "a.b/c", "effect": "NoSchedule"}], "allocatable": BIG}]},
 )
 OBJECTIVE: Spec = {"instantStart": 0.99}
@@ -139,6 +142,14 @@ BAD: tuple[tuple[Spec, str], ...] = (
     ({"tolerations": [{"operator": "Exists"}]}, "spec.tolerations[0]"),
     ({"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]}, "spec.tolerations[0]"),
     ({"cover": {"exclude": [{}]}}, "spec.cover.exclude[0]"),
+    ({"placeholders": {"labels": {"resource-slack.io/policy": "x"}}}, LABEL_TAKEN),
+    ({"placeholders": {"labels": {"app.kubernetes.io/managed-by": "x"}}}, LABEL_TAKEN),
+    ({"placeholders": {"labels": {"sidecar.istio.io/inject": "true"}}}, LABEL_TAKEN),
+    ({"placeholders": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "x"}}}, ANNOTATION_TAKEN),
+    ({"placeholders": {"annotations": {"dapr.io/enabled": "true"}}}, ANNOTATION_TAKEN),
+    ({"placeholders": {"annotations": {"bad key": "true"}}}, "spec.placeholders"),
+    ({"placeholders": {"limits": "Some"}}, "spec.placeholders.limits"),
+    ({"placeholders": {"imagePullSecrets": [{"name": "A_b"}]}}, NO_SECRET),
     ({"cover": {"coverage": 0}}, "spec.cover.coverage"),
     ({"cover": {"mode": "Some"}}, "spec.cover.mode"),
     ({"cover": {"maxShapes": 0}}, "spec.cover.maxShapes"),

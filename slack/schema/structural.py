@@ -186,7 +186,7 @@ def _map(node: Schema) -> Schema:
         rule = {"rule": f"self.all(key, key in {names})", "message": text}
         return {"additionalProperties": kept, "maxProperties": len(names), "x-kubernetes-validations": [rule]}
     return {
-        "additionalProperties": kept if values.get("type") == "number" else dict(_LABEL_VALUE),
+        "additionalProperties": kept if values.get("type") == "number" or "maxLength" in values else dict(_LABEL_VALUE),
         "maxProperties": _MOST_NAMES,
         "x-kubernetes-validations": [dict(_LABEL_KEYS)],
     }

@@ -23,6 +23,7 @@ from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.objects.surplus import held_up
+from slack.planner.policy.spec import Policy
 from slack.schema.conditions import Condition
 from slack_operator.learning.objectives import Learning, Objectives
 from slack_operator.placeholders.actuator import Actuator
@@ -437,7 +438,7 @@ class Loop:
                 item,
                 observation.present,
                 owner_uid=subject.owner["uid"],
-                manifest=self._maker(subject.policy.name, subject.owner),
+                manifest=self._maker(subject.policy, subject.owner),
                 marked_since=self._actuator.marked_since,
                 now=self._clock(),
                 held=held,
@@ -471,10 +472,10 @@ class Loop:
         ]
         return contested(standing, [(name, names) for name, found in sorted(sets.items()) if (names := held_up(found))])
 
-    def _maker(self, policy: str, owner: Json) -> Callable[[ShapePlan], Json]:
+    def _maker(self, policy: Policy, owner: Json) -> Callable[[ShapePlan], Json]:
         def manifest(shape: ShapePlan) -> Json:
             return replica_set(
-                policy,
+                policy.name,
                 shape.shape,
                 shape.role,
                 shape.replicas,
@@ -482,6 +483,7 @@ class Loop:
                 owner=owner,
                 image=self._image,
                 user=self._placeholder_user,
+                extras=policy.spec.placeholders,
                 retiring=shape.retiring,
             )
 

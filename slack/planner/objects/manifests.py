@@ -35,6 +35,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.quantity import format_quantity
 from slack.planner.model.shape import Role, Shape
+from slack.planner.policy.placeholders import Placeholders
 from slack.planner.wanted.mirror_template import label_value
 
 DEFAULT_IMAGE = "registry.k8s.io/pause:3.10"
@@ -45,6 +46,7 @@ PRIORITY = -10
 _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
 _LOST_NODE_SECONDS = 10
+_NO_EXTRAS = Placeholders()
 WHY_PENDING = (
     "Pending on purpose. This is not an error, and nothing has to be done: this pod never runs.\n"
     "The autoscaler keeps capacity free for it, and real pods start in that capacity.\n"
@@ -134,10 +136,23 @@ def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
     return [*hard, *soft]
 
 
-def _resources(shape: Shape) -> dict[str, dict[str, str]]:
-    """Requests only: with limits the pod would be Guaranteed and take exclusive cores. Extended resources need both."""
+_LEAST_MEMORY_LIMIT = 16 << 20
+"""With less a container runtime may not get the container up."""
+
+
+def _resources(shape: Shape, extras: Placeholders) -> dict[str, dict[str, str]]:
+    """Requests only, unless the policy says otherwise: with limits the pod is Guaranteed and may take exclusive cores.
+
+    Extended resources need both.
+    """
     requests = {name: format_quantity(name, amount) for name, amount in shape.requests}
-    both = {name: text for name, text in requests.items() if "/" in name or name.startswith("hugepages-")}
+    if extras.limits == "Requests":
+        both = {
+            name: format_quantity(name, max(amount, _LEAST_MEMORY_LIMIT) if name == "memory" else amount)
+            for name, amount in shape.requests
+        }
+    else:
+        both = {name: text for name, text in requests.items() if "/" in name or name.startswith("hugepages-")}
     return {"requests": requests} | ({"limits": both} if both else {})
 
 
@@ -173,7 +188,13 @@ def _pod_security(user: int | None) -> dict[str, Any]:
     return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLDER_USER) -> dict[str, Any]:
+def pod_spec(
+    policy: str,
+    shape: Shape,
+    image: str,
+    user: int | None = PLACEHOLDER_USER,
+    extras: Placeholders = _NO_EXTRAS,
+) -> dict[str, Any]:
     """Return the spec of a placeholder pod. It passes Pod Security `restricted`."""
     # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
     # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
@@ -204,7 +225,7 @@ def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLD
                 "name": "placeholder",
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
-                "resources": _resources(shape),
+                "resources": _resources(shape, extras),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "readOnlyRootFilesystem": True,
@@ -223,6 +244,8 @@ def pod_spec(policy: str, shape: Shape, image: str, user: int | None = PLACEHOLD
         spec["affinity"] = affinity
     if shape.runtime_class:
         spec["runtimeClassName"] = shape.runtime_class
+    if extras.image_pull_secrets:  # each once: the API server refuses a name twice
+        spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(s.name for s in extras.image_pull_secrets)]
     return spec
 
 
@@ -236,6 +259,7 @@ def replica_set(
     owner: Mapping[str, Any] | None,
     image: str = DEFAULT_IMAGE,
     user: int | None = PLACEHOLDER_USER,
+    extras: Placeholders = _NO_EXTRAS,
     retiring: bool = False,
 ) -> dict[str, Any]:
     """Return the ReplicaSet that keeps `replicas` placeholders of a shape.
@@ -250,6 +274,7 @@ def replica_set(
             when it goes.
         image: of the pause container.
         user: that it runs as; None leaves that to image and cluster.
+        extras: what its policy gives the pods beside their room; no part of the shape, nor of the selector.
         retiring: the shape is being given up; a restarted operator must not take it up again.
     """
     labels = pod_labels(policy, shape)
@@ -273,10 +298,10 @@ def replica_set(
             "template": {
                 "metadata": {
                     # Of pods only: who selects our ReplicaSets and pods goes by the others.
-                    "labels": labels | LABELS_AGAINST_INJECTION,
-                    "annotations": _pod_annotations(shape),
+                    "labels": extras.labels | labels | LABELS_AGAINST_INJECTION,
+                    "annotations": extras.annotations | _pod_annotations(shape),
                 },
-                "spec": pod_spec(policy, shape, image, user),
+                "spec": pod_spec(policy, shape, image, user, extras),
             },
         },
     }

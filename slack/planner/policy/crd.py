@@ -8,6 +8,14 @@ zone) the operator says in status.
 
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
+from slack.planner.policy.placeholders import (
+    ANNOTATION_TAKEN,
+    ANNOTATIONS_NOT_TAKEN,
+    LABEL_TAKEN,
+    LABELS_NOT_TAKEN,
+    NO_SECRET,
+    SECRET_NAME,
+)
 from slack.planner.policy.scale import scale_paths
 from slack.planner.policy.spec import KIND, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
@@ -103,6 +111,14 @@ _RULES: Rules = {
         (
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
             "operators In and NotIn need values, Exists and DoesNotExist take none",
+        ),
+    ),
+    "PullSecret": ((f"self.name.matches(r'{SECRET_NAME}')", NO_SECRET),),
+    "Placeholders": (
+        (f"!has(self.labels) || self.labels.all(key, !key.matches(r'{LABELS_NOT_TAKEN}'))", LABEL_TAKEN),
+        (
+            f"!has(self.annotations) || self.annotations.all(key, !key.matches(r'{ANNOTATIONS_NOT_TAKEN}'))",
+            ANNOTATION_TAKEN,
         ),
     ),
     "NodeTemplate": (

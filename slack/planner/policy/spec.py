@@ -15,6 +15,7 @@ from slack.cluster.classes import Toleration
 from slack.cluster.hold import Hold
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
+from slack.planner.policy.placeholders import Placeholders
 from slack.schema.documents import BadDocument
 from slack.schema.documents import problem_text as problem_text
 from slack.schema.policy_object import PolicyObject, SpecModel
@@ -379,6 +380,8 @@ class PolicySpec(SpecModel):
     the capacity stays free, and the Cluster Autoscaler or Karpenter keeps nodes for them; real pods start there without
     preemption. Bound: they run on nodes, and real pods displace them. Auto: Unbound where one of these two autoscalers
     is recognised, else Bound. Status says which form is used, and why."""
+    placeholders: Placeholders = Placeholders()
+    """What the placeholders have beside their room, where admission policies demand it."""
     make_way: Switch = True
     """Delete placeholders for a burst of real pods at once, before the scheduler has to preempt them one by one."""
     dry_run: Switch = False

@@ -53,6 +53,26 @@ def test_a_restart_writes_nothing() -> None:
     assert w.api.log == before
 
 
+@IN_BOTH_FORMS
+def test_what_a_policy_gives_placeholders_is_written_once_and_the_pods_stay() -> None:
+    w = world()
+    w.settle()
+    names, pods = set(w.replicas()), set(w.placeholders())
+    extras = {"labels": {"team": "a"}, "limits": "Requests", "imagePullSecrets": [{"name": "corp"}]}
+    w.apply_policy(policy("web", extraCapacity={"minRate": 0.4}, placeholders=extras))
+    w.settle()
+    assert (set(w.replicas()), set(w.placeholders())) == (names, pods)
+    for item in w.api.items("replicasets").values():
+        template = item["spec"]["template"]
+        assert template["metadata"]["labels"]["team"] == "a"
+        assert template["spec"]["imagePullSecrets"] == [{"name": "corp"}]
+        resources = template["spec"]["containers"][0]["resources"]
+        assert resources["limits"] == resources["requests"]
+    before = list(w.api.log)
+    w.settle(60)
+    assert w.api.log == before
+
+
 POLICY = "/apis/resource-slack.io/v1alpha1/slackpolicies/web"
 
 

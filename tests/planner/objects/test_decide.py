@@ -18,6 +18,7 @@ from slack.planner.objects.adoption import existing_shape, existing_shapes
 from slack.planner.objects.decide import decide, digest, orphans, stamped
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import replica_set, replica_set_name
+from slack.planner.policy.placeholders import Placeholders
 
 SHAPE = Shape(requests=(("cpu", 1000), ("memory", 1 << 30)))
 NAME = replica_set_name("web", SHAPE)
@@ -455,3 +456,35 @@ def test_victims_that_are_marked_stay_chosen_when_the_order_is_another_by_then()
     plan = policy_plan(shape_plan(2, victims=("a",)))
     shown = [placeholder("a"), placeholder("b"), placeholder("c", cost=-1000)]
     assert decided(plan, present(there(3), *shown), {NAME: NOW - 1}) == [(3, 2)]
+
+
+def test_what_a_policy_gives_placeholders_goes_into_the_template_and_takes_no_placeholder_away() -> None:
+    """Those that are there stay as they are; it is our own doing, so nothing was taken from anybody."""
+    extras = Placeholders.model_validate(
+        {
+            "labels": {"team": "a"},
+            "annotations": {"b": "c"},
+            "limits": "Requests",
+            "imagePullSecrets": [{"name": "corp"}],
+        }
+    )
+
+    def given(shape: ShapePlan) -> dict[str, Any]:
+        return replica_set("web", SHAPE, shape.role, shape.replicas, namespace="slack", owner=OWNER, extras=extras)
+
+    def plain(shape: ShapePlan) -> dict[str, Any]:
+        return replica_set("web", SHAPE, shape.role, shape.replicas, namespace="slack", owner=OWNER)
+
+    def written(before: Callable[[ShapePlan], Any], after: Callable[[ShapePlan], Any]) -> tuple[Action, ...]:
+        item = stamped(before(shape_plan(2)))
+        item["metadata"] |= {"uid": "rs"}
+        now_there = present(read(item), placeholder("a"), placeholder("b"))
+        plan = policy_plan(shape_plan(2))
+        return decide(plan, now_there, owner_uid="u", manifest=after, marked_since={}, now=NOW)
+
+    for before, after in ((plain, given), (given, plain)):
+        (write,) = written(before, after)
+        assert isinstance(write, Apply)
+        assert (write.name, write.before, write.after, write.taken) == (NAME, 2, 2, ())
+        assert write.manifest["spec"]["template"] == after(shape_plan(2))["spec"]["template"]
+        assert written(after, after) == ()

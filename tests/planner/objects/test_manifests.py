@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slack.cluster.classes import Requirement, Toleration
 from slack.cluster.labels import LABEL_POLICY, LABEL_SHAPE, LABELS_AGAINST_INJECTION
@@ -13,7 +15,9 @@ from slack.cluster.wire import ReplicaSet
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.adoption import existing_shapes
+from slack.planner.objects.drift import same_room
 from slack.planner.objects.manifests import pod_spec, priority_class, replica_set, replica_set_name
+from slack.planner.policy.placeholders import Placeholders, PullSecret
 from tests.cluster.build import Json
 
 GI = 1 << 30
@@ -240,3 +244,68 @@ def test_soft_spread_leaves_room_for_several_placeholders_on_a_node() -> None:
     spread = pod_spec("web", Shape((("cpu", 500),)), "pause")["topologySpreadConstraints"]
     assert {c["topologyKey"] for c in spread} == {"topology.kubernetes.io/zone", "kubernetes.io/hostname"}
     assert all(c["whenUnsatisfiable"] == "ScheduleAnyway" and c["maxSkew"] == 5 for c in spread)
+
+
+EXTRAS = Placeholders.model_validate(
+    {
+        "labels": {"team": "platform", "app.kubernetes.io/name": "slack"},
+        "annotations": {"owner": "Platform <p@corp.example>"},
+        "limits": "Requests",
+        "imagePullSecrets": [{"name": "corp"}, {"name": "corp"}],
+    }
+)
+
+
+def with_extras(extras: Placeholders, shape: Shape = SHAPE) -> Json:
+    return replica_set("web", shape, Role.FILL, 7, namespace="resource-slack", owner=OWNER, extras=extras)
+
+
+def test_the_template_has_what_the_policy_gives_placeholders_and_the_selector_has_not() -> None:
+    found = with_extras(EXTRAS)
+    template = found["spec"]["template"]
+    assert template["metadata"]["labels"] == made()["spec"]["template"]["metadata"]["labels"] | EXTRAS.labels
+    assert template["metadata"]["annotations"].items() > made()["spec"]["template"]["metadata"]["annotations"].items()
+    assert template["metadata"]["annotations"]["owner"] == "Platform <p@corp.example>"
+    assert template["spec"]["imagePullSecrets"] == [{"name": "corp"}]
+    resources = template["spec"]["containers"][0]["resources"]
+    assert resources["limits"] == resources["requests"]
+    assert found["metadata"] == made()["metadata"]
+    assert found["spec"]["selector"] == made()["spec"]["selector"]
+
+
+def test_a_memory_limit_lets_the_container_start() -> None:
+    tiny = Shape((("cpu", 10), ("memory", 1 << 20)))
+    (container,) = with_extras(EXTRAS, tiny)["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "10m", "memory": "1Mi"},
+        "limits": {"cpu": "10m", "memory": "16Mi"},
+    }
+
+
+_TEXTS = st.text("abcxyz019", min_size=1, max_size=8)
+
+
+@given(
+    st.builds(
+        Placeholders,
+        labels=st.dictionaries(_TEXTS, _TEXTS, max_size=3),
+        annotations=st.dictionaries(_TEXTS, _TEXTS, max_size=3),
+        limits=st.sampled_from(("None", "Requests")),
+        image_pull_secrets=st.lists(st.builds(PullSecret, name=_TEXTS), max_size=3).map(tuple),
+    ),
+    st.sampled_from((SHAPE, replace(SHAPE, unbound_scheduler="resource-slack.io/unbound"))),
+)
+def test_what_the_policy_gives_placeholders_names_no_shape_takes_nothing_of_ours_and_stays_restricted(
+    extras: Placeholders, shape: Shape
+) -> None:
+    found, plain = with_extras(extras, shape), made(shape)
+    assert found["metadata"] == plain["metadata"]
+    assert found["spec"]["selector"] == plain["spec"]["selector"]
+    template, bare = found["spec"]["template"], plain["spec"]["template"]
+    for field in ("labels", "annotations"):
+        assert template["metadata"][field].items() >= bare["metadata"][field].items()
+    assert same_room(bare, template)
+    spec, before = template["spec"], bare["spec"]
+    assert spec["securityContext"] == before["securityContext"]
+    assert spec["containers"][0]["securityContext"] == before["containers"][0]["securityContext"]
+    assert set(spec) - set(before) <= {"imagePullSecrets"}

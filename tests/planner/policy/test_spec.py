@@ -6,7 +6,22 @@ import pytest
 
 from slack.cluster.amounts import NO_CORES, NO_RESOURCE, TOO_FEW_BYTES
 from slack.cluster.duration import parse_duration
+from slack.cluster.labels import (
+    ANNOTATION_DELETION_COST,
+    ANNOTATION_LATENCY,
+    ANNOTATION_SAFE_TO_EVICT,
+    ANNOTATION_SCALE_UP_DELAY,
+    ANNOTATION_WHY_PENDING,
+    ANNOTATIONS_AGAINST_INJECTION,
+    LABEL_HOLD,
+    LABEL_MANAGED_BY,
+    LABEL_POD_GROUP,
+    LABEL_POLICY,
+    LABEL_SHAPE,
+    LABELS_AGAINST_INJECTION,
+)
 from slack.cluster.rates import NEEDS_CEILING
+from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, NO_SECRET, Placeholders
 from slack.planner.policy.spec import BadPolicy, CoverMode, Policy, parse_policy
 from tests.cluster.build import Json
 
@@ -258,3 +273,70 @@ def test_durations(text: str, seconds: int) -> None:
 def test_other_durations_are_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
+
+
+def test_placeholders_get_what_admission_policies_demand() -> None:
+    given = {
+        "labels": {"team": "platform", "app.kubernetes.io/name": "slack"},
+        "annotations": {"corp.example/owner": "Platform <p@corp.example>"},
+        "limits": "Requests",
+        "imagePullSecrets": [{"name": "corp.registry-1"}],
+    }
+    found = parsed({"placeholders": given}).spec.placeholders
+    assert found.model_dump(by_alias=True, mode="json") == given
+    assert parsed({}).spec.placeholders == Placeholders()
+    assert Placeholders().limits == "None"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        LABEL_POLICY,
+        LABEL_SHAPE,
+        LABEL_HOLD,
+        ANNOTATION_LATENCY,
+        LABEL_MANAGED_BY,
+        LABEL_POD_GROUP,
+        "app.kubernetes.io/component",
+        *LABELS_AGAINST_INJECTION,
+    ],
+)
+def test_placeholders_keep_the_labels_that_are_ours(key: str) -> None:
+    with pytest.raises(BadPolicy, match=r"spec\.placeholders: ") as raised:
+        parsed({"placeholders": {"labels": {"team": "a", key: "x"}}})
+    assert LABEL_TAKEN in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ANNOTATION_SAFE_TO_EVICT,
+        ANNOTATION_SCALE_UP_DELAY,
+        ANNOTATION_DELETION_COST,
+        ANNOTATION_WHY_PENDING,
+        "karpenter.sh/do-not-disrupt",
+        "container.apparmor.security.beta.kubernetes.io/placeholder",
+        *ANNOTATIONS_AGAINST_INJECTION,
+    ],
+)
+def test_placeholders_keep_the_annotations_that_are_ours(key: str) -> None:
+    with pytest.raises(BadPolicy, match=r"spec\.placeholders: ") as raised:
+        parsed({"placeholders": {"annotations": {"team": "a", key: "x"}}})
+    assert ANNOTATION_TAKEN in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"annotations": {"bad key": "x"}}, "'bad key' is not a label key"),
+        ({"annotations": {"a": "x" * 254}}, "253"),
+        ({"limits": "Some"}, "spec.placeholders.limits"),
+        ({"imagePullSecrets": [{"name": "A_b"}]}, NO_SECRET),
+        ({"imagePullSecrets": [{"name": "a\n"}]}, NO_SECRET),
+        ({"securityContext": {"runAsUser": 0}}, "securityContext"),
+    ],
+)
+def test_what_placeholders_cannot_be_given_is_refused(given: Json, complaint: str) -> None:
+    with pytest.raises(BadPolicy) as raised:
+        parsed({"placeholders": given})
+    assert complaint in str(raised.value)
