@@ -7,7 +7,6 @@ The class is not thread-safe: reflectors and the planning loop share it under on
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
 
 from slack.cluster import wire
 from slack.cluster.columns_copy import ColumnsCopy, copied
@@ -57,9 +56,11 @@ def _refuse(error: BadObject) -> None:
     raise error from None
 
 
-def _unix_seconds(created: datetime | None) -> int:
-    """Return whole seconds that fit an int32; 0 for a time that is not known."""
-    return 0 if created is None else min(max(int(created.timestamp()), 0), _LAST_SECOND)
+def _whole_seconds(created_seconds: float | None) -> int:
+    """Return whole Unix seconds that fit an int32; 0 for a time that is not known."""
+    if created_seconds is None or created_seconds < 0:
+        return 0
+    return int(created_seconds) if created_seconds < _LAST_SECOND else _LAST_SECOND
 
 
 class ClusterColumns:
@@ -381,7 +382,8 @@ class ClusterColumns:
         text = kind_text(metadata, spec, status)
         kind = self.kinds.texts.get(text, NONE)
         role = REAL if kind >= 0 else role_of(metadata, self.placeholder_namespace)
-        bucket = self.arrivals.bucket_of(metadata.creation_timestamp) if new and role == REAL else NONE
+        created = metadata.creation_timestamp.timestamp() if new and metadata.creation_timestamp is not None else None
+        bucket = self.arrivals.bucket_of(created) if new and role == REAL else NONE
         counted = bucket >= 0 or (row is not None and not new and self.pods.cells.arrival_kind[row] >= 0)
         # What can fail comes before what changes anything.
         if kind >= 0 and (using or counted):
@@ -395,7 +397,7 @@ class ClusterColumns:
             kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
         if row is None:
             row = self.pods.add(key, uid)
-            self.pods.cells.created[row] = _unix_seconds(metadata.creation_timestamp)
+            self.pods.cells.created[row] = _whole_seconds(created)
             self.changed += 1
         node = NONE
         if using and spec.node_name:
@@ -406,7 +408,7 @@ class ClusterColumns:
         if new or before != state or state == GONE or (counted and self.pods.cells.arrival_kind[row] != kind):
             self._change(row, before, state, kind, requests, bucket, counted=counted)
         if new and bucket < 0:
-            self.pods.cells.arrival_bucket[row] = self.arrivals.old_bucket_of(metadata.creation_timestamp)
+            self.pods.cells.arrival_bucket[row] = self.arrivals.old_bucket_of(created)
         # Else it is what it was, as after most events: its row holds the values.
         if role == PLACEHOLDER and using:
             self.changed += self.placeholders.put(row, pod, node)
@@ -439,6 +441,8 @@ class ClusterColumns:
     def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
         # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
         by_class = spec.priority_class_name and (spec.priority is None or spec.preemption_policy is None)
+        labels = self._labels_of(metadata, constraints)
+        gang, unchecked = gang_of(spec), unchecked_of(spec)
         return self.kinds.intern(
             KindKey(
                 *workload_of(metadata),
@@ -449,15 +453,15 @@ class ClusterColumns:
                 spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
                 is_excluded(metadata),
                 metadata.annotation(ANNOTATION_RESERVE),
-                gang_of(spec),
+                gang,
                 spec.is_gated(),
-                self._labels_of(metadata, constraints),
-                unchecked_of(spec),
+                labels,
+                unchecked,
             )
         )
 
     def _labels_of(self, metadata: wire.Metadata, constraints: int) -> tuple[tuple[str, str], ...]:
-        keys = self.constraints.label_keys(constraints)
+        keys = self.constraints.label_keys[constraints]
         return tuple(sorted((key, value) for key, value in (metadata.labels or {}).items() if key in keys))
 
     def _change(

@@ -97,7 +97,7 @@ class Interner(Generic[V]):
 
 
 _TEXTS = 20_000
-_LONGEST_TEXT = 16_384
+LONGEST_TEXT = 16_384
 """Longer ones are read each time: a tenant's pod may be a megabyte, and there may be many of them."""
 
 
@@ -116,7 +116,7 @@ class Texts(Generic[K]):
 
     def put(self, text: K, index: int, length: int) -> None:
         """Remember where a text of so many bytes led."""
-        if length > _LONGEST_TEXT:
+        if length > LONGEST_TEXT:
             return
         if len(self._ids) >= _TEXTS:
             # Texts can differ where nobody looks (preferred affinity, limits), and their ids may live for ever.
@@ -321,7 +321,8 @@ class ConstraintTable(Interner[Constraints]):
         super().__init__(self._forget)
         self._raws: Texts[_RawKey] = Texts()
         self._text: dict[int, str] = {}
-        self._label_keys: dict[int, frozenset[str]] = {}
+        self.label_keys: dict[int, frozenset[str]] = {}
+        """By id: the keys of pod labels that these constraints look at."""
         self._needs: dict[int, frozenset[tuple[str, str | None]]] = {}
         self._need_count: dict[tuple[str, str | None], int] = {}
         self.needs_version = 0
@@ -355,17 +356,13 @@ class ConstraintTable(Interner[Constraints]):
         index = super().intern(value)
         if self.version != before:
             self._text[index] = repr(value)
-            self._label_keys[index] = label_keys(value)
+            self.label_keys[index] = label_keys(value)
             needs = self._needs[index] = label_needs(value)
             for need in needs:
                 count = self._need_count.get(need, 0)
                 self._need_count[need] = count + 1
                 self.needs_version += count == 0
         return index
-
-    def label_keys(self, index: int) -> frozenset[str]:
-        """Return the keys of pod labels that these constraints look at."""
-        return self._label_keys[index]
 
     def sort_key(self, index: int) -> str:
         """Return a text that orders constraints the same way in every run."""
@@ -378,7 +375,7 @@ class ConstraintTable(Interner[Constraints]):
 
     def _forget(self, index: int, value: Constraints) -> None:
         self._raws.forget(index)
-        del self._text[index], self._label_keys[index]
+        del self._text[index], self.label_keys[index]
         for need in self._needs.pop(index):
             self._need_count[need] -= 1
             if not self._need_count[need]:

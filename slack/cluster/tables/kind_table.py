@@ -5,9 +5,10 @@ Arrivals lie in buckets of absolute time, so that a window of them can be forgot
 Owned by `ClusterColumns`.
 """
 
+import re
 from array import array
 from collections.abc import Mapping
-from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.requests import request_text
 from slack.cluster.snapshot import IndexArray, IntArray
-from slack.cluster.tables.interning import ConstraintTable, Interner, Requests, RequestTable, Texts
+from slack.cluster.tables.interning import LONGEST_TEXT, ConstraintTable, Interner, Requests, RequestTable, Texts
 from slack.cluster.tables.pod_table import NONE
 from slack.cluster.together import HALF_LIFE_SECONDS, LOG2_OF, MOST, NEVER, mark_of
 from slack.cluster.unchecked import Unchecked
@@ -32,6 +33,8 @@ _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
 
 _NOTHING = (b"", b"null", b"[]")
+_NAMING_LABELS = frozenset(NAMING_LABELS)
+_LABEL_KEY = re.compile(rb'"([A-Za-z0-9._/-]+)"')
 
 BY_CLASS = -(1 << 40)
 """No pod's priority: those are int32."""
@@ -79,6 +82,9 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         for container in containers or ()
         if container.restart_policy_rules is not ABSENT
     ]
+    has_terms = spec.affinity is not ABSENT or spec.topology_spread_constraints is not ABSENT
+    named = _labels_named(spec, labels) if labels and has_terms else None
+    unchecked = unchecked_of(spec)
     return (
         request_text(
             spec, status, spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, *rules
@@ -87,7 +93,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         owner.kind if owner is not None else None,
         owner.name if owner is not None else metadata.name,
         labels.get(LABEL_TEMPLATE_HASH) if labels else None,
-        tuple(labels.get(label) for label in NAMING_LABELS) if labels else None,
+        tuple(map(labels.get, NAMING_LABELS)) if labels and not _NAMING_LABELS.isdisjoint(labels) else None,
         labels.get(LABEL_PLACEHOLDER) if labels else None,
         annotations.get(ANNOTATION_STATIC_POD) if annotations else None,
         annotations.get(ANNOTATION_EXCLUDE) if annotations else None,
@@ -101,19 +107,27 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         spec.host_users,
         group.pod_group_name if group is not None else None,
         spec.scheduling_gates is not ABSENT and spec.is_gated(),
-        _labels_named(spec, labels) if labels else None,
-        unchecked_of(spec),
+        named,
+        unchecked,
     )
 
 
 def _labels_named(spec: PodSpec, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
-    """Return the labels whose keys occur in the pod's own terms about pods: all that they use, and few more."""
-    if spec.affinity is ABSENT and spec.topology_spread_constraints is ABSENT:
-        return None
-    text = bytes(spec.affinity) + bytes(spec.topology_spread_constraints)
+    """Return the labels whose keys occur in the pod's own terms about pods: all that they use, and few more.
+
+    They stand as in the pod: the API server sorts the labels of each.
+    """
+    text = b"\0".join((spec.affinity, spec.topology_spread_constraints))
     if b'"labelSelector"' not in text:
         return None
-    return tuple(sorted((key, value) for key, value in labels.items() if key.encode() in text))
+    keys = labels.keys() if len(text) > LONGEST_TEXT else _possible_keys(text)
+    return tuple([item for item in labels.items() if item[0] in keys])
+
+
+@lru_cache(maxsize=2048)
+def _possible_keys(text: bytes) -> frozenset[str]:
+    """Return the strings in a JSON text that can be keys of labels; no key needs a character to be escaped."""
+    return frozenset(key.decode() for key in _LABEL_KEY.findall(text))
 
 
 def unchecked_of(spec: PodSpec) -> tuple[Unchecked, ...]:
@@ -269,20 +283,20 @@ class Arrivals:
         """The newest bucket that was forgotten; no bucket up to it comes back."""
         self._counts = np.zeros(64, dtype=np.int64)
 
-    def bucket_of(self, created: datetime | None) -> int:
+    def bucket_of(self, created_seconds: float | None) -> int:
         """Return the bucket of a creation, -1 when the window has passed it for certain or nobody knows it."""
-        if created is None:
+        if created_seconds is None:
             return NONE
-        bucket = max(int(created.timestamp() // self._width_seconds), 0)
+        bucket = max(int(created_seconds // self._width_seconds), 0)
         if bucket > self._newest:
             # Whatever `now` is, it is not before this; so old pods of a first list are not even counted.
             self._newest = bucket
             self.forget_before(bucket * self._width_seconds)
         return bucket if bucket > self._forgotten else NONE
 
-    def old_bucket_of(self, created: datetime | None) -> int:
+    def old_bucket_of(self, created_seconds: float | None) -> int:
         """Return the bucket of a creation, whether the window has passed it or not; 0 where nobody knows it."""
-        return 0 if created is None else max(int(created.timestamp() // self._width_seconds), 0)
+        return 0 if created_seconds is None else max(int(created_seconds // self._width_seconds), 0)
 
     def remember(self, kinds: IndexArray, buckets: IndexArray) -> None:
         """Note which pods came together, of those that are not counted: by kind and bucket of creation."""
