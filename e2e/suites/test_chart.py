@@ -102,7 +102,7 @@ def test_the_plain_manifests_are_the_charts(tmp_path: Path) -> None:
         ("operator.metrics.prometheusRule.runbooksUrl=wiki", "'/operator/metrics/prometheusRule/runbooksUrl'"),
         ("image=null", "missing property 'image'"),
         ("operator.web.loadWatcher=watcher:2020", "'/operator/web/loadWatcher': 'watcher:2020' does not match pattern"),
-        ("scorer.scale=50", "'/scorer/scale': value must be one of 10, 100"),
+        ("scorer.scale=500", "'/scorer/scale': maximum: got 500, want 100"),
         ("scorer.algorithms[0].name=Packing", "'/scorer/algorithms/0/name': value must be one of 'TargetLoadPacking'"),
         ("scorer.scheduler.httpTimeout=soon", "'/scorer/scheduler/httpTimeout': 'soon' does not match pattern"),
         ("loadWatcher.provider=datadog", "'/loadWatcher/provider': value must be one of 'metrics-server'"),
