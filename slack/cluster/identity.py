@@ -84,8 +84,9 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
             return namespace, kind, name
     if owner.kind == "ReplicaSet":
         for label, kind in ((LABEL_TEMPLATE_HASH, "deploy"), (LABEL_ROLLOUT_HASH, "rollout")):
-            above = _without_hash(owner.name, metadata.label(label))
-            if above is not None:
+            revision = metadata.label(label)
+            above = owner.name.removesuffix(f"-{revision}")
+            if revision and above and above != owner.name:
                 return namespace, kind, above
     elif owner.kind == "Job" and (cron_job := cron_job_of(owner.name)) is not None:
         return namespace, "cronjob", cron_job
@@ -109,12 +110,6 @@ def workload_of_owner(kind: str, metadata: Metadata) -> tuple[str, str, str]:
     if kind == "Job" and (cron_job := cron_job_of(metadata.name)) is not None:
         return namespace, "cronjob", cron_job
     return namespace, SHORT_KINDS.get(kind) or kind.lower(), metadata.name
-
-
-def _without_hash(replica_set: str, revision: str) -> str | None:
-    """Return a ReplicaSet's name less its revision, None where it does not end in that."""
-    name = replica_set.removesuffix(f"-{revision}")
-    return name if revision and name and name != replica_set else None
 
 
 def cron_job_of(job: str) -> str | None:
