@@ -40,7 +40,37 @@ DELETION_CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
 LIFECYCLE_TAINTS = (
     NOT_READY_TAINTS | NOT_SCHEDULABLE_TAINTS | {"node.kubernetes.io/memory-pressure", DELETION_CANDIDATE_TAINT}
 )
-"""Taints that come and go with a node's life. They are flags of a node (`NodeColumns`), never of its class."""
+"""Taints that come and go with a node's life, by key; see `is_transient` for all."""
+_NODES_OWN = "node.kubernetes.io/"
+"""Kubernetes' own taints, of newer versions too."""
+_STARTUP = (
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+)
+"""Beginnings of taints that go once the node is up (Cluster Autoscaler's FAQ; cloud controllers)."""
+_STARTUP_ENDS = ("not-ready", "unregistered", "uninitialized")
+"""Ends of the names of such taints: node.cilium.io/agent-not-ready, cni.istio.io/not-ready, CSI drivers'."""
+
+
+def is_startup(key: str) -> bool:
+    """Say whether a taint keeps pods away only until its node is up: such a node is not ready."""
+    return key in NOT_READY_TAINTS or key.startswith(_STARTUP) or ("/" in key and key.endswith(_STARTUP_ENDS))
+
+
+def is_transient(key: str) -> bool:
+    """Say whether a taint comes and goes with a node's life: it is a flag of the node, never of its class.
+
+    Pods on such a node stay in the base, and nobody is told to tolerate the taint.
+    """
+    return key in LIFECYCLE_TAINTS or key.startswith(_NODES_OWN) or is_startup(key)
+
+
+def keeps_from_scheduling(key: str) -> bool:
+    """Say whether a transient taint says that nothing more goes to a node, which may be ready."""
+    known = key in NOT_SCHEDULABLE_TAINTS
+    return known or (key.startswith(_NODES_OWN) and key not in LIFECYCLE_TAINTS and not is_startup(key))
+
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 """What Go's strconv.ParseInt takes; Python's int() would also take blanks and underscores."""

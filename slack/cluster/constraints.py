@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from slack.cluster.classes import DECLARED, LIFECYCLE_TAINTS, Constraints, Requirement, Toleration
+from slack.cluster.classes import DECLARED, Constraints, Requirement, Toleration, is_transient
 from slack.cluster.labels import HOSTNAME
 from slack.cluster.wire import ABSENT, PodSpec
 
@@ -166,7 +166,7 @@ def _requirement(expression: _Expression, *, field: bool = False) -> Requirement
 def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
     kept = set()
     for toleration in (_tolerations_decoder.decode(raw) if raw else None) or ():
-        if toleration.key in LIFECYCLE_TAINTS or toleration.effect == "PreferNoSchedule":
+        if is_transient(toleration.key or "") or toleration.effect == "PreferNoSchedule":
             continue
         operator = toleration.operator or "Equal"
         value = "" if operator == "Exists" else toleration.value or ""

@@ -16,18 +16,16 @@ from slack.cluster import wire
 from slack.cluster.classes import (
     DECLARED,
     DELETION_CANDIDATE_TAINT,
-    LIFECYCLE_TAINTS,
-    NOT_READY_TAINTS,
-    NOT_SCHEDULABLE_TAINTS,
     Taint,
+    is_startup,
+    is_transient,
+    keeps_from_scheduling,
 )
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
 from slack.cluster.requests import allocatable_amounts
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import Resources, grown
 
-_STARTUP = ("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/")
-"""Taints that the Cluster Autoscaler expects to go once the node is up (its FAQ)."""
 _KEEPING_AWAY = ("NoSchedule", "NoExecute")
 
 
@@ -52,17 +50,13 @@ class NodeFacts:
             sorted(
                 Taint(taint.key, taint.value or "", taint.effect)
                 for taint in taints
-                if taint.effect in _KEEPING_AWAY
-                and taint.key not in LIFECYCLE_TAINTS
-                and not taint.key.startswith(_STARTUP)
+                if taint.effect in _KEEPING_AWAY and not is_transient(taint.key)
             )
         )
-        self.ready = (
-            ready_at is not None and not keys & NOT_READY_TAINTS and not any(k.startswith(_STARTUP) for k in keys)
-        )
+        self.ready = ready_at is not None and not any(map(is_startup, keys))
         self.schedulable = (
             not (node.spec is not None and node.spec.unschedulable)
-            and not keys & NOT_SCHEDULABLE_TAINTS
+            and not any(map(keeps_from_scheduling, keys))
             and metadata.deletion_timestamp is None
         )
         self.candidate = any(taint.key == DELETION_CANDIDATE_TAINT for taint in taints)

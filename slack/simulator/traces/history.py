@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from slack.cluster import wire
-from slack.cluster.classes import LIFECYCLE_TAINTS
+from slack.cluster.classes import is_transient
 from slack.cluster.identity import SHORT_KINDS, workload_of
 from slack.cluster.labels import DEFAULT_NAMESPACE, HOSTNAME, LABEL_TEMPLATE_HASH
 from slack.simulator.traces.format import NodeRow, PodRow, Trace
@@ -177,7 +177,7 @@ class History:
         tolerations = [
             {name: text for name, text in zip(("key", "operator", "value", "effect"), toleration, strict=True) if text}
             for toleration in sorted(facts.tolerations)
-            if toleration[0] not in LIFECYCLE_TAINTS
+            if not is_transient(toleration[0])
         ]
         return {name: value for name, value in (("nodeSelector", selector), ("tolerations", tolerations)) if value}
 
@@ -239,7 +239,7 @@ class History:
         return [
             {"key": key, "value": value, "effect": effect}
             for (key, value, effect), seen in sorted(facts.taints.items())
-            if key not in LIFECYCLE_TAINTS and seen >= facts.last_seen - 1.5 * self._scrape_seconds
+            if not is_transient(key) and seen >= facts.last_seen - 1.5 * self._scrape_seconds
         ]
 
     def _workload(self, namespace: str, name: str, info: Mapping[str, str]) -> str:

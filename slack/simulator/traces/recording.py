@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.classes import LIFECYCLE_TAINTS
+from slack.cluster.classes import is_transient
 from slack.cluster.constraints import parse_constraints
 from slack.cluster.identity import DAEMON, PLACEHOLDER, role_of, workload_of
 from slack.cluster.labels import HOSTNAME
@@ -242,7 +242,7 @@ class Recording:
         taints = [
             {"key": taint.key, "value": taint.value or "", "effect": taint.effect}
             for taint in (node.spec.taints if node.spec else None) or ()
-            if taint.key not in LIFECYCLE_TAINTS
+            if not is_transient(taint.key)
         ]
         return NodeRow(
             name=name,
@@ -319,6 +319,6 @@ def _constraints(spec: wire.PodSpec) -> dict[str, object]:
     # Admission gives these two tolerations to every pod; about lasting taints they say nothing.
     if isinstance(found.get("tolerations"), list):
         found["tolerations"] = [
-            toleration for toleration in found["tolerations"] if toleration.get("key") not in LIFECYCLE_TAINTS
+            toleration for toleration in found["tolerations"] if not is_transient(toleration.get("key") or "")
         ]
     return {name: value for name, value in found.items() if value}
