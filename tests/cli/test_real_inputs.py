@@ -119,3 +119,32 @@ def test_a_pod_that_claims_devices_is_not_promised_a_start(run: Run) -> None:
     answer = json.loads(found.stdout)
     assert (answer["ready"], [room["bound"] for room in answer["rooms"]]) == (False, [1])
     assert answer["unknown"] == ["it claims devices (spec.resourceClaims), which are not checked"]
+
+
+def test_gated_pods_are_no_demand(run: Run) -> None:
+    found = run("plan", "--snapshot", INPUTS / "gated-pods.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert (item["base"]["cpu_millis"], item["desired"]["cpu_millis"]) == (8000, 800)
+
+
+def test_capacity_on_nodes_that_have_its_pods_does_not_help_a_workload_that_avoids_itself(run: Run) -> None:
+    found = run(
+        "explain", "-n", "db", "deploy/prod-redis", "--snapshot", INPUTS / "anti-affinity.json", *AT, "-o", "json"
+    )
+    assert found.code == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert not answer["ready"]
+    assert any(
+        "pod-anti-affinity" in text or "anti-affinity" in text for text in [*answer["warnings"], *answer["reasons"]]
+    )
+
+
+def test_a_mirror_is_as_large_as_a_vertical_pod_autoscaler_has_made_its_pods(run: Run) -> None:
+    found = run(
+        "explain", "-n", "shop", "deploy/api", "-f", INPUTS / "mirrors-only.yaml",
+        "--snapshot", INPUTS / "vpa-mirror.json", *AT, "-o", "json",
+    )  # fmt: skip
+    assert found.code == 0, found.stderr
+    (room,) = [room for room in json.loads(found.stdout)["rooms"] if room["role"] == "mirror"]
+    assert (room["requests"]["cpu_millis"], room["requests"]["memory_bytes"]) == (2000, 4 << 30)
