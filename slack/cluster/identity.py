@@ -38,15 +38,13 @@ SHORT_KINDS = {
     "ActivationPool": "actpool",
 }
 
+_OF_SPARK = ((LABEL_SPARK_SCHEDULE, "scheduledsparkapplication"), (LABEL_SPARK_APPLICATION, "sparkapplication"))
 _NAMED_BY: dict[str, tuple[tuple[str, str], ...]] = {
     "ReplicaSet": ((LABEL_KNATIVE_SERVICE, "ksvc"),),
     "Job": ((LABEL_JOB_SET, "jobset"),),
     "StatefulSet": ((LABEL_LEADER_WORKER_SET, "lws"),),
-    "SparkApplication": (
-        (LABEL_SPARK_SCHEDULE, "scheduledsparkapplication"),
-        (LABEL_SPARK_APPLICATION, "sparkapplication"),
-    ),
-    "Pod": ((LABEL_SPARK_SCHEDULE, "scheduledsparkapplication"), (LABEL_SPARK_APPLICATION, "sparkapplication")),
+    "SparkApplication": _OF_SPARK,
+    "Pod": _OF_SPARK,
     "RayCluster": ((LABEL_RAY_ORIGIN, "raycluster"),),
 }
 """By the controller's kind: labels that name what is above it, the first that a pod has, and the kind of that.
