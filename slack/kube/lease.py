@@ -217,8 +217,10 @@ class Elector:
             self._thread.heart.beat()
             try:
                 self.acquire_or_renew()
-            except Exception:  # a callback's error must not end the elector; the deadline ends a leadership
+                self._thread.heart.worked()
+            except Exception as error:  # a callback's error must not end the elector; the deadline ends a leadership
                 log.exception("lease %s: turn failed", self._path)
+                self._thread.heart.failed(error)
             # candidates spread out, a leader is punctual
             spread = 1.0 if self._leading else self._rng.uniform(1.0, 1.2)
             self._sleep(self._times.retry_seconds * spread)

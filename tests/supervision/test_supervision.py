@@ -51,6 +51,20 @@ def test_a_stamp_is_late_only_after_its_limit() -> None:
     assert heart.late() == "work has not moved for 11 s"
 
 
+def test_work_whose_every_turn_fails_is_unhealthy_whatever_else_moves() -> None:
+    clock = Clock()
+    heart = Heartbeat("work", 10.0, clock=clock)
+    for _ in range(12):
+        heart.failed(KeyError("node"))
+        clock.now += 1.0
+        heart.beat()
+    assert heart.late() == "work has failed at each turn for 12 s: KeyError: 'node'"
+    heart.worked()
+    assert heart.late() is None
+    heart.failed(KeyError("node"))
+    assert heart.late() is None, "one turn may fail"
+
+
 def test_idle_work_stays_healthy_however_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "LONGEST_REST_SECONDS", 0.01)
     heart, wake = Heartbeat("work", 0.2), threading.Event()

@@ -151,8 +151,10 @@ class Autoscalers:
         while not self._ended.is_set():
             try:
                 self.look()
-            except Exception:
+                self._thread.heart.worked()
+            except Exception as error:
                 log.exception("autoscalers could not be looked for")
+                self._thread.heart.failed(error)
             self._thread.heart.rest(self._ended, LOOK_SECONDS)
 
     def look(self) -> None:

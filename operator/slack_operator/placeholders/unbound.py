@@ -189,11 +189,12 @@ class UnboundTelling:
                 return
             try:
                 wait = self.turn()
+                self._thread.heart.worked()
             except Exception as error:
                 if self._outages.is_new(type(error).__name__):
                     log.exception("telling of unbound placeholders failed")
+                self._thread.heart.failed(error)
                 wait = REPEAT_SECONDS
-            self._thread.heart.beat()
 
     def turn(self) -> float | None:
         """Write what is due; return the seconds until something is due again, None when nothing is."""

@@ -140,8 +140,10 @@ class LoadSource:
         while not self._ended.is_set():
             try:
                 self.fetch()
-            except Exception:
+                self._thread.heart.worked()
+            except Exception as error:
                 log.exception("the load watcher could not be asked")
+                self._thread.heart.failed(error)
                 self.failing = "mistake"
                 self._on_error(self.failing)
             self._thread.heart.rest(self._ended, self._interval)

@@ -54,7 +54,7 @@ class ReconcileLoop:
         self._busy = busy
         self._stop = threading.Event()
         self.heart = heart or Heartbeat("the loop", HEALTHY_SECONDS + wake.interval_seconds, clock=clock)
-        """A turn that ends as it should writes it; one that fails does not."""
+        """A turn that ends as it should writes it; while turns fail, nothing done between them makes up for it."""
         self._thread = SupervisedThread(self.run, name="loop", heart=self.heart)
 
     def start(self) -> None:
@@ -82,25 +82,27 @@ class ReconcileLoop:
             if wait <= 0:
                 self._wake.begun()
                 began, busy = self._clock(), self._busy()
-                self._guarded(self._reconcile)
+                self._guarded(self._reconcile, self.heart.worked)
                 self._wake.ended(self._busy() - busy, self._clock() - began)
             else:
                 self._wake.wait(min(wait, BETWEEN_SECONDS, self._due_in()) if self._between else wait)
             for step in self._between:
                 if not self._stop.is_set():
-                    self._guarded(step)
+                    self._guarded(step, self.heart.beat)
         if self._at_end is not None:
-            self._guarded(self._at_end)
+            self._guarded(self._at_end, self.heart.beat)
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[[], None], stamp: Callable[[], None]) -> None:
         try:
             step()
         except NotLeading:
             log.info("not leading (any more): nothing is written")
         except KubeError as error:
             log.warning("the API server did not answer, the turn is given up: %s", error)
-        except Exception:
-            # a bug in one turn must not end the process; no beat, so that liveness does if it stays
+        except Exception as error:
+            # a bug in one turn must not end the process; liveness does if it stays
             log.exception("the turn failed")
+            if step == self._reconcile:
+                self.heart.failed(error)
             return
-        self.heart.beat()
+        stamp()

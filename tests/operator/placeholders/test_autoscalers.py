@@ -1,6 +1,7 @@
 """Which autoscaler the cluster has: found by what it leaves in the API, and kept over restarts and errors."""
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from slack.cluster import wire
 from slack.kube.errors import ApiError
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
+from slack_operator.placeholders import autoscalers
 from slack_operator.placeholders.autoscalers import (
     ABSENT_SECONDS,
     CLUSTER_AUTOSCALER,
@@ -207,6 +209,21 @@ def test_the_one_that_was_recognised_stays_while_both_are_there(world: World) ->
     world.api.put(NODE_POOL)
     assert world.look() == (CLUSTER_AUTOSCALER, True)
     assert world.changes == 1
+
+
+def test_a_thread_whose_every_look_fails_is_unhealthy(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autoscalers, "LIMIT_SECONDS", 0.05)
+    monkeypatch.setattr(autoscalers, "LOOK_SECONDS", 0.01)
+    world.restart()
+    monkeypatch.setattr(world.autoscalers, "look", lambda: 1 / 0)
+    world.autoscalers.start()
+    deadline = time.monotonic() + 10.0
+    while (problem := world.autoscalers.unhealthy()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    world.autoscalers.stop()
+    assert "has failed at each turn" in problem
+    assert "ZeroDivisionError" in problem
 
 
 def test_only_events_of_cluster_autoscaler_about_pods_count() -> None:

@@ -1,10 +1,14 @@
 """The unbound form through the loop: told of, counted where it fits, exchanged step by step, and left alone."""
 
+import time
 from typing import Any
+
+import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
 from slack.process.reasons import PENDING_ON_PURPOSE
+from slack_operator.placeholders import unbound
 from slack_operator.placeholders.autoscalers import Autoscaler
 from slack_operator.placeholders.forms import Forms
 from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
@@ -114,6 +118,22 @@ def test_a_refusal_is_a_problem_with_its_reason_and_ends_with_it() -> None:
     turn(world)
     assert world.unbound.problem is None
     assert told(world)
+
+
+def test_a_thread_whose_every_turn_fails_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unbound, "LIMIT_SECONDS", 0.05)
+    monkeypatch.setattr(unbound, "REPEAT_SECONDS", 0.01)
+    world = world_of()
+    monkeypatch.setattr(world.unbound, "turn", lambda: 1 / 0)
+    world.unbound.start()
+    world.view.on_untold()
+    deadline = time.monotonic() + 10.0
+    while (problem := world.unbound.unhealthy()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    world.unbound.stop()
+    assert "has failed at each turn" in problem
+    assert "ZeroDivisionError" in problem
 
 
 def test_a_standby_tells_nobody() -> None:

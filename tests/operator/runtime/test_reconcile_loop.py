@@ -134,6 +134,53 @@ def test_a_loop_that_hangs_or_has_ended_is_not_healthy() -> None:
     assert loop.unhealthy() is None, "its end was asked for"
 
 
+def test_a_loop_whose_turns_all_fail_is_not_healthy_whatever_is_done_between_them() -> None:
+    clock = Clock(0.0)
+    heart = Heartbeat("the loop", HEALTHY_SECONDS, clock=clock)
+    told: list[str | None] = []
+
+    def reconcile() -> None:
+        heart.beat()  # a write got through
+        if clock.now <= HEALTHY_SECONDS + 20.0:
+            raise RuntimeError("a bug")
+
+    def between() -> None:
+        clock.now += 10.0
+        told.append(loop.unhealthy())
+        if clock.now > HEALTHY_SECONDS + 60.0:
+            loop.ask_to_stop()
+
+    wake = Debouncer(10.0, clock)
+    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    loop = ReconcileLoop(reconcile, wake, between=(between,), heart=heart, clock=clock)
+    loop._thread._thread = threading.current_thread()  # it counts as started
+    loop.run()
+    assert told[:12] == [None] * 12
+    assert told[12] == "the loop has failed at each turn for 130 s: RuntimeError: a bug"
+    assert told[-1] is None, "a turn has worked again"
+
+
+def test_a_step_between_turns_that_always_fails_leaves_the_loop_healthy() -> None:
+    clock = Clock(0.0)
+    turns: list[float] = []
+
+    def reconcile() -> None:
+        turns.append(clock.now)
+        if clock.now > 3 * HEALTHY_SECONDS:
+            loop.ask_to_stop()
+
+    def between() -> None:
+        clock.now += 10.0
+        raise RuntimeError("a bug")
+
+    wake = Debouncer(10.0, clock)
+    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    loop = ReconcileLoop(reconcile, wake, between=(between,), clock=clock)
+    loop.run()
+    assert loop.heart.late() is None
+    assert len(turns) > 30
+
+
 def test_a_step_of_a_long_turn_keeps_the_loop_healthy() -> None:
     clock = Clock(0.0)
     heart = Heartbeat("the loop", HEALTHY_SECONDS, clock=clock)
