@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,9 @@ ENDS_FOR_GOOD = (
     b"-ERR 'Maximum Connections Exceeded'\r\n",
     b"",
 )
+
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""The linger option with which a socket is reset rather than closed."""
 
 
 class Nats:
@@ -100,6 +105,32 @@ def test_nats_connects_again_after_any_error_with_credentials_read_again(error: 
         assert b'"old"' in nats.connects[0]
         assert b'"new"' in nats.connects[1]
         assert nats.subscribed == [b"actreport.>", b"actreport.>"], "what was subscribed to is subscribed to again"
+        await connection.close()
+        await ended(server, nats.writers)
+
+    asyncio.run(whole())
+
+
+def test_nats_connects_again_after_a_reset_that_meets_a_write() -> None:
+    """The library then tells nobody: what it had still to write fails, and its callbacks are not called."""
+
+    async def whole() -> None:
+        nats = Nats()
+        server = await asyncio.start_server(nats.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = NatsConnection(
+            [f"nats://127.0.0.1:{port}"], Credentials(), ca_file=None, name="test", on_gone=lambda: None
+        )
+        await connection.settled(5)
+        nats.writers[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        nats.writers[0].transport.abort()
+        with contextlib.suppress(BrokerUnreachable):
+            for _ in range(100):
+                await connection.publish("actreport.a", b"written as the connection ends")
+                await asyncio.sleep(0)
+        await until(connection, connected=False)
+        await until(connection, connected=True)
+        assert len(nats.connects) == 2
         await connection.close()
         await ended(server, nats.writers)
 

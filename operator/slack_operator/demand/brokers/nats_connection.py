@@ -30,6 +30,8 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 LASTING_SECONDS: Final = 10.0
 """After a connection that lasted for so long the first pause is short again."""
 PING_SECONDS: Final = 5
+LOOK_SECONDS: Final = 1.0
+"""Between two looks at whether a connection is still there: the library does not tell of every end."""
 STREAM_NOT_FOUND: Final = 10059
 CONSUMER_NOT_FOUND: Final = 10014
 IN_USE: Final = 10058
@@ -69,7 +71,8 @@ class NatsConnection:
 
     The library's own way to connect again ends for good at some errors (an expired JWT, a reloaded account), and keeps
     the credentials of the first connection. So each connection has a client of its own, made with credentials and
-    certificates that are read again. Subscriptions are made anew with each.
+    certificates that are read again. Subscriptions are made anew with each. The library's callbacks are not relied on:
+    a write that fails while it closes a connection ends the task that would have called them.
     """
 
     def __init__(
@@ -153,7 +156,10 @@ class NatsConnection:
                 await self._subscribe_again(client)
             self._client = client
             self._first.set()
-            await ended.wait()
+            while client.is_connected and not ended.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await ended.wait()
             if client.last_error is not None:
                 self._last_error = _short(client.last_error)
         finally:
