@@ -1,8 +1,9 @@
 """Prints values.schema.json with the policies' own schemas in it, so that a typo deep in `policies` is refused too.
 
 The API server would drop an unknown field of a custom resource without a word to Helm's users. All but `$defs.policy`,
-`$defs.auditPolicy`, `$defs.throttlePolicy`, `$defs.activationPool`, `$defs.activationQuota` and `$defs.amount` is
-written by hand; `make crds` runs this. A pod's template stays open: what it may have is the API server's to say.
+`$defs.placeholders`, `$defs.auditPolicy`, `$defs.throttlePolicy`, `$defs.activationPool`, `$defs.activationQuota` and
+`$defs.amount` is written by hand; `make crds` runs this. A pod's template stays open: what it may have is the API
+server's to say.
 
 JSON Schema has no messages. Helm prints a constant that a value does not equal as "value must be '...'", so what is to
 be said is a constant.
@@ -28,6 +29,12 @@ from slack.cluster.amounts import (
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.demand.crd import pool_crd, quota_crd
 from slack.planner.policy.crd import crd
+from slack.planner.policy.placeholders import (
+    ANNOTATION_TAKEN,
+    ANNOTATIONS_NOT_TAKEN,
+    LABEL_TAKEN,
+    LABELS_NOT_TAKEN,
+)
 from slack.schema.structural import QUANTITY
 from slack.throttler.crd import throttle_crd
 
@@ -140,6 +147,14 @@ def main() -> None:
         schema["$defs"][name] = closed(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
     policy = schema["$defs"]["policy"]["properties"]
     policy["extraCapacity"] = with_ceiling(policy["extraCapacity"])
+    extras = policy["placeholders"]["properties"]
+    for name, pattern, text in (
+        ("labels", LABELS_NOT_TAKEN, LABEL_TAKEN),
+        ("annotations", ANNOTATIONS_NOT_TAKEN, ANNOTATION_TAKEN),
+    ):
+        extras[name] |= {"if": {"not": {"propertyNames": {"not": {"pattern": pattern}}}}, "then": {"const": text}}
+    schema["$defs"]["placeholders"] = policy["placeholders"]
+    policy["placeholders"] = {"$ref": "#/$defs/placeholders"}
     rate = schema["properties"]["operator"]["properties"]["extraCapacityMinRate"]
     rate["allOf"] = [_NO_NUMBER, {"if": _ABOVE_ONE, "then": {"const": f"at most 1: {NEEDS_CEILING}"}}]
     print(json.dumps(schema, indent=2))

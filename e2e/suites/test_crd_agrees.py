@@ -16,7 +16,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
-from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, NO_SECRET
+from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET
 from slack.planner.policy.spec import KIND, BadPolicy, parse_policy
 
 Spec = dict[str, Any]
@@ -150,6 +150,17 @@ BAD: tuple[tuple[Spec, str], ...] = (
     ({"placeholders": {"annotations": {"bad key": "true"}}}, "spec.placeholders"),
     ({"placeholders": {"limits": "Some"}}, "spec.placeholders.limits"),
     ({"placeholders": {"imagePullSecrets": [{"name": "A_b"}]}}, NO_SECRET),
+    ({"placeholders": {"securityContext": {"runAsUser": 0}}}, "spec.placeholders.securityContext.runAsUser"),
+    (
+        {"placeholders": {"securityContext": {"supplementalGroups": [0]}}},
+        "spec.placeholders.securityContext.supplementalGroups[0]",
+    ),
+    ({"placeholders": {"securityContext": {"seccompProfile": {"type": "Localhost"}}}}, LOCAL_PROFILE),
+    ({"placeholders": {"securityContext": {"seccompProfile": {"localhostProfile": "x"}}}}, LOCAL_PROFILE),
+    (
+        {"placeholders": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}},
+        "spec.placeholders.securityContext.seccompProfile.type",
+    ),
     ({"cover": {"coverage": 0}}, "spec.cover.coverage"),
     ({"cover": {"mode": "Some"}}, "spec.cover.mode"),
     ({"cover": {"maxShapes": 0}}, "spec.cover.maxShapes"),

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 
+from pydantic import ValidationError
+
 from slack.cluster import wire
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from slack.cluster.node_prices import NO_PRICES
@@ -16,12 +18,14 @@ from slack.kube.lanes import Lanes
 from slack.kube.paths import resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.retry import retrying
+from slack.planner.policy.placeholders import Placeholders
 from slack.process import arguments, running
 from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
 from slack.process.settings import flag
 from slack.process.settings_warnings import settings_warnings
 from slack.process.stopping import Stopping
+from slack.schema.documents import problem_text
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.making_way.hands import Hands
@@ -73,7 +77,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         log.warning("%s", warning)
     metrics = Metrics()
     metrics.plan_interval.set(settings.interval)
-    web_token = _web_token(settings)
+    web_token, extras = _web_token(settings), _placeholders(settings)
     connection = connected(settings, metrics.on_request)
     try:
         ensure_namespace(Writer(connection, stopping.event), settings.namespace)
@@ -98,7 +102,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
     forms = _forms(settings, autoscalers, unbound)
     base.wake.calm = lambda: bool(view.lent) or forms.all_unbound
-    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing)
+    loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
         watches=watches,
@@ -138,6 +142,7 @@ def _loop(
     objectives: Objectives,
     forms: Forms,
     releasing: Releasing,
+    extras: Placeholders,
 ) -> Loop:
     writer, recorder, may_write = base.writer, base.recorder, base.leadership.may_write
     clock = time.monotonic
@@ -168,6 +173,7 @@ def _loop(
         namespace=settings.namespace,
         image=settings.image,
         placeholder_user=settings.placeholder_user,
+        extras=extras,
         default_rate=settings.extra_capacity_min_rate,
         built_in_policy=settings.built_in_policy,
         prices=settings.prices or NO_PRICES,
@@ -292,6 +298,14 @@ def _web_token(settings: OperatorSettings) -> str | None:
         return read_token(settings.web_token_file) if settings.web and settings.web_token_file else None
     except BadTokenFile as error:
         raise CannotStart(f"{flag('web_token_file')}: {error}") from None
+
+
+def _placeholders(settings: OperatorSettings) -> Placeholders:
+    try:
+        return Placeholders.model_validate(settings.placeholders or {}, by_alias=True, by_name=False)
+    except ValidationError as error:
+        problems = "; ".join(problem_text(dict(one), "", Placeholders).removeprefix(": ") for one in error.errors())
+        raise CannotStart(f"{flag('placeholders')}: {problems}") from None
 
 
 def _board(settings: OperatorSettings, base: Foundation) -> Board:

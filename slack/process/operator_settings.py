@@ -18,7 +18,7 @@ from slack.process.settings import (
     log_level_setting,
     setting,
 )
-from slack.process.slack_values import prices, rate
+from slack.process.slack_values import fields, prices, rate
 from slack.process.values import (
     address,
     choice,
@@ -87,6 +87,15 @@ class OperatorSettings(Settings):
         "OpenShift.",
         metavar="USER",
         chart="operator.placeholderUser",
+    )
+    placeholders: Mapping[str, object] | None = setting(
+        None,
+        fields('{"labels": {"team": "platform"}}'),
+        "What all placeholders have where admission policies demand it, as JSON with the fields of a policy's "
+        "spec.placeholders: labels, annotations, limits, imagePullSecrets, securityContext. What a policy names is "
+        "added, and wins.",
+        metavar="JSON",
+        chart="operator.placeholders",
     )
     interval: float = setting(
         10.0,

@@ -1,9 +1,11 @@
-"""Values of settings that only who keeps slack has: rates, and prices of nodes.
+"""Values of settings that only who keeps slack has: rates, prices of nodes, fields of placeholders.
 
 Apart from `values`, which light processes read their settings with, too.
 """
 
+import json
 import re
+from collections.abc import Mapping
 
 from slack.cluster.node_prices import NodePrices, parse_prices
 from slack.cluster.rates import MOST_WITHOUT_CEILING, NEEDS_CEILING
@@ -38,3 +40,23 @@ def rate(most: float) -> Parse:
 def prices(value: object) -> NodePrices | None:
     """Parse prices of nodes: a mapping, or JSON; None where nothing has a price."""
     return parse_prices(value) or None
+
+
+def fields(such_as: str) -> Parse:
+    """Return a parser of fields by name: a mapping, or JSON; None where there are none.
+
+    What the fields are is for the model to check that they are meant for.
+    """
+
+    def parse(value: object) -> Mapping[str, object] | None:
+        found = value
+        if isinstance(value, str):
+            try:
+                found = json.loads(value)
+            except (ValueError, RecursionError):
+                found = value
+        if not isinstance(found, Mapping):
+            raise ValueError(f"expected JSON such as {such_as}, not {value!r}")
+        return found or None
+
+    return parse

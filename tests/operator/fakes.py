@@ -19,6 +19,7 @@ from slack.kube.errors import ApiError, Cause, KubeError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.retry import retrying
 from slack.kube.watch import EventType
+from slack.planner.policy.placeholders import Placeholders
 from slack.planner.release import Claim
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
@@ -333,6 +334,9 @@ class World:
 
     releases_nodes = True
 
+    extras = Placeholders()
+    """What the operator gives the placeholders of all policies."""
+
     def __init__(self, nodes: int = 3, pods: int = 10, *, built_in: bool = False) -> None:
         self.built_in = built_in
         self.api = FakeApi()
@@ -406,6 +410,7 @@ class World:
             wake=self.wake,
             namespace=NAMESPACE,
             image="pause",
+            extras=self.extras,
             default_rate=0.1,
             built_in_policy=self.built_in,
             wall=self.wall,

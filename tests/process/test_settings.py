@@ -144,6 +144,22 @@ def test_placeholders_never_run_as_root_nor_by_a_name(text: object) -> None:
         settings({"placeholder_user": text})
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("{}", None), ({}, None), ('{"labels": {"a": "b"}}', {"labels": {"a": "b"}}), ({"x": 1}, {"x": 1})],
+)
+def test_what_all_placeholders_have_is_a_mapping_or_json(given: object, found: object) -> None:
+    assert settings({"placeholders": given}).placeholders == found
+
+
+@pytest.mark.parametrize("given", ["{", "[]", "team=platform", 5, "[" * 100_000])
+def test_other_texts_are_not_what_placeholders_have(given: object) -> None:
+    with pytest.raises(
+        BadSettings, match=r'--placeholders: expected JSON such as \{"labels": \{"team": "platform"\}\}'
+    ):
+        settings({"placeholders": given})
+
+
 def test_a_week_is_the_longest_interval() -> None:
     assert settings({"interval": "168h"}).interval == 604_800
 

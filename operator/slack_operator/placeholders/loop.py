@@ -21,8 +21,9 @@ from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, 
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
 from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
 from slack.planner.objects.drift import Part
-from slack.planner.objects.manifests import PLACEHOLDER_USER, PRIORITY, replica_set
+from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.objects.surplus import held_up
+from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
 from slack.schema.conditions import Condition
 from slack_operator.learning.objectives import Learning, Objectives
@@ -90,6 +91,7 @@ class Loop:
         namespace: str,
         image: str,
         placeholder_user: int | None = PLACEHOLDER_USER,
+        extras: Placeholders = NO_EXTRAS,
         default_rate: float,
         built_in_policy: bool = False,
         prices: NodePrices = NO_PRICES,
@@ -115,6 +117,7 @@ class Loop:
         self._namespace = namespace
         self._image = image
         self._placeholder_user = placeholder_user
+        self._extras = extras
         self._default_rate = default_rate
         self._prices = prices
         self._built_in_policy = built_in_policy
@@ -473,6 +476,8 @@ class Loop:
         return contested(standing, [(name, names) for name, found in sorted(sets.items()) if (names := held_up(found))])
 
     def _maker(self, policy: Policy, owner: Json) -> Callable[[ShapePlan], Json]:
+        extras = policy.spec.placeholders.added_to(self._extras)
+
         def manifest(shape: ShapePlan) -> Json:
             return replica_set(
                 policy.name,
@@ -483,7 +488,7 @@ class Loop:
                 owner=owner,
                 image=self._image,
                 user=self._placeholder_user,
-                extras=policy.spec.placeholders,
+                extras=extras,
                 retiring=shape.retiring,
             )
 

@@ -46,7 +46,7 @@ PRIORITY = -10
 _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
 _LOST_NODE_SECONDS = 10
-_NO_EXTRAS = Placeholders()
+NO_EXTRAS = Placeholders()
 WHY_PENDING = (
     "Pending on purpose. This is not an error, and nothing has to be done: this pod never runs.\n"
     "The autoscaler keeps capacity free for it, and real pods start in that capacity.\n"
@@ -182,20 +182,17 @@ def _pod_annotations(shape: Shape) -> dict[str, str]:
     }
 
 
-def _pod_security(user: int | None) -> dict[str, Any]:
-    """No user is named where the cluster gives one out: OpenShift's restricted SCC refuses any other."""
-    identity = {} if user is None else {"runAsUser": user, "runAsGroup": user}
-    return {"runAsNonRoot": True, **identity, "seccompProfile": {"type": "RuntimeDefault"}}
-
-
 def pod_spec(
     policy: str,
     shape: Shape,
     image: str,
     user: int | None = PLACEHOLDER_USER,
-    extras: Placeholders = _NO_EXTRAS,
+    extras: Placeholders = NO_EXTRAS,
 ) -> dict[str, Any]:
-    """Return the spec of a placeholder pod. It passes Pod Security `restricted`."""
+    """Return the spec of a placeholder pod. It passes Pod Security `restricted`.
+
+    No user is named where the cluster gives one out: OpenShift's restricted SCC refuses any other.
+    """
     # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
     # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
     # Unbound ones are on no node.
@@ -219,7 +216,7 @@ def pod_spec(
         "schedulerName": shape.pod_scheduler,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(user),
+        "securityContext": extras.security_context.manifest(user),
         "containers": [
             {
                 "name": "placeholder",
@@ -259,7 +256,7 @@ def replica_set(
     owner: Mapping[str, Any] | None,
     image: str = DEFAULT_IMAGE,
     user: int | None = PLACEHOLDER_USER,
-    extras: Placeholders = _NO_EXTRAS,
+    extras: Placeholders = NO_EXTRAS,
     retiring: bool = False,
 ) -> dict[str, Any]:
     """Return the ReplicaSet that keeps `replicas` placeholders of a shape.
@@ -274,7 +271,7 @@ def replica_set(
             when it goes.
         image: of the pause container.
         user: that it runs as; None leaves that to image and cluster.
-        extras: what its policy gives the pods beside their room; no part of the shape, nor of the selector.
+        extras: what policy and operator give the pods beside their room; no part of the shape, nor of the selector.
         retiring: the shape is being given up; a restarted operator must not take it up again.
     """
     labels = pod_labels(policy, shape)

@@ -13,6 +13,7 @@ from slack.planner.policy.placeholders import (
     ANNOTATIONS_NOT_TAKEN,
     LABEL_TAKEN,
     LABELS_NOT_TAKEN,
+    LOCAL_PROFILE,
     NO_SECRET,
     SECRET_NAME,
 )
@@ -111,6 +112,13 @@ _RULES: Rules = {
         (
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
             "operators In and NotIn need values, Exists and DoesNotExist take none",
+        ),
+    ),
+    "SecurityProfile": (
+        (
+            "(has(self.type) && self.type == 'Localhost') == "
+            "(has(self.localhostProfile) && self.localhostProfile.size() > 0)",
+            LOCAL_PROFILE,
         ),
     ),
     "PullSecret": ((f"self.name.matches(r'{SECRET_NAME}')", NO_SECRET),),

@@ -8,6 +8,7 @@ import pytest
 
 from slack.cluster.hold import Hold
 from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
+from slack.planner.policy.placeholders import Placeholders
 from slack_operator.placeholders.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
 from tests.operator.fakes import NAMESPACE, Crash, World, pod, policy
@@ -71,6 +72,31 @@ def test_what_a_policy_gives_placeholders_is_written_once_and_the_pods_stay() ->
     before = list(w.api.log)
     w.settle(60)
     assert w.api.log == before
+
+
+@IN_BOTH_FORMS
+@pytest.mark.parametrize("own", [{}, {"labels": {"team": "b"}}], ids=["of the operator", "of both"])
+def test_what_the_operator_gives_all_placeholders_is_written_once_and_the_pods_stay(own: dict[str, Any]) -> None:
+    w = world(placeholders=own)
+    w.settle()
+    names, pods = set(w.replicas()), set(w.placeholders())
+    extras = {"labels": {"team": "a", "tier": "slack"}, "limits": "Requests", "securityContext": {"runAsUser": 1000}}
+    for w.extras in (Placeholders.model_validate(extras), Placeholders()):
+        w.restart()
+        w.settle()
+        assert (set(w.replicas()), set(w.placeholders())) == (names, pods)
+        for item in w.api.items("replicasets").values():
+            template = item["spec"]["template"]
+            (container,) = template["spec"]["containers"]
+            wanted = w.extras.labels | own.get("labels", {})
+            assert {
+                key: text for key, text in template["metadata"]["labels"].items() if key in extras["labels"]
+            } == wanted
+            assert ("limits" in container["resources"]) == (w.extras.limits == "Requests")
+            assert template["spec"]["securityContext"]["runAsUser"] == (w.extras.security_context.run_as_user or 65535)
+        before = list(w.api.log)
+        w.settle(60)
+        assert w.api.log == before
 
 
 POLICY = "/apis/resource-slack.io/v1alpha1/slackpolicies/web"

@@ -17,7 +17,7 @@ from slack.planner.model.shape import Role, Shape
 from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.drift import same_room
 from slack.planner.objects.manifests import pod_spec, priority_class, replica_set, replica_set_name
-from slack.planner.policy.placeholders import Placeholders, PullSecret
+from slack.planner.policy.placeholders import Placeholders, PodSecurity, PullSecret, SecurityProfile
 from tests.cluster.build import Json
 
 GI = 1 << 30
@@ -282,7 +282,32 @@ def test_a_memory_limit_lets_the_container_start() -> None:
     }
 
 
+@pytest.mark.parametrize("user", [65535, None])
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ({}, {}),
+        ({"runAsUser": 1000}, {"runAsUser": 1000, "runAsGroup": 1000}),
+        ({"runAsUser": 1000, "runAsGroup": 7}, {"runAsUser": 1000, "runAsGroup": 7}),
+        ({"runAsGroup": 7}, {"runAsGroup": 7}),
+        ({"fsGroup": 5, "supplementalGroups": [9, 8, 9]}, {"fsGroup": 5, "supplementalGroups": [9, 8]}),
+        ({"appArmorProfile": {}}, {"appArmorProfile": {"type": "RuntimeDefault"}}),
+        (
+            {"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}},
+            {"seccompProfile": {"type": "Localhost", "localhostProfile": "p"}},
+        ),
+    ],
+)
+def test_a_security_context_that_is_given_changes_its_own_fields_only(given: Json, ids: Json, user: int | None) -> None:
+    whose = {} if user is None else {"runAsUser": user, "runAsGroup": user}
+    extras = Placeholders.model_validate({"securityContext": given})
+    found = pod_spec("web", SHAPE, "pause", user, extras)["securityContext"]
+    assert found == {"runAsNonRoot": True, **whose, "seccompProfile": {"type": "RuntimeDefault"}} | ids
+
+
 _TEXTS = st.text("abcxyz019", min_size=1, max_size=8)
+_IDS = st.integers(1, 2**31 - 1)
+_PROFILES = st.sampled_from((None, SecurityProfile(), SecurityProfile(type="Localhost", localhost_profile="p")))
 
 
 @given(
@@ -292,6 +317,15 @@ _TEXTS = st.text("abcxyz019", min_size=1, max_size=8)
         annotations=st.dictionaries(_TEXTS, _TEXTS, max_size=3),
         limits=st.sampled_from(("None", "Requests")),
         image_pull_secrets=st.lists(st.builds(PullSecret, name=_TEXTS), max_size=3).map(tuple),
+        security_context=st.builds(
+            PodSecurity,
+            run_as_user=_IDS | st.none(),
+            run_as_group=_IDS | st.none(),
+            fs_group=_IDS | st.none(),
+            supplemental_groups=st.lists(_IDS, max_size=3).map(tuple),
+            seccomp_profile=_PROFILES,
+            app_armor_profile=_PROFILES,
+        ),
     ),
     st.sampled_from((SHAPE, replace(SHAPE, unbound_scheduler="resource-slack.io/unbound"))),
 )
@@ -306,6 +340,10 @@ def test_what_the_policy_gives_placeholders_names_no_shape_takes_nothing_of_ours
         assert template["metadata"][field].items() >= bare["metadata"][field].items()
     assert same_room(bare, template)
     spec, before = template["spec"], bare["spec"]
-    assert spec["securityContext"] == before["securityContext"]
+    security = spec["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] > 0
+    assert security["runAsGroup"] > 0
+    assert security["seccompProfile"]["type"] in ("RuntimeDefault", "Localhost")
     assert spec["containers"][0]["securityContext"] == before["containers"][0]["securityContext"]
     assert set(spec) - set(before) <= {"imagePullSecrets"}

@@ -21,7 +21,7 @@ from slack.cluster.labels import (
     LABELS_AGAINST_INJECTION,
 )
 from slack.cluster.rates import NEEDS_CEILING
-from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, NO_SECRET, Placeholders
+from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET, Placeholders
 from slack.planner.policy.spec import BadPolicy, CoverMode, Policy, parse_policy
 from tests.cluster.build import Json
 
@@ -281,11 +281,51 @@ def test_placeholders_get_what_admission_policies_demand() -> None:
         "annotations": {"corp.example/owner": "Platform <p@corp.example>"},
         "limits": "Requests",
         "imagePullSecrets": [{"name": "corp.registry-1"}],
+        "securityContext": {
+            "runAsUser": 1_000_680_000,
+            "runAsGroup": 1000,
+            "fsGroup": 2000,
+            "supplementalGroups": [3000],
+            "seccompProfile": {"type": "Localhost", "localhostProfile": "profiles/pause.json"},
+            "appArmorProfile": {"type": "RuntimeDefault", "localhostProfile": ""},
+        },
     }
     found = parsed({"placeholders": given}).spec.placeholders
     assert found.model_dump(by_alias=True, mode="json") == given
     assert parsed({}).spec.placeholders == Placeholders()
     assert Placeholders().limits == "None"
+
+
+DEFAULTS = {
+    "labels": {"team": "platform", "tier": "slack"},
+    "annotations": {"owner": "platform"},
+    "limits": "Requests",
+    "imagePullSecrets": [{"name": "corp"}],
+    "securityContext": {"runAsUser": 1000, "supplementalGroups": [3000]},
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "changed"),
+    [
+        ({}, {}),
+        ({"labels": {"tier": "gpu", "cost": "1"}}, {"labels": {"team": "platform", "tier": "gpu", "cost": "1"}}),
+        ({"annotations": {"owner": "ml"}}, {"annotations": {"owner": "ml"}}),
+        ({"limits": "None"}, {"limits": "None"}),
+        (
+            {"imagePullSecrets": [{"name": "ml"}, {"name": "corp"}]},
+            {"imagePullSecrets": [{"name": "corp"}, {"name": "ml"}]},
+        ),
+        (
+            {"securityContext": {"runAsUser": 2000, "runAsGroup": 5}},
+            {"securityContext": {"runAsUser": 2000, "runAsGroup": 5, "supplementalGroups": [3000]}},
+        ),
+        ({"securityContext": {"supplementalGroups": []}}, {"securityContext": {"runAsUser": 1000}}),
+    ],
+)
+def test_what_a_policy_gives_placeholders_is_added_to_the_operators_and_wins(own: Json, changed: Json) -> None:
+    found = parsed({"placeholders": own}).spec.placeholders.added_to(Placeholders.model_validate(DEFAULTS))
+    assert found == Placeholders.model_validate(DEFAULTS | changed)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +373,15 @@ def test_placeholders_keep_the_annotations_that_are_ours(key: str) -> None:
         ({"limits": "Some"}, "spec.placeholders.limits"),
         ({"imagePullSecrets": [{"name": "A_b"}]}, NO_SECRET),
         ({"imagePullSecrets": [{"name": "a\n"}]}, NO_SECRET),
-        ({"securityContext": {"runAsUser": 0}}, "securityContext"),
+        ({"securityContext": {"runAsUser": 0}}, "spec.placeholders.securityContext.runAsUser"),
+        ({"securityContext": {"runAsUser": "1000"}}, "write a whole number, 1000"),
+        ({"securityContext": {"runAsGroup": 2**31}}, "spec.placeholders.securityContext.runAsGroup"),
+        ({"securityContext": {"supplementalGroups": [0]}}, "spec.placeholders.securityContext.supplementalGroups[0]"),
+        ({"securityContext": {"runAsNonRoot": False}}, "spec.placeholders.securityContext.runAsNonRoot: unknown field"),
+        ({"securityContext": {"privileged": True}}, "spec.placeholders.securityContext.privileged: unknown field"),
+        ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "securityContext.seccompProfile.type"),
+        ({"securityContext": {"seccompProfile": {"type": "Localhost"}}}, LOCAL_PROFILE),
+        ({"securityContext": {"appArmorProfile": {"localhostProfile": "x"}}}, LOCAL_PROFILE),
     ],
 )
 def test_what_placeholders_cannot_be_given_is_refused(given: Json, complaint: str) -> None:

@@ -1,0 +1,40 @@
+"""What --placeholders gives all placeholders is checked before anything is connected to."""
+
+import pytest
+
+from slack.planner.policy.placeholders import LABEL_TAKEN, Placeholders
+from slack.process.exit_codes import BAD_INPUT
+from slack.process.operator_settings import OperatorSettings
+from slack.process.running import CannotStart
+from slack.process.settings import load
+from slack_operator import app
+
+
+def settings(text: str) -> OperatorSettings:
+    return load(OperatorSettings, {"placeholders": text}, {}, files={})
+
+
+def test_without_the_flag_placeholders_have_nothing_more() -> None:
+    assert app._placeholders(load(OperatorSettings, {}, {}, files={})) == Placeholders()
+
+
+def test_the_fields_are_those_of_a_policy() -> None:
+    found = app._placeholders(settings('{"labels": {"team": "a"}, "imagePullSecrets": [{"name": "corp"}]}'))
+    assert found == Placeholders.model_validate({"labels": {"team": "a"}, "imagePullSecrets": [{"name": "corp"}]})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"label": {}}', "--placeholders: label: unknown field; did you mean labels?"),
+        ('{"image_pull_secrets": []}', "--placeholders: image_pull_secrets: unknown field"),
+        ('{"limits": "Some"}', "--placeholders: limits: "),
+        ('{"labels": {"resource-slack.io/policy": "x"}}', f"--placeholders: {LABEL_TAKEN}"),
+        ('{"securityContext": {"runAsUser": 0}}', "--placeholders: securityContext.runAsUser: "),
+    ],
+)
+def test_what_is_none_of_them_ends_the_process_with_the_field(text: str, words: str) -> None:
+    with pytest.raises(CannotStart) as caught:
+        app._placeholders(settings(text))
+    assert str(caught.value).startswith(words)
+    assert caught.value.exit_code == BAD_INPUT
