@@ -276,8 +276,9 @@ class Increases:
         """Return the window's beginning, all zeros, and its end."""
         before: list[Sample] = []
         after: list[Sample] = []
+        standalone = self._standalone | self._of_one_name()
         for row in self._rows.values():
-            if row.instances & self._standalone:
+            if row.instances & standalone:
                 row.target = without_names(row.target)
         of_pods = self._limits_of_pods()
         by_path = {self._place_of(row.target) for row in self._rows.values() if not _is_by_names(row.target)}
@@ -320,6 +321,23 @@ class Increases:
         if names_the_scraped(labels):
             self._standalone.add(labels.get("instance", ""))
         return row
+
+    def _of_one_name(self) -> set[str]:
+        """Return the scraped instances all of whose containers have one pod's name, though they are of several pods.
+
+        A standalone cAdvisor that shows containers alone gives itself away by nothing else. Pods that follow one
+        another under a name, as a StatefulSet's, are not there at the same time.
+        """
+        pods: dict[str, set[tuple[str, str]]] = {}
+        present: dict[str, set[str]] = {}
+        for row in self._rows.values():
+            if row.target.level is not Level.CONTAINER or not row.target.pod_uid or not row.target.pod:
+                continue
+            for instance in row.instances:
+                pods.setdefault(instance, set()).add((row.target.namespace, row.target.pod))
+                if row.last_seen > self._end - _step_seconds(self._end - self._start) - OLDEST_SECONDS:
+                    present.setdefault(instance, set()).add(row.target.pod_uid)
+        return {instance for instance, names in pods.items() if len(names) == 1 < len(present.get(instance, ()))}
 
     def _place(self, target: Target) -> tuple[str, str, str]:
         """Return what a pod is called: its cluster, as names of nodes begin with it, namespace and name."""

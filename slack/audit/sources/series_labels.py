@@ -14,6 +14,10 @@ from slack.audit.findings.sample import Level, Target
 from slack.audit.sources.cgroup_names import target_of as target_of_path
 
 _DOCKER_SANDBOX = "POD"
+_SANDBOX_NAME = "k8s_POD_"
+"""What the names of sandboxes begin with, with Docker and CRI-O: k8s_POD_NAME_NAMESPACE_UID_ATTEMPT."""
+_OF_PODS = (Level.POD, Level.CONTAINER, Level.OTHER)
+"""Levels at which a cgroup can be that of a pod."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 OWN_LABELS = {
     "namespace": "container_label_io_kubernetes_pod_namespace",
@@ -24,27 +28,37 @@ OWN_LABELS = {
 
 
 def label(labels: Mapping[str, str], name: str) -> str:
-    """Return a label of the cgroup. Sources in this order: the container's own labels, as a standalone cAdvisor has
-    them; `exported_*`, which Prometheus makes if the scraped target has a label of that name; the plain label."""
-    own = labels.get(OWN_LABELS[name], "") if name in OWN_LABELS else ""
-    return own or labels.get(f"exported_{name}") or labels.get(name, "")
+    """Return a label of the cgroup. Sources in this order:
+
+    1. The container's own labels, as a standalone cAdvisor has them: all three names from there, or none. A sandbox has
+       no name of a container among them, and the plain label is that of the scraped target.
+    2. `exported_*`, which Prometheus makes if the scraped target has a label of that name.
+    3. The plain label.
+    """
+    if name in OWN_LABELS and labels.get(OWN_LABELS["pod"]):
+        return labels.get(OWN_LABELS[name], "")
+    return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
 def names_the_scraped(labels: Mapping[str, str]) -> bool:
     """Say whether the names are those of the pod that was scraped, and not of the cgroup.
 
-    Prometheus adds `namespace`, `pod` and `container` of its target to each series of a standalone cAdvisor. That shows
-    at the cgroup of a pod as a whole: a kubelet gives it no container.
+    Prometheus adds `namespace`, `pod` and often `container` of its target to each series of a standalone cAdvisor. That
+    shows at two sorts of cgroups: a kubelet gives no container to a pod as a whole, and no pod to what is above pods.
     """
     if any(labels.get(f"exported_{name}") or labels.get(own) for name, own in OWN_LABELS.items()):
         return False
     found = target_of_path(label(labels, "id"), "") if label(labels, "id").startswith("/") else None
-    return found is not None and found.level is not Level.CONTAINER and bool(labels.get("container"))
+    if found is None or found.level is Level.CONTAINER:
+        return False
+    return bool(labels.get("container")) or (found.level not in _OF_PODS and bool(labels.get("pod")))
 
 
 def without_names(target: Target) -> Target:
     """Return a target that is known by its path alone."""
-    return replace(target, namespace="", pod="", container="")
+    found = target_of_path(target.path, target.node)
+    level = Level.OTHER if found is None else found.level
+    return replace(target, level=level, namespace="", pod="", container="")
 
 
 def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:
@@ -52,7 +66,9 @@ def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:
     path = label(labels, "id")
     namespace, pod, container = label(labels, "namespace"), label(labels, "pod"), label(labels, "container")
     runtime_name = label(labels, "name")
-    if container == _DOCKER_SANDBOX or (pod and runtime_name and not container):
+    if container == _DOCKER_SANDBOX or runtime_name.startswith(_SANDBOX_NAME):
+        return None
+    if pod and runtime_name and not container:
         return None
     if path.startswith("/"):
         found = target_of_path(path, node)
@@ -67,6 +83,10 @@ def target_of(labels: Mapping[str, str], node: str = "") -> Target | None:
         level = Level.CONTAINER if container else Level.POD
     if level is Level.CONTAINER and not container_id and _CONTAINER_ID.fullmatch(runtime_name):
         container_id = runtime_name
+    if level not in _OF_PODS:
+        namespace = pod = ""
+    if level is not Level.CONTAINER and level is not Level.OTHER:
+        container = ""  # of the scraped target
     # A cluster has half a million of these twice, before and after: their texts are kept once.
     return Target(
         level,

@@ -16,6 +16,7 @@ from slack.audit.sources.promql import (
     Nodes,
     filled,
 )
+from slack.audit.sources.series_labels import target_of
 
 POD = "/kubepods/burstable/pod8a4d3d2e-5a0b-4a55-9d8a-000000000001"
 ID = "01" * 32
@@ -289,6 +290,66 @@ def test_the_names_of_a_scraped_cadvisor_are_not_those_of_the_cgroups_that_it_re
     put(found, OF_POD | target)
     names = {sample.target.level: sample.target.pod for sample in found.sampled()[1].samples}
     assert names == {Level.CONTAINER: "api-x", Level.POD: ""}
+
+
+UID = POD.rpartition("/pod")[2]
+SCRAPED = {"instance": "10.42.0.143:8080", "namespace": "monitoring", "pod": "cadvisor-7k2p9", "container": "cadvisor"}
+OTHER_UID = "5d2a1b3c-2d3e-4f60-9bac-1d2e3f405162"
+
+
+def test_a_standalone_cadvisor_that_shows_containers_alone_names_none_of_them() -> None:
+    """No cgroup of a pod gives it away; but containers of several pods cannot all have one pod's name at once."""
+    found = increases()
+    for uid in (UID, OTHER_UID):
+        put(found, API | SCRAPED | {"id": f"/kubepods/burstable/pod{uid}/{'ab' * 32}"})
+    targets = [sample.target for sample in found.sampled()[1].samples]
+    assert [(target.pod_uid, target.namespace, target.pod, target.container) for target in targets] == [
+        (UID, "", "", ""),
+        (OTHER_UID, "", "", ""),
+    ]
+
+
+def test_pods_that_follow_one_another_under_a_name_keep_it() -> None:
+    found = increases()
+    for uid, last in ((UID, START + 600), (OTHER_UID, END - 10)):
+        labels = API | {"id": f"/kubepods/burstable/pod{uid}/{'ab' * 32}", "instance": "10.0.0.1:10250"}
+        put(found, labels, last_seen=last)
+    assert [sample.target.pod for sample in found.sampled()[1].samples] == ["api-x", "api-x"]
+
+
+@pytest.mark.parametrize("above", ["/", "/kubepods", "/kubepods.slice/kubepods-burstable.slice"])
+def test_a_pod_s_name_above_pods_is_that_of_the_scraped_cadvisor(above: str) -> None:
+    """The job's relabelling may add the pod's name and no container."""
+    scraped = {name: value for name, value in SCRAPED.items() if name != "container"}
+    found = increases()
+    put(found, API | SCRAPED)
+    put(found, scraped | {"id": above})
+    assert {sample.target.pod for sample in found.sampled()[1].samples} == {""}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {
+            "container_label_io_kubernetes_pod_namespace": "shop",
+            "container_label_io_kubernetes_pod_name": "api-x",
+            "name": "ef" * 32,
+        },
+        {"name": f"k8s_POD_api-x_shop_{UID}_0"},
+        {"container_label_io_kubernetes_pod_name": "api-x", "container_label_io_kubernetes_container_name": "POD"},
+    ],
+    ids=["containerd, own labels", "Docker and CRI-O", "Docker, own labels"],
+)
+def test_a_sandbox_that_a_standalone_cadvisor_shows_is_no_container(labels: dict[str, str]) -> None:
+    assert target_of(SCRAPED | labels | {"id": f"/kubepods/burstable/pod{UID}/{'ef' * 32}"}) is None
+
+
+def test_a_unit_beside_the_kubelet_s_tree_is_no_container_of_the_scraped_pod() -> None:
+    found = increases()
+    put(found, OF_POD | SCRAPED)
+    put(found, SCRAPED | {"id": "/system.slice/docker.service"})
+    levels = {sample.target.path: sample.target.level for sample in found.sampled()[1].samples}
+    assert levels["/system.slice/docker.service"] is Level.OTHER
 
 
 WINDOWS = {"node": "w1", "kernel_version": "10.0.20348.2031", "os_image": "Windows Server 2022 Datacenter"}
