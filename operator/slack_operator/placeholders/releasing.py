@@ -2,12 +2,13 @@
 
 `slack.planner.release` decides; this module gathers what it asks, writes, and reports what stays. Without the right to
 patch nodes, or without NodeClaims, nothing breaks: drifted nodes then stay as long as Karpenter holds them for unbound
-placeholders, and the policy's condition says so.
+placeholders, and the policy's condition says so. Nor does it where somebody else keeps writing the label: that node is
+left alone for a while (`slack_operator.runtime.contests`).
 """
 
 import logging
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ from slack.process.outages import Outages
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.cluster_view import ClusterView, NodeMarks, Observation
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ SHOWN_SECONDS = 10.0
 """Within this time the watch shows a label of ours; until then what was written counts."""
 FORBIDDEN_SECONDS = 600.0
 """A refused write is not tried again sooner."""
+SOMEBODY = "somebody else"
+"""Nobody reads who writes the labels of nodes."""
 _LABEL_POINTER = "/metadata/labels/" + LABEL_RELEASE.replace("/", "~1")
 _BECAUSE = {
     Why.EXPIRES: "its NodeClaim is about to expire",
@@ -56,6 +60,11 @@ class _Write:
     value: str
     """Of the label: to be written, or to be taken away."""
     remove: bool = False
+
+    @property
+    def result(self) -> str:
+        """The label's value afterwards, '' for none."""
+        return "" if self.remove else self.value
 
 
 class Releasing:
@@ -92,6 +101,12 @@ class Releasing:
         self._due: list[_Write] = []
         self._written: dict[str, tuple[float, str]] = {}
         """By node: when, and which value the label has got; '' where it was taken away."""
+        self._last: dict[str, str] = {}
+        """By node that is there: the label's value as this process wrote it last, '' where it took the label away."""
+        self._contests = Contests[str]()
+        """By node."""
+        self._contested: Mapping[str, str] = {}
+        """By policy: in words, which label is left to somebody else."""
         self._forbidden: tuple[float, str] | None = None
         """Until when nothing is written, and what the API server said."""
         self._stays: dict[str, tuple[float, Stays]] = {}
@@ -111,12 +126,14 @@ class Releasing:
         unbound = any(subject.policy.unbound_scheduler for subject in subjects)
         if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
+            self._contested = {}
             return
         snapshot, now = observation.snapshot, self._view.wall()
         policy_of = _policies(snapshot, subjects)
         nodes, pending = held_nodes(snapshot, marks, policy_of)
+        left_alone = self._left_alone(policy_of)
         decision = decide(
-            nodes,
+            [node for node in nodes if node.name not in left_alone],
             self._claims(),
             self._memory,
             placeholders=sum(pod.unbound for pod in snapshot.placeholders),
@@ -125,7 +142,18 @@ class Releasing:
             start_seconds=snapshot.node_start_seconds,
         )
         self._unseen = {policy_of[node.name] for node in nodes if node.pool} if self._blind() else set()
-        self._take(decision, policy_of, marks)
+        self._take(decision, policy_of, {name: mark for name, mark in marks.items() if name not in left_alone})
+
+    def _left_alone(self, policy_of: Mapping[str, str]) -> Collection[str]:
+        """Return the nodes whose label somebody else keeps writing."""
+        standing = {contest.subject: contest for contest in self._contests.standing(self._view.clock())}
+        self._contested = {
+            policy_of[name]: f"node {name}: {contest.writer} writes its label {LABEL_RELEASE} back each time, so it is "
+            f"left alone for {round(contest.pause_seconds / 60)} min at a time"
+            for name, contest in standing.items()
+            if name in policy_of
+        }
+        return standing
 
     def turn(self) -> None:
         """Write what the last decision says, some of it."""
@@ -141,6 +169,8 @@ class Releasing:
         """Return ReleaseBlocked for a policy while a node of its cannot go."""
         if policy in self._unseen:
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", _UNSEEN)
+        if policy in self._contested:
+            return Condition(RELEASE_BLOCKED, True, "WrittenBack", self._contested[policy])
         if policy in self._waiting and (refused := self._refused()):
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._waiting[policy] + refused)
         until, stays = self._stays.get(policy, (0.0, None))
@@ -159,10 +189,12 @@ class Releasing:
         """Forget policies that are no more."""
         self._stays = {name: told for name, told in self._stays.items() if name in policies}
         self._waiting = {name: told for name, told in self._waiting.items() if name in policies}
+        self._contested = {name: told for name, told in self._contested.items() if name in policies}
 
     def _marks(self) -> Mapping[str, NodeMarks]:
         """Return what nodes say, with the labels that the watch does not show yet."""
         marks, now = self._view.node_marks(), self._view.clock()
+        self._last = {node: value for node, value in self._last.items() if node in marks}
         self._written = {
             node: (at, value)
             for node, (at, value) in self._written.items()
@@ -214,6 +246,8 @@ class Releasing:
         return self._forbidden is not None and self._view.clock() < self._forbidden[0]
 
     def _write(self, write: _Write) -> None:
+        if self._is_left_alone(write):
+            return
         path = resource_path("v1", "nodes", name=write.node)
         try:
             if write.remove:
@@ -225,11 +259,30 @@ class Releasing:
             self._failed(write, error)
             return
         self._forbidden = None
-        self._written[write.node] = (self._view.clock(), "" if write.remove else write.value)
+        self._last[write.node] = write.result
+        self._written[write.node] = (self._view.clock(), write.result)
         mark = parse_mark(write.value)
         why = _BECAUSE[mark.why] if mark is not None else ""
         text = "node %s is no longer released (%s)" if write.remove else "node %s is released: %s"
         log.info(text, write.node, why, extra=fields(node=write.node))
+
+    def _is_left_alone(self, write: _Write) -> bool:
+        """Whether the label is left to somebody else; a write that repeats this process's last one is counted."""
+        last = self._last.get(write.node)
+        if last is None or bool(last) != bool(write.result):
+            return False
+        verdict = self._contests.written(write.node, LABEL_RELEASE, SOMEBODY, self._view.clock())
+        if verdict is not Verdict.TAKE:
+            what = "is left alone" if verdict is Verdict.LEAVE else "is written again"
+            log.warning(
+                "the label %s of node %s was changed by %s, and %s",
+                LABEL_RELEASE,
+                write.node,
+                SOMEBODY,
+                what,
+                extra=fields(node=write.node),
+            )
+        return verdict is Verdict.LEAVE
 
     def _failed(self, write: _Write, error: Exception) -> None:
         if isinstance(error, ApiError) and (error.not_found or error.status == 422):

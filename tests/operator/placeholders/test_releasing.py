@@ -102,6 +102,56 @@ def test_a_node_that_stays_gets_its_placeholders_back_and_the_policy_says_so() -
     assert "node n1: its NodeClaim has drifted" in found["message"]
 
 
+def _is_fought_over(world: _Karpenter, value: str) -> None:
+    """Play 25 minutes of somebody who writes the label of n1 at each turn; the writes to it must become few."""
+    writes = 0
+    for _ in range(150):
+        before = len(world.api.log)
+        world.turns(1)
+        writes += sum(path == "/api/v1/nodes/n1" for _, path in world.api.log[before:])
+        labels = world.nodes()["n1"]["metadata"]["labels"]
+        labels[LABEL_RELEASE] = value
+        if not value:
+            del labels[LABEL_RELEASE]
+        world.api._bump(world.nodes()["n1"])
+    assert 5 <= writes <= 7
+    found = world.condition("web", "ReleaseBlocked")
+    assert found["reason"] == "WrittenBack"
+    assert "node n1: somebody else writes its label" in found["message"]
+
+
+def test_a_label_that_somebody_removes_each_time_is_left_off_for_a_while_and_other_nodes_are_released() -> None:
+    world = _Karpenter()
+    world.turns()
+    world.drift("n1")
+    _is_fought_over(world, "")
+    world.drift("n2")
+    world.turns(2)
+    assert list(world.labels()) == ["n2"]
+
+
+def test_a_label_that_somebody_puts_back_each_time_is_left_there_for_a_while() -> None:
+    world = _Karpenter()
+    world.turns()
+    world.drift("n1")
+    world.turns(1)
+    value = world.labels()["n1"]
+    world.claims = {name: Claim(name, 0.0) for name in world.claims or ()}
+    _is_fought_over(world, value)
+
+
+def test_a_label_that_is_released_and_taken_back_by_turns_is_no_contest() -> None:
+    world = _Karpenter()
+    world.turns()
+    for _ in range(12):
+        world.drift("n1")
+        world.turns(2)
+        assert list(world.labels()) == ["n1"]
+        world.claims = {name: Claim(name, 0.0) for name in world.claims or ()}
+        world.turns(2)
+        assert world.labels() == {}
+
+
 def test_without_the_right_nothing_is_written_again_soon_and_the_condition_names_what_waits() -> None:
     world = _Karpenter()
     world.turns()
