@@ -6,13 +6,14 @@ utils/kubernetes/listers.go; karpenter pkg/utils/pod/scheduling.go). So one stat
 nothing is written when real pods take the capacity or give it back.
 
 No more pods of a ReplicaSet are told of than the last plan wants: what somebody adds beyond the plan brings no node.
-A condition that somebody removes is written again, a few times; then the pod is left alone for a while.
+A condition that somebody removes is written again, a few times. Then such pods of its ReplicaSet are left alone for a
+while, longer each time (`slack_operator.runtime.contests`).
 """
 
 import logging
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -31,6 +32,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +46,7 @@ GATHER_SECONDS = 0.02
 """What comes so shortly after the first pod is written with it."""
 REPEAT_SECONDS = 5.0
 """The watch shows a write of ours within this time; until then a pod is not written again."""
-WRITES = 5
-WRITES_SECONDS = 600.0
-"""A pod that has been told of so often in this time is left alone until the first of these writes is older."""
+CONDITION = "PodScheduled"
 LIMIT_SECONDS = 120.0
 """Without a turn that ended the thread counts as stuck."""
 MESSAGE = "kept pending on purpose: the capacity for this pod is held free for real pods"
@@ -138,8 +138,12 @@ class UnboundTelling:
         self._clock = view.clock
         self._wall = wall
         self._wanted: Mapping[str, Wanted] = {}
-        self._written: dict[str, deque[float]] = {}
-        """By uid: when a pod's condition was written, monotonic."""
+        self._written: dict[str, float] = {}
+        """By uid of pods that are there: when their condition was written last, monotonic."""
+        self._contests = Contests[str]()
+        """By ReplicaSet: its pods lose their conditions."""
+        self._judged: dict[str, tuple[float, bool]] = {}
+        """By ReplicaSet: when it was asked last whether lost conditions are left off, and the answer."""
         self._explained: set[str] = set()
         """Uids of ReplicaSets that have an Event of this process."""
         self._outages = Outages(self._clock)
@@ -205,9 +209,9 @@ class UnboundTelling:
             facts = list(self._view.columns.placeholders.rows.values())
             uids = {name: found.metadata.uid or "" for name, found in self._view.sets.items()}
         now = self._clock()
-        self._forget({pod.uid for pod in facts}, now)
+        self._forget({pod.uid for pod in facts}, uids)
         waiting = untold(facts, self._wanted)
-        due = [pod for pod in waiting if self._is_due(pod.uid, now)]
+        due = [pod for pod in waiting if self._is_due(pod, now)]
         if not waiting:
             self.problem = None
             return None
@@ -227,16 +231,15 @@ class UnboundTelling:
 
     def _removed(self, waiting: Iterable[PlaceholderFacts], now: float) -> str | None:
         """Say that somebody keeps removing the condition, which is then left off; None where nobody does."""
-        names = sorted(
-            pod.name
-            for pod in waiting
-            if len(self._written.get(pod.uid, ())) == WRITES and not self._is_due(pod.uid, now + REPEAT_SECONDS)
-        )
-        if not names:
+        lost = [pod for pod in waiting if pod.uid in self._written]
+        contest = next((c for c in self._contests.standing(now) if any(p.replica_set == c.subject for p in lost)), None)
+        if contest is None:
             return None
+        names = sorted(pod.name for pod in lost if pod.replica_set == contest.subject)
         return (
-            f"somebody removes the condition PodScheduled, which was written {WRITES} times within "
-            f"{round(WRITES_SECONDS / 60)} min: pod {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
+            f"somebody removes the condition {CONDITION} each time, so it is left off for "
+            f"{round(contest.pause_seconds / 60)} min at a time: "
+            f"pod {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
         )
 
     def _explain(
@@ -255,16 +258,24 @@ class UnboundTelling:
                 regarding = ObjectRef("apps/v1", "ReplicaSet", name, uid, self._view.namespace)
                 self._recorder.record(regarding, EventKind.NORMAL, PENDING_ON_PURPOSE, EXPLANATION)
 
-    def _is_due(self, uid: str, now: float) -> bool:
-        written = self._written.get(uid)
-        if not written:
+    def _is_due(self, pod: PlaceholderFacts, now: float) -> bool:
+        written_at = self._written.get(pod.uid)
+        if written_at is None:
             return True
-        if len(written) == WRITES and now - written[0] < WRITES_SECONDS:
-            return False
-        return now - written[-1] >= REPEAT_SECONDS
+        return now - written_at >= REPEAT_SECONDS and not self._is_left_off(pod.replica_set, now)
 
-    def _forget(self, there: set[str], now: float) -> None:
-        self._written = {uid: at for uid, at in self._written.items() if uid in there and now - at[-1] < WRITES_SECONDS}
+    def _is_left_off(self, replica_set: str, now: float) -> bool:
+        """Whether a condition that a pod has lost is not written again; pods that lose it together count once."""
+        asked_at, left_off = self._judged.get(replica_set, (-REPEAT_SECONDS, False))
+        if now - asked_at >= REPEAT_SECONDS:
+            left_off = self._contests.written(replica_set, CONDITION, "somebody", now) is Verdict.LEAVE
+            self._judged[replica_set] = now, left_off
+        return left_off
+
+    def _forget(self, pods: Container[str], replica_sets: Container[str]) -> None:
+        """Forget what is gone."""
+        self._written = {uid: at for uid, at in self._written.items() if uid in pods}
+        self._judged = {name: judged for name, judged in self._judged.items() if name in replica_sets}
 
     def _write(self, pods: Sequence[PlaceholderFacts]) -> str | None:
         """Write the condition of each; return why some could not be written, None where all could."""
@@ -274,7 +285,7 @@ class UnboundTelling:
 
         def on_answer(index: int, error: KubeError | None) -> None:
             if error is None:
-                self._written.setdefault(pods[index].uid, deque(maxlen=WRITES)).append(now)
+                self._written[pods[index].uid] = now
             elif not (isinstance(error, ApiError) and (error.not_found or error.conflict)):
                 refused.append(error.message if isinstance(error, ApiError) else str(error))
 
@@ -284,7 +295,7 @@ class UnboundTelling:
 
     def _ask(self, pod: PlaceholderFacts, stamp: str) -> Ask:
         condition = {
-            "type": "PodScheduled",
+            "type": CONDITION,
             "status": "False",
             "reason": "Unschedulable",
             "message": MESSAGE,

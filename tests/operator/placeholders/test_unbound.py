@@ -11,7 +11,8 @@ from slack.process.reasons import PENDING_ON_PURPOSE
 from slack_operator.placeholders import unbound
 from slack_operator.placeholders.autoscalers import Autoscaler
 from slack_operator.placeholders.forms import Forms
-from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS, WRITES
+from slack_operator.placeholders.unbound import AT_ONCE, REPEAT_SECONDS
+from slack_operator.runtime.contests import WINDOW_SECONDS, WRITES_BACK
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
 
 SLACK: dict[str, Any] = {"extraCapacity": {"minRate": 0.5}, "stabilization": {"shrinkDelay": "0s"}}
@@ -92,15 +93,47 @@ def test_a_condition_that_somebody_removes_is_written_again_a_few_times() -> Non
     turn(world)
     path, victim = next((p, o) for p, o in world.api.objects.items() if f"{NAMESPACE}/pods/" in p)
     writes = 0
-    for _ in range(3 * WRITES):
+
+    def removed(seconds: float) -> None:
+        nonlocal writes
         victim["status"] = {"phase": "Pending"}
         world.api._bump(victim)
-        world.clock.now += REPEAT_SECONDS
+        world.clock.now += seconds
         world.observe()
         before = len(world.api.log)
         world.unbound.turn()
         writes += sum(entry[1] == f"{path}/status" for entry in world.api.log[before:])
-    assert writes == WRITES - 1  # the first was the one at the start
+
+    for _ in range(3 * WRITES_BACK):
+        removed(REPEAT_SECONDS)
+    assert writes == WRITES_BACK
+    assert "somebody removes the condition PodScheduled each time" in (world.unbound.problem or "")
+    for tries, window in enumerate((1, 2, 4), start=1):
+        removed(window * WINDOW_SECONDS)
+        removed(REPEAT_SECONDS)
+        assert writes == WRITES_BACK + tries
+        assert f"left off for {20 * window} min at a time" in (world.unbound.problem or "")
+
+
+def test_conditions_that_are_lost_together_count_once_and_new_pods_are_told_of_meanwhile() -> None:
+    world = world_of()
+    turn(world)
+    for _ in range(2 * WRITES_BACK):
+        for pod in world.placeholders().values():
+            pod["status"] = {"phase": "Pending"}
+            world.api._bump(pod)
+        world.clock.now += REPEAT_SECONDS
+        world.observe()
+        world.unbound.turn()
+        assert len(told(world)) in (0, len(world.placeholders()))
+    assert told(world) == []
+    name, item = next(iter(world.api.items("replicasets").items()))
+    gone = next(path for path, found in world.api.objects.items() if f"{NAMESPACE}/pods/" in path)
+    del world.api.objects[gone]
+    world._new_placeholder(name, item)
+    world.observe()
+    world.unbound.turn()
+    assert len(told(world)) == 1
 
 
 def test_a_refusal_is_a_problem_with_its_reason_and_ends_with_it() -> None:
