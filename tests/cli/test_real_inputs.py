@@ -1,11 +1,19 @@
 """Inputs made after reports of users: each command says what is right for them. All names and sizes are invented."""
 
 import json
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.build import listed, node, pod
+from slack.cluster.load import read_cluster
+from slack.planner.plan import plan
+from slack.planner.policy.spec import Policy as SlackPolicy
+from slack.planner.policy.spec import parse_policy
+from slack.simulator.traces.format import NodeRow, PodRow, Trace
+from slack.simulator.traces.parquet import write_trace
+from tests.cli.build import listed, node, pod, slack_policy
 from tests.cli.conftest import Policy, Run
 
 INPUTS = Path(__file__).parent / "real_inputs"
@@ -78,19 +86,6 @@ def test_a_cluster_without_nodes_is_planned_for_by_its_node_templates(run: Run, 
     assert "it has no nodes" in without.stderr
 
 
-def test_half_of_a_workload_that_a_capacity_buffer_asks_for_is_kept_on_a_small_cluster(
-    run: Run, tmp_path: Path
-) -> None:
-    written = run("migrate", "-f", INPUTS / "buffer-percentage.yaml")
-    assert written.code == 0, written.stderr
-    policies = tmp_path / "policies.yaml"
-    policies.write_text(written.stdout)
-    found = run("plan", "-f", policies, "--snapshot", INPUTS / "buffer-cluster.json", *AT, "-o", "json")
-    assert found.code == 0, found.stderr
-    (item,) = json.loads(found.stdout)["items"]
-    assert [(shape["role"], shape["count"]) for shape in item["shapes"]] == [("mirror", 5)]
-
-
 def test_a_floor_in_pieces_of_a_whole_node_leaves_their_room_to_daemon_sets(run: Run) -> None:
     found = run(
         "plan", "-f", INPUTS / "spare-node.yaml", "--snapshot", INPUTS / "spare-node-cluster.json", *AT, "-o", "json"
@@ -146,3 +141,39 @@ def test_a_mirror_is_as_large_as_a_vertical_pod_autoscaler_has_made_its_pods(run
     assert found.code == 0, found.stderr
     (room,) = [room for room in json.loads(found.stdout)["rooms"] if room["role"] == "mirror"]
     assert (room["requests"]["cpu_millis"], room["requests"]["memory_bytes"]) == (2000, 4 << 30)
+
+
+def test_a_pod_that_avoids_other_apps_pods_may_have_its_like_beside_it(run: Run, tmp_path: Path) -> None:
+    given: dict[str, Any] = json.loads((INPUTS / "trace-anti-affinity.json").read_text())
+    started, ended = (datetime.fromisoformat(given[name]) for name in ("started_at", "ended_at"))
+    pods, nodes = tuple(PodRow(**row) for row in given["pods"]), tuple(NodeRow(**row) for row in given["nodes"])
+
+    def hours(pods: tuple[PodRow, ...]) -> tuple[float, str]:
+        (tmp_path / "trace.parquet").write_bytes(write_trace(Trace(started, ended, "watch", pods, nodes)))
+        found = run("simulate", "--trace", "trace.parquet", "--compare", "none", "-o", "json")
+        assert found.code == 0, found.stderr
+        (item,) = json.loads(found.stdout)["items"]
+        return round(item["node_hours"], 1), found.stderr
+
+    free = tuple(PodRow(**{**row, "constraints_json": ""}) for row in given["pods"])
+    labelled = tuple(PodRow(**{**row, "labels_json": '{"app":"web"}'}) for row in given["pods"])
+    assert hours(free) == (6.1, "")
+    told = "the trace has no labels of pods: the anti-affinity of shop/deploy/web is left out"
+    assert (found := hours(pods))[0] == 6.1
+    assert told in found[1]
+    assert (found := hours(labelled))[0] == 6.1
+    assert told not in found[1]
+
+
+def test_a_mirror_keeps_empty_selectors_of_namespaces_and_of_pods() -> None:
+    name = "namespace-selector-all.json"
+    now = datetime.fromisoformat(AT[1]).timestamp()
+    snapshot = read_cluster((INPUTS / name).read_bytes(), source=name, now=now).snapshot(now)
+    policy: SlackPolicy = parse_policy(slack_policy({"extraCapacity": {"minRate": 0}}), source="policy")
+    (item,) = plan(snapshot, [policy], now=now).items
+    (mirror,) = [shape.shape for shape in item.shapes if shape.role == "mirror"]
+    host = {"topologyKey": "kubernetes.io/hostname"}
+    assert json.loads(mirror.anti_affinity) == [
+        {**host, "labelSelector": {"matchLabels": {"noisy": "true"}}, "namespaceSelector": {}},
+        {**host, "labelSelector": {}, "namespaces": ["batch"]},
+    ]
