@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import Constraints, NodeClass, admits
-from slack.cluster.labels import HOSTNAME, LABEL_RELEASE
+from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
 from slack.cluster.snapshot import BoolArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
@@ -253,9 +253,17 @@ def _vector(requests: Iterable[tuple[str, int]], resources: Sequence[str]) -> In
 
 
 def _apart(anti_affinity: str) -> tuple[str, ...]:
-    """Return the topology keys over which a mirror avoids its workload and its like."""
+    """Return the topology keys over which a mirror avoids its workload and its like.
+
+    It has a term about its like for each term by which the workload's pods avoid one another, and only for these.
+    """
     terms: list[dict[str, Any]] = msgspec.json.decode(anti_affinity) if anti_affinity else []
-    return tuple(sorted({str(term.get("topologyKey")) for term in terms if term.get("topologyKey")}))
+    about_its_like = [term for term in terms if LABEL_RESERVED_FOR in _labels_of(term)]
+    return tuple(sorted({str(term.get("topologyKey")) for term in about_its_like if term.get("topologyKey")}))
+
+
+def _labels_of(term: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (term.get("labelSelector") or {}).get("matchLabels") or {}
 
 
 def _domains(key: str, nodes: NodeColumns, classes: Sequence[NodeClass]) -> npt.NDArray[np.int64]:

@@ -88,20 +88,31 @@ def test_selectors_and_released_nodes_are_honoured() -> None:
     assert sorted(map(str, fits(replaced).values())) == ["a", "b"]  # first where it may stay, though b is empty
 
 
-def test_mirrors_keep_apart_from_their_workload_and_one_another() -> None:
-    apart = {
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOSTS, "labelSelector": {}}]
-        }
-    }
+def placed_mirrors(*terms: Json) -> list[str]:
+    """Return where three mirrors of a workload with one pod, on node a, fit; there are three nodes."""
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
     mirrors = [
         unbound(f"m{n}", affinity=apart, annotations={"resource-slack.io/reserved-for": "shop/deploy/db"})
         for n in range(3)
     ]
     owner = ("ReplicaSet", "db-5f6c")
     own = pod("db-5f6c-1", cpu="1", node="a", owner=owner, labels={"pod-template-hash": "5f6c"})
-    found = fits(seen(*(node(name, "8") for name in "abc"), own, *mirrors))
-    assert sorted(map(str, found.values())) == ["None", "b", "c"]
+    return sorted(map(str, fits(seen(*(node(name, "8") for name in "abc"), own, *mirrors)).values()))
+
+
+ITS_LIKE: Json = {
+    "topologyKey": HOSTS,
+    "labelSelector": {"matchLabels": {"resource-slack.io/reserved-for": "shop.deploy.db"}},
+}
+OTHERS: Json = {"topologyKey": HOSTS, "labelSelector": {"matchLabels": {"app": "batch"}}, "namespaces": ["shop"]}
+
+
+def test_mirrors_keep_apart_from_their_workload_and_one_another() -> None:
+    assert placed_mirrors(ITS_LIKE) == placed_mirrors(OTHERS, ITS_LIKE) == ["None", "b", "c"]
+
+
+def test_mirrors_of_a_workload_that_avoids_others_alone_may_stand_together_and_beside_it() -> None:
+    assert placed_mirrors(OTHERS) == placed_mirrors({**OTHERS, "labelSelector": {}}) == ["a", "a", "a"]
 
 
 def test_the_largest_goes_first() -> None:
