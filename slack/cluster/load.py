@@ -126,13 +126,16 @@ def _items(
     for index, item in enumerate(head.items or ()):
         place = f"{path}.items[{index}]"
         begins = _KIND_FIRST.match(memoryview(item)[:_PEEKED_BYTES])
-        if begins is not None:
+        if begins is not None and not begins[2].endswith(b"List"):
             yield place, wire.full_kind(begins[2].decode(), begins[1].decode()), item
             continue
         try:
             found = _item_decoder.decode(item)
         except msgspec.DecodeError as error:
             raise BadSnapshot(source, f"{_at(place, error)}; expected a Kubernetes object") from None
+        if found.items is not None and (found.kind or "").endswith("List"):
+            yield from _items(place, item, found, source)  # tools that join files make Lists of Lists
+            continue
         # The items of a typed list, as the API serves it (PodList), do not say what they are.
         kind = found.kind or head.kind.removesuffix("List")
         if not kind:

@@ -84,6 +84,16 @@ def amount(resource: str, text: str) -> int:
     return cpu_millis(text) if resource == "cpu" else base_units(text)
 
 
+def manifest_text(value: str | float | None) -> str:
+    """Return the text of a quantity in a manifest: null is 0, and blanks around it do not count.
+
+    So reads the API server (`Quantity.UnmarshalJSON`). Templates of charts leave null where a value is missing.
+    """
+    if value is None:
+        return "0"
+    return value.strip() if isinstance(value, str) else str(value)
+
+
 def rounded(resource: str, value_thousandths: int) -> int:
     """Turn thousandths into the unit of a resource: millicores for `cpu`, else base units, away from zero."""
     if resource == "cpu":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slack.cluster.quantity import QuantityError, rounded, thousandths
+from slack.cluster.quantity import QuantityError, manifest_text, rounded, thousandths
 from slack.cluster.wire import ABSENT, Container, ContainerStatus, PodSpec, PodStatus, Quantities
 
 _Amounts = dict[str, int]
@@ -255,17 +255,14 @@ def _resize_infeasible(status: PodStatus) -> bool:
     return next(pending, None) == "Infeasible"
 
 
-def amounts_of(path: str, quantities: Mapping[str, str | int | float] | None) -> _Amounts:
+def amounts_of(path: str, quantities: Quantities | None) -> _Amounts:
     """Read quantities, in thousandths of base units.
 
     Raises:
         RequestError: when one cannot be read.
     """
     try:
-        return {
-            name: thousandths(text if isinstance(text, str) else str(text))
-            for name, text in (quantities or _NOTHING).items()
-        }
+        return {name: thousandths(manifest_text(value)) for name, value in (quantities or {}).items()}
     except QuantityError as error:
         raise RequestError(f"{path}: {error}") from None
 

@@ -34,8 +34,8 @@ from slack.cluster.labels import (
     LABEL_SPARK_SCHEDULE,
 )
 
-Quantities = dict[str, str | int | float]
-"""A ResourceList. The API server sends text; numbers occur in hand-written files only."""
+Quantities = dict[str, str | int | float | None]
+"""A ResourceList. The API server sends text; numbers and null, which is 0, occur in hand-written files only."""
 
 ABSENT = msgspec.Raw(b"")
 

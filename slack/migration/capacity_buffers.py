@@ -6,9 +6,10 @@ rounded up, within the limits.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from slack.cluster.labels import ANNOTATION_RESERVE
-from slack.cluster.quantity import QuantityError, amount, format_quantity
+from slack.cluster.quantity import QuantityError, amount, format_quantity, manifest_text
 from slack.migration.findings import (
     CannotMigrate,
     Json,
@@ -185,12 +186,14 @@ def _limited(spec: Json, replicas: int | None, requests: Mapping[str, int], sour
     return min(fits) if replicas is None else min(replicas, *fits)
 
 
-def _amounts(limits: Mapping[str, object], path: str) -> dict[str, int]:
+def _amounts(limits: Mapping[str, Any], path: str) -> dict[str, int]:
     try:
-        return {name: amount(name, str(text)) for name, text in limits.items()}
+        return {name: amount(name, manifest_text(value)) for name, value in limits.items()}
     except QuantityError as error:
         raise CannotMigrate(f"{path}: {error}") from None
 
 
-def _texts(limits: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {format_quantity(name, amount(name, str(text)))}" for name, text in limits.items())
+def _texts(limits: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {format_quantity(name, amount(name, manifest_text(value)))}" for name, value in limits.items()
+    )

@@ -1,6 +1,8 @@
 import msgspec
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slack.cluster import load_list
 from slack.cluster.load import BadSnapshot, read_cluster
@@ -53,6 +55,27 @@ def test_kubectls_list_is_read() -> None:
 def test_every_form_gives_the_same_snapshot(data: bytes) -> None:
     assert read(data).kinds.workloads == read(listed(*ITEMS)).kinds.workloads
     assert read(data).nodes.real.tolist() == [[500, 1 << 30]]
+
+
+def _nested(objects: list[Json]) -> st.SearchStrategy[Json]:
+    """Return Lists of these objects in their order, each alone or in a List, a typed one or one of Lists."""
+    if len(objects) == 1:
+        (item,) = objects
+        bare = {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+        typed = {"apiVersion": item["apiVersion"], "kind": f"{item['kind']}List", "items": [bare]}
+        return st.sampled_from([item, typed, {"kind": "List", "items": [item]}, {"kind": "List", "items": [typed]}])
+    return st.integers(1, len(objects) - 1).flatmap(
+        lambda cut: st.tuples(_nested(objects[:cut]), _nested(objects[cut:])).map(
+            lambda parts: {"apiVersion": "v1", "kind": "List", "items": list(parts)}
+        )
+    )
+
+
+@given(_nested([{"apiVersion": "v1", **item} for item in [*ITEMS, node("n2"), pod("b", node="n2")]]))
+def test_lists_in_lists_are_read_to_their_last_object(document: Json) -> None:
+    found = read(msgspec.json.encode(document))
+    assert found.nodes.names == ("n1", "n2")
+    assert found.nodes.pod_count.tolist() == [1, 1]
 
 
 def test_timestamps_that_yaml_would_take_for_dates_stay_text() -> None:

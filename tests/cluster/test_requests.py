@@ -122,6 +122,13 @@ def test_numbers_in_hand_written_files_are_read_as_quantities() -> None:
     assert requests({"containers": [container("a", {"cpu": 0.5, "memory": 1000})]}) == {"cpu": 500, "memory": 1000}
 
 
+def test_null_is_no_amount_and_blanks_around_one_do_not_count() -> None:
+    limited = {"name": "a", "resources": {"limits": {"cpu": "2", "memory": None}, "requests": {"cpu": None}}}
+    assert requests({"containers": [limited, container("b", {"cpu": " 1 ", "memory": "1Mi\n"})]}) == {
+        "cpu": 1000, "memory": MI,
+    }  # fmt: skip
+
+
 def test_pod_level_requests_take_the_place_of_the_sum_for_what_supports_them() -> None:
     spec = {
         "resources": {"requests": box("2", **{"nvidia.com/gpu": "7"})},

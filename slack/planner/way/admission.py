@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.quantity import QuantityError, amount
+from slack.cluster.quantity import QuantityError, amount, manifest_text
 from slack.cluster.requests import effective_requests
 from slack.cluster.wire import ABSENT, Container, PodSpec, Quantities
 
@@ -81,7 +81,7 @@ def _is_within(item: wire.LimitRangeItem, requests: Mapping[str, int], limits: M
 
 
 def _amounts(quantities: Quantities | None) -> dict[str, int]:
-    return {name: amount(name, str(text)) for name, text in (quantities or {}).items()}
+    return {name: amount(name, manifest_text(value)) for name, value in (quantities or {}).items()}
 
 
 def _container_with(container: Container, items: Sequence[wire.LimitRangeItem]) -> Container:
@@ -149,9 +149,9 @@ def _left(quota: wire.ResourceQuota) -> dict[str, int]:
     return found
 
 
-def _amount(name: str, text: str | int | float) -> int:
+def _amount(name: str, value: str | float | None) -> int:
     resource = name.removeprefix("requests.").removeprefix("limits.")
-    return amount(resource, text if isinstance(text, str) else str(text))
+    return amount(resource, manifest_text(value))
 
 
 def _usage(spec: PodSpec) -> dict[str, int]:
@@ -240,8 +240,8 @@ def _best_effort(spec: PodSpec) -> bool:
 def _asks(resources: Mapping[str, Quantities | None]) -> bool:
     """Say whether cpu or memory is requested or limited."""
     return any(
-        amount(name, str(text)) > 0
+        amount(name, manifest_text(value)) > 0
         for part in ("requests", "limits")
-        for name, text in (resources.get(part) or {}).items()
+        for name, value in (resources.get(part) or {}).items()
         if name in ("cpu", "memory")
     )
