@@ -5,13 +5,14 @@ They are also bound for a while if unbound ones are of no use:
 
 1. their schedulerName is changed or refused by admission,
 2. no autoscaler answers them (`Answers`),
-3. the operator cannot tell autoscalers of them.
+3. the operator cannot tell autoscalers of half of them, or more.
 
 After that while they are unbound again, and each further failure doubles it. Nothing changes a form that is asked for
 by name: what is wrong is said only.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -196,7 +197,10 @@ class Forms:
         self._untold_since = None if untold is None else now if self._untold_since is None else self._untold_since
         problems: dict[str, Problem] = {}
         if untold is not None and self._untold_since is not None and now - self._untold_since >= limit:
-            problems = {pod.policy: ("NotTold", untold) for pod in seen.snapshot.placeholders if pod.unbound}
+            unbound = [pod for pod in seen.snapshot.placeholders if pod.unbound]
+            all_of = Counter(pod.policy for pod in unbound)
+            missing = Counter(pod.policy for pod in unbound if not pod.unschedulable)
+            problems = {name: ("NotTold", untold) for name, count in missing.items() if 2 * count >= all_of[name]}
         for name, seconds in self._answers.silent_seconds(now).items():
             if seconds >= limit:
                 problems[name] = ("NoAnswer", _no_answer(self._scheduler, limit))

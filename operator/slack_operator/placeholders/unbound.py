@@ -140,6 +140,8 @@ class UnboundTelling:
         self._wanted: Mapping[str, Wanted] = {}
         self._written: dict[str, float] = {}
         """By uid of pods that are there: when their condition was written last, monotonic."""
+        self._refused: frozenset[str] = frozenset()
+        """Uids of pods whose condition was refused last time: the others come first, as it may be their fault alone."""
         self._contests = Contests[str]()
         """By ReplicaSet: its pods lose their conditions."""
         self._judged: dict[str, tuple[float, bool]] = {}
@@ -218,7 +220,7 @@ class UnboundTelling:
         if not due:
             self.problem = self._removed(waiting, now) or self.problem
             return REPEAT_SECONDS
-        some = due[:AT_ONCE]
+        some = sorted(due, key=lambda pod: pod.uid in self._refused)[:AT_ONCE]
         self.problem = self._write(some) or self._removed(waiting, now)
         self._explain(facts, some, uids)
         if self.problem is not None:
@@ -275,23 +277,26 @@ class UnboundTelling:
     def _forget(self, pods: Container[str], replica_sets: Container[str]) -> None:
         """Forget what is gone."""
         self._written = {uid: at for uid, at in self._written.items() if uid in pods}
+        self._refused = frozenset(uid for uid in self._refused if uid in pods)
         self._judged = {name: judged for name, judged in self._judged.items() if name in replica_sets}
 
     def _write(self, pods: Sequence[PlaceholderFacts]) -> str | None:
         """Write the condition of each; return why some could not be written, None where all could."""
         stamp = datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        refused: list[str] = []
+        refused: dict[str, str] = {}
         now = self._clock()
 
         def on_answer(index: int, error: KubeError | None) -> None:
             if error is None:
                 self._written[pods[index].uid] = now
+                self._refused -= {pods[index].uid}
             elif not (isinstance(error, ApiError) and (error.not_found or error.conflict)):
-                refused.append(error.message if isinstance(error, ApiError) else str(error))
+                refused[pods[index].uid] = error.message if isinstance(error, ApiError) else str(error)
 
         asks = [self._ask(pod, stamp) for pod in pods]
         self._sender.send(asks, lambda _: self._may_write() and not refused, on_answer)
-        return refused[0] if refused else None
+        self._refused |= refused.keys()
+        return next(iter(refused.values()), None)
 
     def _ask(self, pod: PlaceholderFacts, stamp: str) -> Ask:
         condition = {

@@ -250,6 +250,22 @@ def test_a_condition_that_cannot_be_written_is_no_readiness_and_leads_to_bound_p
     assert world.condition("web", "Ready")["status"] == "True"
 
 
+def test_one_pod_that_cannot_be_told_of_changes_no_form() -> None:
+    world = world_of(hold="Auto")
+    world.autoscaler = Autoscaler("Karpenter", "NodePool general")
+    turn(world)
+    bad = min(world.placeholders())
+    world.placeholders()[bad]["status"] = {"phase": "Pending"}
+    world.api._bump(world.placeholders()[bad])
+    world.api.refuse = lambda _verb, path: (
+        ApiError(422, "Invalid", "this pod is not as it must be") if path.endswith(f"/{bad}/status") else None
+    )
+    turn(world, 40)
+    assert forms_of(world) == {True}
+    ignored = world.condition("web", "AutoscalerIgnoresPlaceholders")
+    assert (ignored["status"], ignored["reason"]) == ("True", "NotTold")
+
+
 def test_a_condition_that_somebody_removes_is_said() -> None:
     world = world_of(hold="Unbound")
     turn(world)

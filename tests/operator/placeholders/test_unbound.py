@@ -153,6 +153,21 @@ def test_a_refusal_is_a_problem_with_its_reason_and_ends_with_it() -> None:
     assert told(world)
 
 
+def test_a_pod_whose_condition_is_refused_keeps_no_other_from_being_told_of() -> None:
+    world = world_of()
+    world.reconcile()
+    bad = min(world.placeholders())
+    world.api.refuse = lambda _verb, path: (
+        ApiError(422, "Invalid", "this pod is not as it must be") if path.endswith(f"/{bad}/status") else None
+    )
+    for _ in range(3):
+        world.observe()
+        world.unbound.turn()
+        world.clock.now += REPEAT_SECONDS
+    assert {pod["metadata"]["name"] for pod in told(world)} == set(world.placeholders()) - {bad}
+    assert world.unbound.problem == "this pod is not as it must be"
+
+
 def test_a_thread_whose_every_turn_fails_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unbound, "LIMIT_SECONDS", 0.05)
     monkeypatch.setattr(unbound, "REPEAT_SECONDS", 0.01)
