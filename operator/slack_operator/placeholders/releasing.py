@@ -38,6 +38,8 @@ SHOWN_SECONDS = 10.0
 """Within this time the watch shows a label of ours; until then what was written counts."""
 FORBIDDEN_SECONDS = 600.0
 """A refused write is not tried again sooner."""
+FORBIDDEN_NODES = 3
+"""So many nodes refused in a row, and none is tried for a while. Fewer may have guards of their own."""
 SOMEBODY = "somebody else"
 """Nobody reads who writes the labels of nodes."""
 _LABEL_POINTER = "/metadata/labels/" + LABEL_RELEASE.replace("/", "~1")
@@ -109,6 +111,11 @@ class Releasing:
         """By policy: in words, which label is left to somebody else."""
         self._forbidden: tuple[float, str] | None = None
         """Until when nothing is written, and what the API server said."""
+        self._refusals: dict[str, tuple[float, str]] = {}
+        """By node: until when it is left out, and what was refused, in words; '' where nothing waits for it."""
+        self._refused_in_a_row = 0
+        self._guarded: Mapping[str, str] = {}
+        """By policy: in words, what was refused for one of its nodes."""
         self._stays: dict[str, tuple[float, Stays]] = {}
         """By policy: until when it is said, and which node has not gone."""
         self._waiting: dict[str, str] = {}
@@ -126,12 +133,12 @@ class Releasing:
         unbound = any(subject.policy.unbound_scheduler for subject in subjects)
         if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
-            self._contested = {}
+            self._contested, self._guarded = {}, {}
             return
         snapshot, now = observation.snapshot, self._view.wall()
         policy_of = _policies(snapshot, subjects)
         nodes, pending = held_nodes(snapshot, marks, policy_of)
-        left_alone = self._left_alone(policy_of)
+        left_alone = {*self._left_alone(policy_of), *self._refused_nodes(policy_of)}
         decision = decide(
             [node for node in nodes if node.name not in left_alone],
             self._claims(),
@@ -155,6 +162,15 @@ class Releasing:
         }
         return standing
 
+    def _refused_nodes(self, policy_of: Mapping[str, str]) -> Collection[str]:
+        """Return the nodes for which the API server has refused a label lately: they hold up no others."""
+        now = self._view.clock()
+        self._refusals = {name: found for name, found in self._refusals.items() if now < found[0]}
+        self._guarded = {
+            policy_of[name]: text for name, (_, text) in self._refusals.items() if text and name in policy_of
+        }
+        return self._refusals
+
     def turn(self) -> None:
         """Write what the last decision says, some of it."""
         if not self._due or not self._may_write() or self._is_forbidden():
@@ -171,6 +187,8 @@ class Releasing:
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", _UNSEEN)
         if policy in self._contested:
             return Condition(RELEASE_BLOCKED, True, "WrittenBack", self._contested[policy])
+        if policy in self._guarded:
+            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._guarded[policy])
         if policy in self._waiting and (refused := self._refused()):
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._waiting[policy] + refused)
         until, stays = self._stays.get(policy, (0.0, None))
@@ -190,6 +208,7 @@ class Releasing:
         self._stays = {name: told for name, told in self._stays.items() if name in policies}
         self._waiting = {name: told for name, told in self._waiting.items() if name in policies}
         self._contested = {name: told for name, told in self._contested.items() if name in policies}
+        self._guarded = {name: told for name, told in self._guarded.items() if name in policies}
 
     def _marks(self) -> Mapping[str, NodeMarks]:
         """Return what nodes say, with the labels that the watch does not show yet."""
@@ -217,9 +236,7 @@ class Releasing:
             *(_Write(name, str(mark)) for name, mark in decision.release),
         ]
         self._waiting = {
-            policy_of[name]: f"node {name}: {_BECAUSE[mark.why]}, and unbound placeholders hold it; "
-            for name, mark in decision.release
-            if mark.why is not Why.SPARE
+            policy_of[name]: _held(name, mark.why) for name, mark in decision.release if mark.why is not Why.SPARE
         }
         for stays in decision.stays:
             policy = policy_of[stays.node]
@@ -258,7 +275,7 @@ class Releasing:
         except WRITE_FAILURES as error:
             self._failed(write, error)
             return
-        self._forbidden = None
+        self._forbidden, self._refused_in_a_row = None, 0
         self._last[write.node] = write.result
         self._written[write.node] = (self._view.clock(), write.result)
         mark = parse_mark(write.value)
@@ -288,9 +305,19 @@ class Releasing:
         if isinstance(error, ApiError) and (error.not_found or error.status == 422):
             return  # the node has gone, or somebody else has changed the label
         if isinstance(error, ApiError) and error.status == 403:
-            self._forbidden = (self._view.clock() + FORBIDDEN_SECONDS, error.message)
+            until, mark = self._view.clock() + FORBIDDEN_SECONDS, parse_mark(write.value)
+            waits = not write.remove and mark is not None and mark.why is not Why.SPARE
+            text = _held(write.node, mark.why) + error.message if mark is not None and waits else ""
+            self._refusals[write.node] = until, text
+            self._refused_in_a_row += 1
+            if self._refused_in_a_row >= FORBIDDEN_NODES:
+                self._forbidden = until, error.message
         if self._outages.is_new("label"):
             log.warning("node %s is not labelled: %s", write.node, error, extra=fields(node=write.node))
+
+
+def _held(node: str, why: Why) -> str:
+    return f"node {node}: {_BECAUSE[why]}, and unbound placeholders hold it; "
 
 
 def _policies(snapshot: Snapshot, subjects: Sequence[Subject]) -> dict[str, str]:

@@ -172,6 +172,37 @@ def test_without_the_right_nothing_is_written_again_soon_and_the_condition_names
     assert world.condition("web", "ReleaseBlocked") == {}
 
 
+def test_a_node_whose_label_is_refused_keeps_no_other_from_being_released() -> None:
+    world = _Karpenter()
+    world.turns()
+    world.api.refuse = lambda verb, path: (
+        ApiError(403, "Forbidden", "admission webhook denied the request") if path.endswith("/nodes/n0") else None
+    )
+    world.drift("n0")
+    world.wall.now += 1.0
+    world.drift("n1")
+    world.turns(3)
+    assert [path for _, path in world.api.log].count("/api/v1/nodes/n0") == 1
+    assert list(world.labels()) == ["n1"]
+    found = world.condition("web", "ReleaseBlocked")
+    assert found["reason"] == "ReleaseNotPermitted"
+    assert "node n0" in found["message"]
+    assert "admission webhook denied the request" in found["message"]
+
+
+def test_three_refused_nodes_in_a_row_are_all_refused() -> None:
+    world = _Karpenter(nodes=6, pods=18)
+    world.turns()
+    world.api.refuse = lambda verb, path: (
+        ApiError(403, "Forbidden", "cannot patch resource nodes") if "/nodes/" in path else None
+    )
+    for number in range(6):
+        world.drift(f"n{number}")
+    world.turns(12)
+    assert len([path for _, path in world.api.log if path.startswith("/api/v1/nodes/")]) == 3
+    assert "cannot patch resource nodes" in world.condition("web", "ReleaseBlocked")["message"]
+
+
 def test_switched_off_it_writes_nothing_and_says_what_waits() -> None:
     world = _Karpenter()
     world.releases_nodes = False
