@@ -432,13 +432,14 @@ class ClusterColumns:
             requests = self.requests.intern_pod(spec, status)
             self.requests.retain(requests)
             try:
-                kind = self._kind_of(pod.metadata, spec, requests, self.constraints.intern_spec(spec))
+                kind = self._kind_of(pod, requests, self.constraints.intern_spec(spec))
             finally:
                 self.requests.release(requests)
             self.kinds.texts.put(text, kind, len(text[0]))
         return kind, self.kinds.requests_of[kind]
 
-    def _kind_of(self, metadata: wire.Metadata, spec: wire.PodSpec, requests: int, constraints: int) -> int:
+    def _kind_of(self, pod: wire.Pod, requests: int, constraints: int) -> int:
+        metadata, spec, status = pod.metadata, pod.spec or _NO_SPEC, pod.status or _NO_STATUS
         # Admission writes priority and preemptionPolicy into every pod; a file may have the class's name only.
         by_class = spec.priority_class_name and (spec.priority is None or spec.preemption_policy is None)
         labels = self._labels_of(metadata, constraints)
@@ -457,6 +458,7 @@ class ClusterColumns:
                 spec.is_gated(),
                 labels,
                 unchecked,
+                status.claimed if status.extended_resource_claim_status is not None else (),
             )
         )
 

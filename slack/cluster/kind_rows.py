@@ -40,6 +40,8 @@ class KindRows:
         """[id]"""
         self.unchecked: list[tuple[Unchecked, ...]] = []
         """[id]"""
+        self.claimed: dict[int, tuple[str, ...]] = {}
+        """By id, for the few kinds that have any: extended resources that a device claim serves."""
         self.requests = _integers()
         """[id] id of the request vector."""
         self.constraints = _integers()
@@ -67,6 +69,8 @@ class KindRows:
         self.version += 1
         gone = {index: self._key_of.pop(index) for index in changes if index in self._key_of}
         come = {index: row for index, row in changes.items() if row is not None}
+        for index in gone:
+            self.claimed.pop(index, None)
         for index, row in come.items():
             self._put(index, row)
         if len(changes) * _FEW > len(self._key_of):
@@ -103,6 +107,8 @@ class KindRows:
         self.gang[index] = key.gang
         self.labels[index] = key.labels
         self.unchecked[index] = key.unchecked
+        if key.claimed:
+            self.claimed[index] = key.claimed
         self.requests[index] = key.requests
         self.constraints[index] = key.constraints
         self.constraints_of[key.constraints] = (row.constraints, row.text)

@@ -5,7 +5,8 @@ NodeResourcesFit plugin sets: containers and native sidecars are summed, init co
 that is needed while one of them runs, pod-level requests take the place of the sum, overhead comes on top. Sums are
 made in thousandths, as the API server stores them, and rounded up once at the end.
 
-`pods` is not among them: every pod takes one slot, which is counted apart.
+`pods` is not among them: every pod takes one slot, which is counted apart. Nor are extended resources that a device
+claim serves (KEP-5004): the device is in no node's allocatable.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +50,7 @@ def effective_requests(spec: PodSpec | None, status: PodStatus | None = None) ->
 
     Args:
         spec: of the pod, or of a template.
-        status: of the pod; without it, in-place resizes are not seen.
+        status: of the pod; without it, in-place resizes and claims for extended resources are not seen.
 
     Raises:
         RequestError: when a quantity cannot be read.
@@ -75,10 +76,13 @@ def effective_requests(spec: PodSpec | None, status: PodStatus | None = None) ->
     total = summed_containers(spec, of)
     _apply_pod_level(total, spec, status, infeasible)
     _add(total, overhead_of(spec))
+    left_out: tuple[str, ...] = ("pods",)
+    if status is not None and status.extended_resource_claim_status is not None:
+        left_out += status.claimed
     return {
         name: min(rounded(name, value), LARGEST_REQUEST)
         for name, value in total.items()
-        if value > 0 and name != "pods"
+        if value > 0 and name not in left_out
     }
 
 
@@ -106,6 +110,8 @@ def request_text(spec: PodSpec, status: PodStatus, *more: msgspec.Raw) -> bytes:
             parts += (container_status.name, container_status.allocated_resources, container_status.resources)
     if _resize_infeasible(status):
         parts.append(b"infeasible")
+    if status.extended_resource_claim_status is not None:
+        parts += (b"claimed", *(name.encode() for name in status.claimed))
     return b"\0".join(parts)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from slack.cluster.claims import Claims
 from slack.cluster.classes import Constraints, NodeClass
 from slack.cluster.columns_copy import ColumnsCopy, NodesCopy
 from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL
@@ -70,6 +71,8 @@ class _Kinds(NamedTuple):
     gang: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]
     unchecked: tuple[tuple[Unchecked, ...], ...]
+    claims: Claims
+    """Which extended resources device claims serve."""
 
 
 class _Shown(NamedTuple):
@@ -196,7 +199,7 @@ class SnapshotBuilder:
                     reserve=record.reserve,
                     replicas=record.replicas,
                     requests=_frozen(reserved_requests[row][used]),
-                    unoffered=copy.requests.unoffered.get(record.requests, ()),
+                    unoffered=kinds.claims.without(copy.requests.unoffered.get(record.requests, ())),
                     constraint_id=shown.constraint_row[record.constraints],
                     labels=record.labels,
                     uid=record.uid,
@@ -233,12 +236,15 @@ class SnapshotBuilder:
             preempts[index] = kind.preemption_policy != "Never" and bool(kind.preemption_policy or may_preempt)
         requests = rows.requests[ids]
         excluded = rows.excluded_of(record.workload for _, record in copy.reserved.records if record.excluded)
+        claims = Claims(rows.claimed, rows.ids)
+        unoffered = _unoffered(copy.requests.unoffered, requests)
+        unchecked = tuple(map(rows.unchecked.__getitem__, rows.ids))
         part = _Kinds(
             ids=ids,
             position=position,
             workloads=tuple(map(rows.workloads.__getitem__, rows.ids)),
             requests=grown(copy.requests.matrix, 0, width)[requests],
-            unoffered=_unoffered(copy.requests.unoffered, requests),
+            unoffered=claims.left(unoffered),
             constraints=rows.constraints[ids],
             constraints_of=dict(rows.constraints_of),
             priority=priority[ids],
@@ -248,7 +254,8 @@ class SnapshotBuilder:
             reserve=tuple(map(rows.reserve.__getitem__, rows.ids)),
             gang=tuple(map(rows.gang.__getitem__, rows.ids)),
             labels=tuple(map(rows.labels.__getitem__, rows.ids)),
-            unchecked=tuple(map(rows.unchecked.__getitem__, rows.ids)),
+            unchecked=claims.unchecked(unchecked, unoffered),
+            claims=claims,
         )
         self._kinds = (key, part)
         return part

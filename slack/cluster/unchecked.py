@@ -11,6 +11,8 @@ class Unchecked(StrEnum):
 
     DEVICE_CLAIMS = "device claims"
     """spec.resourceClaims: devices are on some nodes only, and may be in use (plugin DynamicResources)."""
+    CLAIMED_RESOURCES = "claimed resources"
+    """Extended resources that device claims serve (KEP-5004): devices are on some nodes only, and may be in use."""
     VOLUME_CLAIMS = "volume claims"
     """Volumes may be in one zone or on one node only, or attached elsewhere (plugins VolumeBinding, VolumeZone)."""
     HOST_PORTS = "host ports"

@@ -232,6 +232,18 @@ class ContainerStatus(_Wire):
     resources: msgspec.Raw = ABSENT
 
 
+class ClaimedResource(_Wire):
+    """status.extendedResourceClaimStatus.requestMappings[]: a resource for which the scheduler has made a claim."""
+
+    resource_name: str = ""
+
+
+class ExtendedResourceClaim(_Wire):
+    """status.extendedResourceClaimStatus of a pod: the claim for its extended resources (KEP-5004)."""
+
+    request_mappings: list[ClaimedResource] | None = None
+
+
 _conditions_decoder = msgspec.json.Decoder(list[Condition] | None)
 
 
@@ -247,8 +259,14 @@ class PodStatus(_Wire):
     init_container_statuses: list[ContainerStatus] | None = None
     allocated_resources: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT
-    extended_resource_claim_status: msgspec.Raw = ABSENT
-    """Of a claim that the scheduler has made for an extended resource (1.34+)."""
+    extended_resource_claim_status: ExtendedResourceClaim | None = None
+    """Of a claim that the scheduler has made for extended resources (1.34+)."""
+
+    @property
+    def claimed(self) -> tuple[str, ...]:
+        """The extended resources that a device claim serves, sorted: no node offers them to this pod."""
+        claim = self.extended_resource_claim_status
+        return () if claim is None else tuple(sorted({own.resource_name for own in claim.request_mappings or ()}))
 
     @property
     def conditions(self) -> list[Condition]:

@@ -49,6 +49,7 @@ _OWNERS = {"rs": ("deploy",), "job": ("cronjob",)}
 _NODES_SHOWN = 5
 _UNCHECKED: Mapping[Unchecked, str] = {
     Unchecked.DEVICE_CLAIMS: "it claims devices (spec.resourceClaims), which are not checked",
+    Unchecked.CLAIMED_RESOURCES: "device claims serve extended resources that it requests, which is not checked",
     Unchecked.VOLUME_CLAIMS: "it claims volumes (spec.volumes), whose zones and nodes are not checked",
     Unchecked.HOST_PORTS: "it takes host ports, which are not checked",
 }

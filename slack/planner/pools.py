@@ -192,7 +192,9 @@ def _placed(
         chosen = choose_home(homes, reservation, snapshot.resources, snapshot.namespaces)
         at = 0 if chosen is None else chosen  # somebody must say that no policy's nodes will do
         useless = _useless(same[0].pool, homes[at].domain, priorities)
-        shape, reason = _shape(snapshot, homes[at], reservation, labels) if useless is None else (None, useless)
+        runs = any(snapshot.kinds.running[row] for one in same for row in one.rows)
+        made = _shape(snapshot, homes[at], reservation, labels, runs=runs)
+        shape, reason = made if useless is None else (None, useless)
         if shape is None:
             for one in same:
                 mirrors[at].leave_out(one.pool.workload, reason)
@@ -237,7 +239,7 @@ def _reservation(snapshot: Snapshot, same: Sequence[_Asking]) -> Reservation:
 
 
 def _shape(
-    snapshot: Snapshot, home: Home, reservation: Reservation, labels: Mapping[str, str] | None
+    snapshot: Snapshot, home: Home, reservation: Reservation, labels: Mapping[str, str] | None, *, runs: bool
 ) -> tuple[Shape | None, str]:
     """Return the placeholder for a pod of these pools, or why there is none."""
     policy, resources = home.domain.policy, snapshot.resources
@@ -256,7 +258,7 @@ def _shape(
         return None, why
     vector = shape.vector(resources)
     if reservation.unoffered or not fits(home.room, vector, allowed(home.room, shape.constraints)):
-        return None, why_not(home.room, vector, shape.constraints, resources, reservation.unoffered)
+        return None, why_not(home.room, vector, shape.constraints, resources, reservation.unoffered, runs=runs)
     return shape, ""
 
 

@@ -208,7 +208,7 @@ class Preemptions:
         known.unschedulable = not spec.is_gated() and any(
             c.type == "PodScheduled" and c.status == "False" and c.reason == "Unschedulable" for c in status.conditions
         )
-        known.held = known.held or status.extended_resource_claim_status not in _NOTHING
+        known.held = known.held or status.extended_resource_claim_status is not None
 
     def _new_preemptor(self, uid: str, pod: Pod, spec: PodSpec, node: str, now: float) -> Preemptor:
         preemptor = Preemptor(

@@ -64,6 +64,8 @@ class KindKey(NamedTuple):
     """Those labels of its pods that their own (anti-)affinity and spread look at, sorted."""
     unchecked: tuple[Unchecked, ...] = ()
     """What nobody checks of its pods, on which their node depends."""
+    claimed: tuple[str, ...] = ()
+    """Extended resources that a device claim serves for its pods, sorted."""
 
 
 KindText = tuple[bytes, *tuple[object, ...]]

@@ -13,7 +13,7 @@ from slack.cluster.classes import Constraints, NodeClass, reason_against
 from slack.cluster.quantity import format_quantity
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.domain.membership import Template
-from slack.planner.domain.unseen_resources import NOWHERE, why_nowhere
+from slack.planner.domain.unseen_resources import MOST_NAMED, NOWHERE, why_nowhere
 from slack.planner.model.vectors import any_of, distinct, holds, maximal, sorted_distinct, within
 
 
@@ -133,8 +133,26 @@ def pinned_share(room: Room, vector: IntArray, allowed_rows: BoolArray) -> float
     return float((vector[takes] / room.allocatable[hosts][:, takes]).max())
 
 
+def why_kept_off(room: Room, constraints: Constraints) -> str | None:
+    """Say what keeps a shape off every empty node whatever it requests; None if only its requests can."""
+    if not len(room.capacity):
+        return "the policy has no eligible node and no node template"
+    if why := astray(room, constraints):
+        return why
+    if allowed(room, constraints).any():
+        return None
+    reasons = [reason_against(constraints, room.classes[c]) for c in sorted_distinct(room.class_id)]
+    return max(sorted(set(reasons)), key=reasons.count)
+
+
 def why_not(
-    room: Room, vector: IntArray, constraints: Constraints, resources: tuple[str, ...], unoffered: Amounts = ()
+    room: Room,
+    vector: IntArray,
+    constraints: Constraints,
+    resources: tuple[str, ...],
+    unoffered: Amounts = (),
+    *,
+    runs: bool = False,
 ) -> str:
     """Say which constraint or resource keeps a shape off every empty node.
 
@@ -144,16 +162,15 @@ def why_not(
         constraints: where it may go.
         resources: names of the R.
         unoffered: what it requests of resources that no node has.
+        runs: pods like it run: on nodes that are overcommitted or not eligible, after a resize, or after a node has
+            come to declare less.
     """
-    if not len(room.capacity):
-        return "the policy has no eligible node and no node template"
-    if why := astray(room, constraints):
+    if why := why_kept_off(room, constraints):
         return why
     rows = allowed(room, constraints)
-    if not rows.any():
-        reasons = [reason_against(constraints, room.classes[c]) for c in sorted_distinct(room.class_id)]
-        return max(sorted(set(reasons)), key=reasons.count)
     capacity = room.capacity[rows]
+    if runs:
+        return _why_no_copy(capacity, vector, resources, unoffered)
     short = [r for r in range(len(resources)) if vector[r] > capacity[:, r].max() and resources[r] != NOWHERE]
     if not short and not unoffered:
         if not (room.slots[rows] > 0).any():
@@ -169,3 +186,16 @@ def why_not(
         for r in short
     ]
     return " and ".join((*texts, *why_nowhere(unoffered)))
+
+
+def _why_no_copy(capacity: IntArray, vector: IntArray, resources: tuple[str, ...], unoffered: Amounts) -> str:
+    """Say why a further pod fits nowhere, of a workload whose pods run: that these fit is not in question."""
+    most = np.maximum(capacity.max(axis=0), 0)
+    short = [
+        f"{name} {format_quantity(name, int(vector[r]))}, and at most {format_quantity(name, int(most[r]))} is there"
+        for r, name in enumerate(resources)
+        if vector[r] > most[r] and name != NOWHERE
+    ]
+    lacking = [f"{name}, which none declares" for name, _ in unoffered[:MOST_NAMED]]
+    why = "; ".join((*short, *lacking)) or "its requests together, and pod slots, decide"
+    return f"its pods run, but a further one fits no empty eligible node as nodes are declared now ({why})"

@@ -18,7 +18,7 @@ from slack.planner.policy.spec import Policy
 
 NOWHERE = "(on no node)"
 """The last column, where there is any such pod: 1 for these, nothing for all nodes. No resource has this name."""
-_NAMED = 3
+MOST_NAMED = 3
 """So many resources of one pod are named at most."""
 
 
@@ -86,9 +86,9 @@ def why_nowhere(unoffered: Amounts) -> tuple[str, ...]:
     """Name what keeps such a pod off every node, a few of them."""
     texts = [
         f"{name} {format_quantity(name, amount)} is more than any empty eligible node has (0)"
-        for name, amount in unoffered[:_NAMED]
+        for name, amount in unoffered[:MOST_NAMED]
     ]
-    more = len(unoffered) - _NAMED
+    more = len(unoffered) - MOST_NAMED
     return (*texts, f"{more} further resources are on no node") if more > 0 else tuple(texts)
 
 

@@ -47,6 +47,8 @@ class Demand:
     """[K] the same without pending pods: by this workloads are listed."""
     together: IntArray
     """[K] how many pods came together lately, as in `PodKinds`."""
+    stands: BoolArray
+    """[K] pods of it run on nodes of the domain."""
     uncovered: tuple[Uncovered, ...]
 
 
@@ -198,6 +200,7 @@ def demand_of(
         ),
         heaviness=np.maximum(arrivals, running),
         together=kinds.together[rows],
+        stands=here[rows],
         uncovered=tuple(Uncovered(pod, reason) for pod, reason in sorted(uncovered.items())),
     )
 

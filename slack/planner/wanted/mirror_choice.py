@@ -115,7 +115,8 @@ def _mirror(
     if why := astray(home.room, replace(shape.constraints, features=reservation.constraints.features)):
         return None, why
     if not fits(home.room, vector, allowed(home.room, shape.constraints)):
-        return None, why_not(home.room, vector, shape.constraints, snapshot.resources, reservation.unoffered)
+        runs, unoffered = bool(snapshot.kinds.running[rows].any()), reservation.unoffered
+        return None, why_not(home.room, vector, shape.constraints, snapshot.resources, unoffered, runs=runs)
     count, reason = reservation.count, None
     for key in own_topology(reservation, snapshot.namespaces):
         # Nodes are added by the autoscaler, zones are not: only other topologies bound the count.

@@ -16,7 +16,7 @@ from slack.planner.domain.capacity import Size, base_of, own_rate, pending_reque
 from slack.planner.domain.costs import Priced
 from slack.planner.domain.counting import Counting
 from slack.planner.domain.empty_nodes import EmptyNodes, empty_nodes_of
-from slack.planner.domain.feasibility import node_rows, pinned_share, why_not
+from slack.planner.domain.feasibility import node_rows, pinned_share, why_kept_off, why_not
 from slack.planner.domain.ladder import Held, cluster_size, ladder_step
 from slack.planner.domain.membership import Domain, by_zone, node_view
 from slack.planner.domain.sources import wanted_by
@@ -45,6 +45,8 @@ from slack.planner.wanted.part_inputs import PartInputs
 _NAMED_INFEASIBLE = 50
 """Reasons are worked out for so many infeasible items at most: nobody reads more, and each takes a while."""
 _NO_KINDS = np.zeros(0, dtype=np.int64)
+_Exactly = tuple[bytes, int, Amounts, bool]
+"""Requests, reach class, what is requested of resources on no node, and whether such pods run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,20 +335,24 @@ def _why_uncovered(part: PartInputs, covering: StableCover) -> tuple[list[Uncove
     total = float(items.weight.sum()) or 1.0
     reasons: dict[int, str] = {}
     """By item that fits."""
-    nowhere: dict[tuple[bytes, int, Amounts], str] = {}
-    """By exact requests and reach class, and what is on no node: pods of one item may lack different resources."""
+    nowhere: dict[_Exactly, str] = {}
+    """Pods of one item may lack different resources."""
     missed = ~cover.covered
     for i in np.flatnonzero(missed).tolist():
         if not part.chances.feasible[i]:
-            if len(infeasible) >= _NAMED_INFEASIBLE:
+            if len(nowhere) >= _NAMED_INFEASIBLE:
                 continue
             where = part.chances.constraints[items.reach_id[i]]
             for row in np.flatnonzero(items.kind_item == i).tolist():
                 key = _exactly(part, row)
-                if key not in nowhere and len(infeasible) < _NAMED_INFEASIBLE:
-                    text = why_not(empty.room, part.demand.requests[row], where, part.resources, key[-1])
+                if key not in nowhere and len(nowhere) < _NAMED_INFEASIBLE:
+                    lacking, runs = key[2:]
+                    requests = part.demand.requests[row]
+                    text = why_not(empty.room, requests, where, part.resources, lacking, runs=runs)
                     nowhere[key] = text
-                    infeasible.append(f"{part.workloads[items.kinds[row]]}: {text}")
+                    # What runs, fits: only a node's labels, taints or features can be wrong for the next pod.
+                    if not runs or why_kept_off(empty.room, where):
+                        infeasible.append(f"{part.workloads[items.kinds[row]]}: {text}")
         elif spec.cover.mode is CoverMode.LARGEST and not items.reach[items.reach_id[i]].all():
             reasons[i] = "it goes to some of the nodes only, and the one box of mode Largest goes to any"
         elif cover.limit == "ceiling":
@@ -374,10 +380,10 @@ def uncovered_gangs(policy: PolicyInputs, wanted: Sequence[Wanted]) -> list[Unco
     return [Uncovered(str(snapshot.kinds.workloads[k]), reason) for k, reason in reasons.items()]
 
 
-def _exactly(part: PartInputs, row: int) -> tuple[bytes, int, Amounts]:
+def _exactly(part: PartInputs, row: int) -> _Exactly:
     """Return what keeps the pods of a row of the demand off all nodes follows from."""
-    reach = int(part.items.reach_id[part.items.kind_item[row]])
-    return part.demand.requests[row].tobytes(), reach, part.unoffered[part.items.kinds[row]]
+    reach, runs = int(part.items.reach_id[part.items.kind_item[row]]), bool(part.demand.stands[row])
+    return part.demand.requests[row].tobytes(), reach, part.unoffered[part.items.kinds[row]], runs
 
 
 def _waiting(policy: PolicyInputs, zones: Mapping[str, Domain]) -> IntArray:

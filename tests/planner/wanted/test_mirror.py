@@ -228,7 +228,7 @@ def test_what_cannot_be_mirrored_is_said_with_the_reason() -> None:
     cases = {
         "neither a count": workload("Deployment", "bad", annotations=reserve("many")),
         "requests nothing": workload("Deployment", "empty", cpu="0", memory="0", annotations=reserve("1")),
-        "cpu 64 is more than any empty eligible node has (4)": workload(
+        "as nodes are declared now (cpu 64, and at most 4 is there)": workload(
             "Deployment", "huge", cpu="64", annotations=reserve("1")
         ),
         "node selector pool=none is not met": workload(
