@@ -5,6 +5,7 @@ Each statement is for NATS JetStream and for Redis Streams alike; a server that 
 
 import asyncio
 import http.client
+import os
 import signal
 import subprocess
 import sys
@@ -606,6 +607,28 @@ def test_a_proxy_that_waits_for_its_broker_ends_within_a_second_of_sigterm(
             process.wait(30)
             seconds = time.monotonic() - began
         finally:
+            process.kill()
+    assert process.returncode == 0, log.read_text()
+    assert seconds < max(1.0, time_scale()), log.read_text()
+
+
+def test_a_proxy_whose_broker_hangs_ends_within_a_second_of_sigterm(server: BrokerServer, tmp_path: Path) -> None:
+    """No connection ends and no pull has failed yet: to the proxy the broker is well, but it answers nothing."""
+    port = free_port()
+    command = ["demand", "proxy", "--mode", "wait", "--queues", QUEUE, "--broker-url", server.url]
+    command = [str(Path(sys.executable).parent / "resource-slack"), *command, "--listen", f"{LOOPBACK}:{port}"]
+    log = tmp_path / "proxy.log"
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            wait_until(lambda: _readiness(port) == 200, 60, "the proxy to be ready")
+            time.sleep(0.5)  # until it pulls
+            os.kill(server.program.pid, signal.SIGSTOP)
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            seconds = time.monotonic() - began
+        finally:
+            os.kill(server.program.pid, signal.SIGCONT)
             process.kill()
     assert process.returncode == 0, log.read_text()
     assert seconds < max(1.0, time_scale()), log.read_text()

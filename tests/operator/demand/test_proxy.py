@@ -2,12 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from slack.demand.broker import Duration, Message
+from slack.demand.broker import Duration, Message, MessageCount
 from slack_operator.demand.proxy.command import LinesRunner
 from slack_operator.demand.proxy.counts import Counts
 from slack_operator.demand.proxy.loopback import LoopbackRunner, printable
@@ -133,6 +133,49 @@ def test_draining_finishes_what_runs_and_pulls_no_more() -> None:
     play(broker, runner, lambda: runner.at_once == 1, ack_wait=5.0)
     assert broker.acked == [b"runs"]
     assert len(broker.waiting[QUEUE]) == 1
+
+
+class HungBroker(MemoryBroker):
+    """Answers nothing once it hangs: an ack is waited for, and so is what a cancelled pull has to say."""
+
+    hangs = False
+
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+        if not self.hangs:
+            return await super().pull(queue, count, wait_seconds)
+        try:
+            await asyncio.sleep(60.0)
+        except asyncio.CancelledError:
+            await asyncio.sleep(60.0)
+            raise
+        return []
+
+    async def ack(self, message: Message) -> None:
+        if self.hangs:
+            await asyncio.sleep(60.0)
+        await super().ack(message)
+
+
+@pytest.mark.parametrize("during", ["a pull", "an ack", "a run"])
+def test_draining_takes_less_than_a_second_beside_a_broker_that_hangs(during: str) -> None:
+    broker = HungBroker(*([] if during == "a pull" else [b"x"]))
+    runner = Scripted(x=0.3 if during == "a run" else 0.05)
+    slots = Slots(broker, runner, SlotSettings(queues=(QUEUE,), ack_wait_seconds=Duration(30.0)), Counts("c", 1))
+
+    async def whole() -> float:
+        running = asyncio.create_task(slots.run())
+        await asyncio.sleep(0.02)
+        broker.hangs = True
+        await asyncio.sleep(0.2)
+        assert runner.at_once == (during == "a run")
+        began = asyncio.get_running_loop().time()
+        slots.drain()
+        await running
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(whole()) < 1.0
+    assert not broker.acked
+    assert slots.reachable == (during != "a pull"), "who hangs when a pull ends is said no goodbye"
 
 
 def test_a_broker_that_is_gone_is_waited_for_and_an_ack_is_said_again() -> None:

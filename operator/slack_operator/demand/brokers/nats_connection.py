@@ -282,8 +282,7 @@ class NatsConnection:
         """End, with what was sent written out; never raises."""
         self._closing = True
         self._keeping.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self._keeping
+        await asyncio.wait([self._keeping])  # whatever ended it: only a cancellation of our own is raised
         if self._client.is_connected:
             with contextlib.suppress(errors.Error, OSError, TimeoutError):
                 await asyncio.wait_for(self._client.flush(timeout=1), 2)

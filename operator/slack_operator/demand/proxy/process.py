@@ -38,8 +38,9 @@ from slack_operator.demand.proxy.slots import Slots, SlotSettings
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 0.1
-GOODBYE_SECONDS: Final = 5.0
-"""How long a broker that answers may take for the last report, and for what was pulled and is given back."""
+GOODBYE_SECONDS: Final = 0.4
+"""How long a broker that answered may take for the last report, and for what was pulled and is given back. One that has
+hung since answers nothing; what was not given back is another's after the ack wait."""
 GONE_SECONDS: Final = 0.2
 """The same for a broker that did not answer last: it has nothing to be given back."""
 RESOLVERS: Final = 2

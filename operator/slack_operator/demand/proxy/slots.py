@@ -46,6 +46,10 @@ _LONGEST_DELAY_SECONDS: Final = 10.0
 _EXTENDED_PER_WAIT: Final = 4
 _EXTEND_SECONDS: Final = 60.0
 """Beyond the ack wait, without a turn, the task that extends runs counts as stuck."""
+_CANCELLED_AGAIN_SECONDS: Final = 0.3
+"""A pull that was cancelled has so long to give back what came for it."""
+_LAST_WORD_SECONDS: Final = 0.5
+"""Once the container drains, the end of a run is told for so long: a broker that is away must not keep it."""
 _OTHERS_PULL: Final = 0.05
 """Until a slot looks again whether another one has got the last message that the container may have."""
 
@@ -82,6 +86,8 @@ class Slots:
         self._tasks: tuple[SupervisedTask, ...] = ()
         self._running: dict[Message, None] = {}
         self._pulling: set[asyncio.Task[None]] = set()
+        self._telling: set[asyncio.Timeout] = set()
+        """How long the ends of runs are told."""
         self._taken = 0
         """Messages that are pulled or were; none is pulled beyond the number that the container has."""
         self._begun = 0
@@ -130,8 +136,23 @@ class Slots:
         """Pull no more; `run` returns when what runs has ended."""
         self.draining, self.ready = True, False
         self.trouble = "draining"
+        self._end_pulls()
+        last = asyncio.get_running_loop().time() + _LAST_WORD_SECONDS
+        for limit in self._telling:
+            if not limit.expired():
+                limit.reschedule(min(last, limit.when() or last))
+
+    def _end_pulls(self) -> None:
+        """Cancel pulls, and cancel again those whose cleaning up waits for a broker that does not answer."""
         for task in self._pulling:
             task.cancel()
+        if self._pulling:
+            asyncio.get_running_loop().call_later(_CANCELLED_AGAIN_SECONDS, self._end_hung_pulls)
+
+    def _end_hung_pulls(self) -> None:
+        if self._pulling:
+            self.reachable = False
+            self._end_pulls()
 
     async def _until_drained(self, work: Awaitable[None]) -> bool:
         """Do what comes before the first pull, which may take for ever; False when the end came first."""
@@ -263,13 +284,20 @@ class Slots:
 
     async def _tell(self, say: Callable[[], Awaitable[None]]) -> None:
         """Say how it ended while that is of use: after the ack wait the message is another's."""
-        deadline = time.monotonic() + self._settings.ack_wait_seconds
+        seconds = _LAST_WORD_SECONDS if self.draining else self._settings.ack_wait_seconds
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds) as limit:
+                self._telling.add(limit)
+                try:
+                    await self._said(say)
+                finally:
+                    self._telling.discard(limit)
+
+    async def _said(self, say: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await say()
             except BrokerUnreachable:
-                if time.monotonic() >= deadline:
-                    return
                 await asyncio.sleep(_WAITS)
             except BrokerRefused as error:
                 log.warning("a message's end was refused: %s", error)
