@@ -161,6 +161,11 @@ class Placeholder:
     """No scheduler binds it. `node` is then where it fits (-1: nowhere), `created_seconds` since when it has fitted
     nowhere, the last time, and `unschedulable` says that the autoscaler has been told of it."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its capacity is held: it is on a node, or fits on one that an autoscaler keeps for it."""
+        return self.node >= 0 and (self.unschedulable or not self.unbound)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReservedWorkload:

@@ -38,7 +38,7 @@ class Findings:
     wanted: int
     """Placeholders that the plan heads for."""
     bound: int
-    """Of these, the bound ones."""
+    """Of these, the bound ones; unbound ones that fit and that autoscalers were told of."""
     covered_share: float
     coverage: float
     uncovered: int
@@ -48,6 +48,8 @@ class Findings:
     yielded: tuple[str, ...]
     notes: tuple[str, ...]
     held_back: HeldBack
+    untold: int = 0
+    """Unbound placeholders that fit, and that no autoscaler was told of yet."""
     capped: bool = False
     """A ceiling cut placeholders off."""
     binding: tuple[Binding, ...] = ()
@@ -84,7 +86,10 @@ def _listed(texts: Sequence[str]) -> str:
 def _standing(findings: Findings) -> str:
     """Say how many of the wanted placeholders have capacity; unbound ones are on no node."""
     verb = "fit" if findings.unbound_scheduler else "are"
-    return f"{findings.bound} of {findings.wanted} placeholders {verb} on nodes"
+    said = f"{findings.bound} of {findings.wanted} placeholders {verb} on nodes"
+    if findings.untold and findings.bound < findings.wanted:
+        said += f"; {findings.untold} more fit, and no autoscaler was told of them yet"
+    return said
 
 
 def _short(findings: Findings, have: IntArray) -> str:
@@ -279,8 +284,8 @@ def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, Pods]) -> tu
             replicas=e.replicas,
             workloads=(),
             change=Change(0, e.replicas, 0),
-            bound=pods.get(e.shape.name, nothing).bound,
-            pending=pods.get(e.shape.name, nothing).pending,
+            bound=pods.get(e.shape.name, nothing).held,
+            pending=pods.get(e.shape.name, nothing).waiting,
             retiring=e.retiring,
         )
         for e in existing

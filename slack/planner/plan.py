@@ -55,20 +55,23 @@ from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts, uncove
 
 UNKNOWN_CLASSES = PriorityClasses({})
 _Alike = Mapping[tuple[str, tuple[tuple[str, int], ...] | None, bool], int]
-"""How many placeholders have a shape, requests, and a node or none."""
+"""How many placeholders have a shape, requests, and capacity that is held or none."""
 
 
 def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
     """Count a policy's placeholders by shape."""
     bound: dict[str, int] = {}
+    untold: dict[str, int] = {}
     ages: dict[str, list[float]] = {}
     for pod in placeholders:
         if pod.node >= 0:
             bound[pod.shape] = bound.get(pod.shape, 0) + 1
+            if not pod.is_held:
+                untold[pod.shape] = untold.get(pod.shape, 0) + 1
         else:
             ages.setdefault(pod.shape, []).append(max(now - pod.created_seconds, 0.0) if pod.unschedulable else 0.0)
     return {
-        name: Pods(bound.get(name, 0), len(ages.get(name, [])), max(ages.get(name, [0.0])))
+        name: Pods(bound.get(name, 0), len(ages.get(name, [])), max(ages.get(name, [0.0])), untold.get(name, 0))
         for name in sorted({*bound, *ages})
     }
 
@@ -100,8 +103,8 @@ def _shape_plans(
                 change=Change(
                     max(target.replicas - there, 0), min(there, target.replicas), max(there - target.replicas, 0)
                 ),
-                bound=pods.bound,
-                pending=pods.pending,
+                bound=pods.held,
+                pending=pods.waiting,
                 retiring=target.retiring,
                 # The ReplicaSet controller takes pending pods first; so many bound ones go when it is done.
                 victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas, strangers),
@@ -112,19 +115,19 @@ def _shape_plans(
 
 
 def _alike(placeholders: Iterable[Placeholder]) -> _Alike:
-    """Count a policy's placeholders by shape, requests, and whether they are on a node."""
-    return Counter((pod.shape, pod.requests, pod.node >= 0) for pod in placeholders)
+    """Count a policy's placeholders by shape, requests, and whether their capacity is held."""
+    return Counter((pod.shape, pod.requests, pod.is_held) for pod in placeholders)
 
 
 def _actual(
     counts: _Alike, resources: Sequence[str], vectors: Mapping[str, IntArray]
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """[R] what the placeholders on nodes request, what those anywhere do, and of these those of no known shape."""
+    """[R] what placeholders request: those whose capacity is held, all, and of these those of no known shape."""
     reserved = anywhere = beside = np.zeros(len(resources), dtype=np.int64)
-    for (shape, requests, bound), count in counts.items():
+    for (shape, requests, held), count in counts.items():
         vector = vectors.get(shape) if requests is None else vector_of(requests, resources)
         if vector is not None:
-            reserved = reserved + bound * count * vector
+            reserved = reserved + held * count * vector
             anywhere = anywhere + count * vector
             beside = beside + (shape not in vectors) * count * vector
     return reserved, anywhere, beside
@@ -218,6 +221,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
             reserved=reserved,
             wanted=sum(s.count for s in heading),
             bound=sum(min(s.bound, s.count) for s in heading),
+            untold=sum(counted.untold for counted in pods.values()),
             covered_share=covered_share,
             coverage=_coverage(policy),
             uncovered=len(uncovered),

@@ -65,6 +65,7 @@ def test_unbound_placeholders_of_the_cluster_are_planned_for_as_unbound_ones(
     held = placeholder("default", room["shape"], None, requests)
     held["metadata"]["labels"]["resource-slack.io/hold"] = "Unbound"
     held["spec"]["schedulerName"] = "resource-slack.io/unbound"
+    held["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     standing = written(tmp_path, *small_cluster(), held)
     found = run(
         "explain", "-n", "shop", "--snapshot", standing, "-f", policy({"hold": "Auto"}, "default"), "deploy/api"

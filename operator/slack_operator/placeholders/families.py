@@ -27,14 +27,16 @@ RESERVED_CPU = Family(
     "gauge",
     ("policy",),
     "cores",
-    f"CPU requests of placeholders that are on nodes; of unbound ones those that fit there. {_LEADER_ONLY}",
+    f"CPU requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
+    f"{_LEADER_ONLY}",
 )
 RESERVED_MEMORY = Family(
     "slack_reserved_memory_bytes",
     "gauge",
     ("policy",),
     "bytes",
-    f"Memory requests of placeholders that are on nodes; of unbound ones those that fit there. {_LEADER_ONLY}",
+    f"Memory requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
+    f"{_LEADER_ONLY}",
 )
 RESERVED_EXTENDED = Family(
     "slack_reserved_extended_resources",

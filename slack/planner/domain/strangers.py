@@ -50,7 +50,7 @@ def strangers_of(
         rows = np.array([pod.node for pod in mine], dtype=np.int64)
         away = np.flatnonzero((rows >= 0) & ~domain.owned[class_id[rows]])
         strangers = []
-        for pod in (mine[i] for i in away.tolist()):
+        for pod in (pod for i in away.tolist() if (pod := mine[i]).is_held):
             shape = shapes.get(name, {}).get(pod.shape)
             if shape is not None and not shape.reserved_for:
                 vector = shape.vector(snapshot.resources)

@@ -233,7 +233,7 @@ class PolicyPlan:
     planned: IntArray
     """Requests of all placeholders that the plan heads for."""
     reserved: IntArray
-    """Requests of the placeholders that are bound now."""
+    """Requests of the placeholders that are bound now; of unbound ones that fit and that autoscalers were told of."""
     shapes: tuple[ShapePlan, ...]
     pushed_out: tuple[str, ...]
     """Names of bound placeholder pods that real pods leave no room for on their node (S2 step 1): delete them."""
@@ -285,7 +285,7 @@ class PolicyPlan:
 
     @property
     def pending(self) -> int:
-        """Placeholders that are bound to no node."""
+        """Placeholders that are bound to no node; unbound ones that fit on none, or that nobody was told of."""
         return sum(shape.pending for shape in self.shapes)
 
     @property

@@ -59,8 +59,10 @@ _SHAPE: Final[Schema] = {
         "count": COUNT | {"description": "Placeholders that the plan heads for; 0 when the shape is being given up."},
         "replicas": COUNT
         | {"description": "Placeholders that should be there now; another number while slack changes."},
-        "bound": COUNT | {"description": "Placeholders on a node; of unbound ones those that fit on a node."},
-        "pending": COUNT | {"description": "Placeholders on no node yet; of unbound ones those that fit on none."},
+        "bound": COUNT
+        | {"description": "Placeholders on a node; unbound ones that fit on a node and that autoscalers were told of."},
+        "pending": COUNT
+        | {"description": "Placeholders on no node yet; unbound ones that fit on none, or nobody was told of yet."},
         "for": {
             "type": "array",
             "maxItems": 20,

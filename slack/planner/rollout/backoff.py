@@ -71,6 +71,18 @@ class Pods:
     pending: int
     oldest_pending_seconds: float
     """Age of the oldest pending one that the scheduler has refused; 0 when there is none."""
+    untold: int = 0
+    """Of `bound` those unbound ones that fit and that no autoscaler was told of: it keeps no node for them yet."""
+
+    @property
+    def held(self) -> int:
+        """Those whose capacity is held."""
+        return self.bound - self.untold
+
+    @property
+    def waiting(self) -> int:
+        """The others."""
+        return self.pending + self.untold
 
 
 @dataclass(frozen=True, slots=True)

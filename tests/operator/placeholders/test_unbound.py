@@ -184,6 +184,40 @@ def test_a_thread_whose_every_turn_fails_is_unhealthy(monkeypatch: pytest.Monkey
     assert "ZeroDivisionError" in problem
 
 
+def test_nothing_is_reserved_before_autoscalers_were_told_of_it() -> None:
+    world = world_of()
+    known: list[str] = []
+
+    def refuse_all_but_one(_: str, path: str) -> ApiError | None:
+        if not (path.endswith("/status") and "/pods/" in path) or path in known[:1]:
+            return None
+        known.append(path)
+        return ApiError(404, "NotFound", "is slow to show") if len(known) > 1 else None
+
+    world.api.refuse = refuse_all_but_one
+    turn(world, 3)
+    satisfied, status = world.condition("web", "SlackSatisfied"), world.status("web")
+    count = len(world.placeholders())
+    assert len(told(world)) == 1 < count
+    assert (satisfied["status"], satisfied["reason"]) == ("False", "Refilling")
+    assert f"1 of {count} placeholders fit on nodes" in satisfied["message"]
+    assert f"{count - 1} more fit, and no autoscaler was told of them yet" in satisfied["message"]
+    assert status["pending"] == count - 1
+    assert sum(shape["bound"] for shape in status["shapes"]) == 1
+    assert status["reserved"] != status["desired"]
+    reserved = world.metrics.registry.get_sample_value("slack_reserved_cpu_cores", {"policy": "web"})
+    assert reserved == sum(_cpu(pod) for pod in told(world))
+    world.api.refuse = lambda _verb, _path: None
+    turn(world)
+    assert world.condition("web", "SlackSatisfied")["reason"] == "Reserved"
+    assert world.status("web")["pending"] == 0
+
+
+def _cpu(pod: Json) -> float:
+    text = pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+
+
 def test_a_standby_tells_nobody() -> None:
     world = world_of()
     turn(world)

@@ -199,6 +199,10 @@ def test_nodes_are_the_columns_of_the_snapshot() -> None:
 
 def test_unbound_placeholders_are_shown_where_their_capacity_is_kept() -> None:
     world, board = settled(hold="Unbound")
+    for _ in range(2):
+        world.observe()
+        world.unbound.turn()
+        world.settle(1)
     figures = board.last()[2]
     assert figures is not None
     assert figures.observation is not None
