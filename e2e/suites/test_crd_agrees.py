@@ -17,7 +17,7 @@ from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
 from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET
-from slack.planner.policy.spec import KIND, BadPolicy, parse_policy
+from slack.planner.policy.spec import KIND, ONE_NUMBER, BadPolicy, parse_policy
 
 Spec = dict[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "slackpolicy.yaml"
@@ -128,6 +128,8 @@ BAD: tuple[tuple[Spec, str], ...] = (
     ({"cover": {"coverage": "0.9"}}, "spec.cover.coverage"),
     ({"cover": {"maxShapes": "3"}}, "spec.cover.maxShapes"),
     ({"stabilization": {"shapeTolerance": "0.1"}}, "spec.stabilization.shapeTolerance"),
+    (window(**DAYS, nodes=1, replicas=1), ONE_NUMBER),
+    (window(**DAYS, nodes=-1), "spec.extraCapacity.schedule[0].nodes"),
     (sized(replicas=-1), "spec.extraCapacity.replicas"),
     (sized(replicas=1.5), "spec.extraCapacity.replicas"),
     (window(cron="0 7 * * *", minRate=1), "spec.extraCapacity.schedule[0]"),

@@ -69,6 +69,8 @@ class KeptRoom:
     ladder: tuple[tuple[int, Mapping[str, int]], ...] = ()
     """From so many millicores of allocatable on it keeps this, ascending."""
     rate: float | None = None
+    nodes: int | None = None
+    """Its pods take a node each, and this many: its room, said in whole spare nodes."""
     mirrors: bool = False
     """Its room follows a workload, by an annotation: nothing is to be added to it."""
     reserve: Mapping[str, int] = field(default_factory=dict)

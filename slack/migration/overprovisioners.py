@@ -7,6 +7,7 @@ and CronJobs that switch the ladder. Replicas of a fixed size become a floor; wh
 import json
 from collections.abc import Mapping, Sequence
 
+from slack.cluster.labels import HOSTNAME
 from slack.migration.findings import (
     Json,
     KeepsNothing,
@@ -22,6 +23,7 @@ from slack.migration.findings import (
 )
 from slack.migration.proportional_autoscaler import Size, is_proportional, settings_for, size_of_ladder, size_of_line
 from slack.planner.model.amount_text import resources_text
+from slack.planner.policy.spec import NamespaceSelector
 
 _MARKS = ("overprovision", "over-provision", "placeholder", "headroom", "balloon", "capacity-buffer")
 _AUTOSCALER_CUTOFF = -10
@@ -99,6 +101,10 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         )
     size, shown = _size(manifest, manifests, requests, remarks, node_cpu_millis)
     remarks.warnings += _schedules(manifests)
+    nodes = None
+    if not size.ladder and size.rate is None and _is_one_per_node(manifest):
+        replicas = manifest["spec"].get("replicas")
+        nodes = _nodes(1 if replicas is None else int(replicas), requests, remarks, node_cpu_millis)
     if not any(size.room.values()) and size.rate is None and not size.ladder:
         raise KeepsNothing(
             f"{remarks.source}: it has no replicas, so it keeps no room; give the manifest as it runs in the cluster"
@@ -111,6 +117,7 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         ceiling=size.ceiling,
         ladder=size.ladder,
         rate=size.rate,
+        nodes=nodes,
         namespace=namespace_of(manifest),
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
@@ -141,6 +148,32 @@ def _size(
         fixed = counted if size.room == times(requests, count) else "replicas"
         remarks.notes.insert(0, f"{fixed} -> spec.extraCapacity.floor")
     return size, shown
+
+
+def _is_one_per_node(manifest: Json) -> bool:
+    """Whether its pods must avoid one another on a node."""
+    labels = ((manifest["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
+    terms = ((template_of(manifest).get("affinity") or {}).get("podAntiAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    return any(
+        term.get("topologyKey") == HOSTNAME
+        and term.get("labelSelector") is not None
+        and NamespaceSelector.model_validate(term["labelSelector"]).matches(labels)
+        for term in terms or ()
+    )
+
+
+def _nodes(count: int, requests: Mapping[str, int], remarks: Remarks, node_cpu_millis: int | None) -> int | None:
+    """Return how many whole spare nodes its pods are, one on each node; None where they may share a node."""
+    if node_cpu_millis is not None and 2 * requests.get("cpu", 0) > node_cpu_millis:
+        return count
+    remarks.warn(
+        f"it keeps each of its {count} pods on another node; the floor is the same amount, on fewer nodes perhaps. If "
+        f"whole spare nodes are meant, write extraCapacity.nodes: {count} in place of it, or say the cpu of a node "
+        "with --node-cpu"
+    )
+    return None
 
 
 def _priority(spec: Json, manifests: Sequence[Json]) -> int | None:

@@ -99,8 +99,8 @@ def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
     if any(placement.per_zone for placement in placements):
         spec["perDomain"] = "Zone"
     spec["extraCapacity"] = _size(group)
-    if all(kept.mirrors for kept in group):
-        spec["cover"] = {"mode": "None"}  # nothing but the annotated workloads' own placeholders
+    if "nodes" in spec["extraCapacity"] or all(kept.mirrors for kept in group):
+        spec["cover"] = {"mode": "None"}  # nothing but these nodes, or the annotated workloads' own placeholders
     scheduler = next((placement.scheduler for placement in placements if placement.scheduler is not None), None)
     if scheduler is not None:
         spec["schedulerName"] = scheduler
@@ -112,7 +112,14 @@ def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
     return document
 
 
+def is_of_nodes(group: Sequence[KeptRoom]) -> bool:
+    """Whether a policy says its size in whole nodes: of several objects only the amounts can be added."""
+    return len(group) == 1 and group[0].nodes is not None and not group[0].placement.per_zone
+
+
 def _size(group: Sequence[KeptRoom]) -> Json:
+    if is_of_nodes(group):
+        return {"nodes": group[0].nodes}
     rates = [kept.rate for kept in group if kept.rate is not None]
     size: Json = {"minRate": round(sum(rates), 6) if rates else 0}
     floor, ceiling = _sum(kept.room for kept in group), _sum(_most(kept) for kept in group)
@@ -190,6 +197,11 @@ def warnings_of(groups: Sequence[Sequence[KeptRoom]]) -> list[str]:
         if len(group) > 1:
             names = ", ".join(kept.source for kept in group)
             said.append(f"{names}: go to the same nodes, so one policy holds the room of all of them")
+        if is_of_nodes(group):
+            said.append(
+                f"{group[0].source}: the policy keeps whole nodes: all that they have but their DaemonSets, which is "
+                "more than its pods request"
+            )
         if not _bounded(group):
             said += [f"{kept.source}: its limits or maximum are not kept" for kept in group if kept.ceiling]
         rated = [kept.source for kept in group if kept.rate is not None]
@@ -206,13 +218,16 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
     lines = []
     for kept in group:
         lines += _wrapped(f"From {kept.source}:", "")
-        for note in kept.notes:
+        notes = kept.notes
+        if is_of_nodes(group):
+            notes = (f"{kept.nodes} pods, each on a node of its own -> spec.extraCapacity.nodes", *notes[1:])
+        for note in notes:
             lines += _wrapped(f"- {note}", "  ")
         if kept.reserve:
             lines += _wrapped("- its bound -> spec.reserve, which bounds all reservations of the policy", "  ")
         if kept.ceiling and _bounded(group):
             lines += _wrapped("- limits or maximum -> spec.extraCapacity.ceiling, for all that the policy keeps", "  ")
-    if not all(kept.mirrors for kept in group):
+    if not is_of_nodes(group) and not all(kept.mirrors for kept in group):
         lines += _wrapped(
             "The floor or rate is the same room; its pieces are cut to the pods that run here, so that each of those "
             "that come often finds room at once. Where those are larger than all of it, more is kept; "

@@ -3,6 +3,7 @@
 What is checked of a command is that it exists and takes these flags; what it prints is the other tests' to show.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -217,12 +218,20 @@ def chart_values() -> Any:
     return yaml.safe_load((ROOT / "charts" / "resource-slack" / "values.yaml").read_text())
 
 
+@cache
+def chart_schema() -> Any:
+    return json.loads((ROOT / "charts" / "resource-slack" / "values.schema.json").read_text())
+
+
 def value_exists(path: str) -> bool:
-    here = chart_values()
+    """Tell whether values.yaml has a value, or the schema of one that is empty there, such as operator.placeholders."""
+    here, schema = chart_values(), chart_schema()
     for key in path.split("."):
-        if not isinstance(here, dict) or key not in here:
+        schema = chart_schema()["$defs"].get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
+        schema = schema.get("properties", {}).get(key, {})
+        if not isinstance(here, dict) or (key not in here and (here or not schema)):
             return False
-        here = here[key]
+        here = here.get(key, {})
     return True
 
 

@@ -1,10 +1,13 @@
 """What keeps room, read from values alone; `migrate` itself is tested in tests/cli/migrate."""
 
+from typing import Any
+
 import pytest
 
 from slack.migration.findings import CannotMigrate
 from slack.migration.policies import comments, merged, policy_of, rooms_in, warnings_of
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, priority, proportional
+from tests.cluster.build import Json
 
 
 def test_a_release_and_a_buffer_for_the_same_nodes_become_one_policy() -> None:
@@ -42,3 +45,61 @@ def test_a_size_that_cannot_be_told_is_refused_by_the_objects_name() -> None:
 def test_a_priority_class_is_found_by_its_name() -> None:
     (kept,) = rooms_in([pause("slack"), priority(-20)], None)
     assert any("is below the Cluster Autoscaler's cut-off of -10" in text for text in kept.warnings)
+
+
+def one_per_node(count: int | None, requests: Json, labels: Json | None = None, **term: Any) -> Json:
+    """Return a Deployment of pause pods that avoid one another on a node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "spare"}}} | term
+    avoid = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    made = pause("spare", count, requests, affinity=avoid)
+    made["spec"]["template"]["metadata"] = {"labels": {"app": "spare"} if labels is None else labels}
+    return made
+
+
+@pytest.mark.parametrize("count", [1, 3, None])
+def test_one_pod_on_each_node_that_takes_most_of_it_becomes_whole_nodes(count: int | None) -> None:
+    (group,) = merged(rooms_in([one_per_node(count, {"cpu": "3500m", "memory": "12Gi"})], 4000))
+    spec = policy_of(group)["spec"]
+    assert spec == {"extraCapacity": {"nodes": count or 1}, "cover": {"mode": "None"}}
+    assert any(
+        f"{count or 1} pods, each on a node of its own -> spec.extraCapacity.nodes" in c for c in comments(group)
+    )
+    assert not any("floor" in line for line in comments(group))
+    assert any("all that they have but their DaemonSets" in text for text in warnings_of([group]))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "node_cpu_millis"),
+    [
+        (one_per_node(3, {"cpu": "3500m"}), None),
+        (one_per_node(3, {"cpu": "1"}), 4000),
+    ],
+    ids=["of nodes of unknown size", "two fit a node"],
+)
+def test_pods_that_may_be_a_part_of_a_node_stay_a_floor_and_a_person_is_told(
+    manifest: Json, node_cpu_millis: int | None
+) -> None:
+    (group,) = merged(rooms_in([manifest], node_cpu_millis))
+    assert "floor" in policy_of(group)["spec"]["extraCapacity"]
+    assert any("write extraCapacity.nodes: 3 in place of it" in text for text in warnings_of([group]))
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        one_per_node(3, {"cpu": "3500m"}, labels={"app": "other"}),
+        one_per_node(3, {"cpu": "3500m"}, topologyKey="topology.kubernetes.io/zone"),
+        one_per_node(3, {"cpu": "3500m"}, labelSelector=None),
+        pause("spare", 3, {"cpu": "3500m"}),
+    ],
+    ids=["avoids others", "one per zone", "a null selector", "avoids nobody"],
+)
+def test_pods_that_may_share_a_node_are_no_nodes(manifest: Json) -> None:
+    (group,) = merged(rooms_in([manifest], 4000))
+    assert policy_of(group)["spec"]["extraCapacity"]["floor"] == {"cpu": "10500m"}
+    assert not any("extraCapacity.nodes" in text for text in warnings_of([group]))
+
+
+def test_beside_another_object_for_the_same_nodes_whole_nodes_are_an_amount() -> None:
+    (group,) = merged(rooms_in([one_per_node(2, {"cpu": "3"}), pause("slack", 2, {"cpu": "1"})], 4000))
+    assert policy_of(group)["spec"]["extraCapacity"] == {"minRate": 0, "floor": {"cpu": "8"}}

@@ -55,9 +55,7 @@ def migrate(
     ] = "default",
     node_cpu: Annotated[
         str | None,
-        typer.Option(
-            "--node-cpu", help="Cpu of a node, to turn ladders that count nodes into rates.", metavar="QUANTITY"
-        ),
+        typer.Option("--node-cpu", help="Cpu of a node, to read what counts nodes.", metavar="QUANTITY"),
     ] = None,
     output: Annotated[FileFormat, typer.Option("--output", "-o", help="json has no comments.")] = FileFormat.YAML,
     kubeconfig: Kubeconfig = None,

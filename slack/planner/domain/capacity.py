@@ -176,7 +176,7 @@ def size_of(
         whole_nodes=terms.whole_nodes,
         feedback=feedback,
         lowest=np.minimum(lowest, ceiling),
-        set_by=_set_by(snapshot, domain.policy, lowest > share, dict(terms.floor), replicas),
+        set_by=_set_by(snapshot, domain.policy, lowest > share, terms),
         floor=lowest,
         share=share,
         by_objective=amount is not None,
@@ -184,24 +184,20 @@ def size_of(
     )
 
 
-def _set_by(
-    snapshot: Snapshot, policy: Policy, by_floor: BoolArray, floor: Mapping[str, int], replicas: int | None
-) -> str | None:
+def _set_by(snapshot: Snapshot, policy: Policy, by_floor: BoolArray, terms: Terms) -> str | None:
     """Name the field that sets the amount; None where it is the rate or an objective.
 
     Args:
         snapshot: the cluster.
         policy: with the fields as they stand.
         by_floor: [R] where the floor is above all else.
-        floor: in force, by resource.
-        replicas: in force.
+        terms: in force.
     """
-    spec = policy.spec.extra_capacity
-    if replicas is not None:
-        where = "schedule[].replicas"
-        if replicas in (spec.replicas, spec.nodes):
-            where = "replicas" if replicas == spec.replicas else "nodes"
-        return f"spec.extraCapacity.{where} is {replicas}"
+    spec, floor = policy.spec.extra_capacity, dict(terms.floor)
+    if terms.replicas is not None:
+        name = "nodes" if terms.whole_nodes else "replicas"
+        where = name if terms.replicas_window is None else f"schedule[].{name}"
+        return f"spec.extraCapacity.{where} is {terms.replicas}"
     named = [name for r, name in enumerate(snapshot.resources) if by_floor[r]]
     if not named:
         return None

@@ -1,7 +1,7 @@
 """What a policy's fields say of its size at an instant, and which of them sets what is wanted of each resource.
 
 Of open windows the largest counts; a rate of a window stands in place of a fixed number, a number of one in place of
-all rates.
+all rates, and whole nodes of one in place of all other numbers.
 """
 
 from dataclasses import dataclass
@@ -54,12 +54,13 @@ def terms_of(policy: Policy, now: float, lead_seconds: float, own_rate: float, l
     windows = open_windows(spec.schedule, now, lead_seconds)
     rated = [(window.min_rate, window) for window in windows if window.min_rate is not None]
     counted = [(window.replicas, window) for window in windows if window.replicas is not None]
+    spare = [(window.nodes, window) for window in windows if window.nodes is not None]
     if rated:
         rate, largest = max(rated, key=lambda pair: pair[0])
         rate_from, rate_window, replicas, whole_nodes = Source.RATE, called(largest), None, False
-    if counted:
-        replicas, largest = max(counted, key=lambda pair: pair[0])
-        replicas_window, whole_nodes = called(largest), False
+    if spare or counted:
+        replicas, largest = max(spare or counted, key=lambda pair: pair[0])
+        replicas_window, whole_nodes = called(largest), bool(spare)
     for window in windows:
         for name, least in (window.floor or {}).items():
             if least > floor.get(name, 0):

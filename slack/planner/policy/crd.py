@@ -18,7 +18,7 @@ from slack.planner.policy.placeholders import (
     SECRET_NAME,
 )
 from slack.planner.policy.scale import scale_paths
-from slack.planner.policy.spec import KIND, ONE_THRESHOLD, PolicySpec
+from slack.planner.policy.spec import KIND, NO_CHANGE, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
@@ -68,12 +68,13 @@ _RULES: Rules = {
         ),
         ("!has(self.start) || !has(self.until) || self.until > self.start", "until is not after start"),
         (
-            "has(self.minRate) || has(self.floor) || has(self.replicas)",
-            "the window changes nothing; give minRate, floor or replicas",
+            "has(self.minRate) || has(self.floor) || has(self.replicas) || has(self.nodes)",
+            NO_CHANGE,
         ),
+        ("!has(self.nodes) || !has(self.replicas)", ONE_NUMBER),
     ),
     "ExtraCapacity": (
-        ("!has(self.nodes) || !has(self.replicas)", "nodes and replicas are two fixed numbers; give one of them"),
+        ("!has(self.nodes) || !has(self.replicas)", ONE_NUMBER),
         (
             "!has(self.floor) || !has(self.ceiling) || self.floor.all(name, !(name in self.ceiling) || "
             "quantity(string(self.floor[name])).compareTo(quantity(string(self.ceiling[name]))) <= 0)",
@@ -96,7 +97,8 @@ _RULES: Rules = {
         ),
         (
             "!has(self.objective) || !has(self.extraCapacity) || !has(self.extraCapacity.schedule) || "
-            "self.extraCapacity.schedule.all(window, !has(window.minRate) && !has(window.replicas))",
+            "self.extraCapacity.schedule.all(window, !has(window.minRate) && !has(window.replicas) && "
+            "!has(window.nodes))",
             "with an objective a window of extraCapacity.schedule can raise the floor only",
         ),
     ),

@@ -26,6 +26,8 @@ DEFAULT_RATE = 0.1
 
 
 ResourceName = Literal["cpu", "memory"]
+ONE_NUMBER = "nodes and replicas are two fixed numbers; give one of them"
+NO_CHANGE = "the window changes nothing; give minRate, floor, replicas or nodes"
 ONE_THRESHOLD = "give exactly one of fromNodes, fromRequested and fromAllocatable"
 
 
@@ -121,6 +123,9 @@ class ScheduleWindow(SpecModel):
     """The floor while the window is open, where it is above extraCapacity.floor."""
     replicas: Annotated[int, Field(ge=0, le=5000), WHOLE] | None = None
     """The number of standard placeholders while the window is open."""
+    nodes: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = None
+    """The number of whole spare nodes while the window is open, as extraCapacity.nodes. Windows with it win over those
+    with replicas."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -133,8 +138,10 @@ class ScheduleWindow(SpecModel):
                 raise ValueError("start and until are both needed, with an offset, such as 2026-11-27T06:00:00Z")
             if self.until <= self.start:
                 raise ValueError("until is not after start")
-        if self.min_rate is None and self.floor is None and self.replicas is None:
-            raise ValueError("the window changes nothing; give minRate, floor or replicas")
+        if self.min_rate is None and self.floor is None and self.replicas is None and self.nodes is None:
+            raise ValueError(NO_CHANGE)
+        if self.nodes is not None and self.replicas is not None:
+            raise ValueError(ONE_NUMBER)
         return self
 
 
@@ -160,7 +167,8 @@ class ExtraCapacity(SpecModel):
     rounded up."""
     nodes: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = None
     """A fixed number of whole spare nodes instead of a rate; with perDomain Zone so many in each zone. Each placeholder
-    is as large as an empty node of the usual size less its DaemonSets, whatever granularity says."""
+    is as large as an empty node of the usual size less its usual DaemonSets, GPUs and other accelerators included,
+    whatever granularity says."""
     ladder: tuple[LadderStep, ...] = ()
     """Rates by size of the cluster, more on a small one, say; the last step that holds is used instead of minRate. With
     perDomain Zone one step holds for the whole domain."""
@@ -170,7 +178,7 @@ class ExtraCapacity(SpecModel):
     @model_validator(mode="after")
     def _one_number(self) -> Self:
         if self.nodes is not None and self.replicas is not None:
-            raise ValueError("nodes and replicas are two fixed numbers; give one of them")
+            raise ValueError(ONE_NUMBER)
         return self
 
     @model_validator(mode="after")
@@ -396,7 +404,7 @@ class PolicySpec(SpecModel):
             raise ValueError(
                 "objective is in place of extraCapacity's minRate, replicas, nodes and ladder; give one of them"
             )
-        if any(window.min_rate is not None or window.replicas is not None for window in extra.schedule):
+        if any(number is not None for each in extra.schedule for number in (each.min_rate, each.replicas, each.nodes)):
             raise ValueError("with an objective a window of extraCapacity.schedule can raise the floor only")
         return self
 

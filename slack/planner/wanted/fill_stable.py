@@ -55,8 +55,8 @@ class StableFill:
 
 
 @dataclass(slots=True, eq=False)
-class _Filling:
-    """The placeholders as they are put together."""
+class Filling:
+    """The standard placeholders of one domain as they are put together."""
 
     part: PartInputs
     taken: IntArray
@@ -104,6 +104,23 @@ class _Filling:
         elif count:
             self.found[shape.name] = Standing(shape, chunk, count)
 
+    def wanted(self, cover: Sequence[Wanted], most_shapes: int) -> tuple[Wanted, ...]:
+        """Return them, in no more than so many shapes beside those of the cover."""
+        # what the cover has a placeholder of is no further size
+        shared = sum(self.found[w.shape.name].count > 0 for w in cover if w.shape.name in self.found)
+        return tuple(
+            Wanted(there.shape, Role.FILL, there.count, there.vector, used_up=not there.refilled)
+            # where none that is there may be made more of, today's size takes the place of the rarest
+            for there in merged_away([there for _, there in sorted(self.found.items())], most_shapes + shared)
+        )
+
+
+def shapes_left(part: PartInputs, cover: Sequence[Wanted]) -> tuple[int, int]:
+    """Return how many new shapes standard placeholders may have beside those of the cover, and how many in all."""
+    made_to_cover = sum(w.role is Role.COVER for w in cover)
+    most_new = MOST_SHAPES - (len(cover) - made_to_cover)
+    return most_new, max(most_new + max(part.domain.policy.spec.cover.max_shapes - made_to_cover, 0), 1)
+
 
 def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> StableFill:
     """Fill what is left of a domain's extra capacity.
@@ -117,35 +134,28 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     taken = part.mirrored + part.added.room_in(cover, width)
     desired, asked, chunk = size.desired, size.asked, None
     if size.replicas is not None:
-        chunk = part.empty.usual if size.whole_nodes else standard_chunk(size.base, bounds)
+        chunk = standard_chunk(size.base, bounds)
         if chunk is not None:
-            # Whole nodes are beside what the cover keeps: a node with a covering placeholder is none.
-            whole = chunk * size.replicas + (taken if size.whole_nodes else 0)
-            asked = np.maximum(asked, whole)
-            desired = np.minimum(np.maximum(desired, whole), size.ceiling)
+            asked = np.maximum(asked, chunk * size.replicas)
+            desired = np.minimum(np.maximum(desired, chunk * size.replicas), size.ceiling)
     standing = standing_of(part, cover)
-    if chunk is not None and size.whole_nodes:
-        tolerance = part.domain.policy.spec.stabilization.shape_tolerance
-        standing = [there for there in standing if _is_about(there.vector, chunk, tolerance)]
     need = np.maximum(desired - taken - part.guests, 0)
     best = _todays(part, standing, need, bounds, chunk, size.ceiling - taken)
     standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], _bursts(part))
     if chunk is not None and best:
         # A fixed number is a number, whatever size each has.
-        standing = _so_many(standing, best[0].count)
+        standing = so_many(standing, best[0].count)
         have = room_of(standing, part.added, width)
         if sum(there.count for there in standing) >= best[0].count:
             need = np.minimum(need, np.maximum(have, np.maximum(size.desired - taken - part.guests, 0)))
             desired = np.minimum(desired, np.maximum(need + taken, size.desired))
-    made_to_cover = sum(w.role is Role.COVER for w in cover)
-    most_new = MOST_SHAPES - (len(cover) - made_to_cover)
-    most_shapes = most_new + max(part.domain.policy.spec.cover.max_shapes - made_to_cover, 0)
-    standing = kept(standing, need, size.ceiling - taken, part.added, max(most_shapes, 1))
-    filling = _Filling(part, taken, {there.shape.name: there for there in standing}, most_new)
+    most_new, most_shapes = shapes_left(part, cover)
+    standing = kept(standing, need, size.ceiling - taken, part.added, most_shapes)
+    filling = Filling(part, taken, {there.shape.name: there for there in standing}, most_new)
     for r in range(RATED, width):
         missing = filling.missing(desired)
         if missing[r] > 0:
-            filling.add(fill_further(missing, bounds, r), _only(missing, r))
+            filling.add(fill_further(missing, bounds, r), only(missing, r))
     missing = _rated(filling.missing(desired))
     if missing.any() and best:
         rated = _rated(need - _further(filling))
@@ -163,24 +173,12 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
         for r in range(RATED):
             missing = _rated(filling.missing(desired))
             if missing[r] > 0:
-                filling.add(fill_further(missing, bounds, r), _only(missing, r))
+                filling.add(fill_further(missing, bounds, r), only(missing, r))
     # A ceiling in equal parts may be a few millicores or bytes less than the ceiling; nobody misses them.
     crumbs = filling.missing(desired)
     number = sum(there.count for there in filling.found.values())
     desired = desired - np.where((crumbs > 0) & (crumbs < number), crumbs, 0)
-    # what the cover has a placeholder of is no further size
-    shared = sum(filling.found[w.shape.name].count > 0 for w in cover if w.shape.name in filling.found)
-    wanted = tuple(
-        Wanted(there.shape, Role.FILL, there.count, there.vector, used_up=not there.refilled)
-        # where none that is there may be made more of, today's size takes the place of the rarest
-        for there in merged_away([there for _, there in sorted(filling.found.items())], max(most_shapes, 1) + shared)
-    )
-    return StableFill(wanted, desired, asked, filling.capped, tuple(filling.infeasible))
-
-
-def _is_about(vector: IntArray, chunk: IntArray, tolerance: float) -> bool:
-    """Tell whether a placeholder that is there still is a whole node."""
-    return bool((np.abs(vector - chunk) <= tolerance * chunk).all())
+    return StableFill(filling.wanted(cover, most_shapes), desired, asked, filling.capped, tuple(filling.infeasible))
 
 
 def _is_less_than_half(missing: IntArray, fills: Fills, bounds: Bounds) -> bool:
@@ -199,12 +197,12 @@ def _rated(amount: IntArray) -> IntArray:
     return np.where(np.arange(len(amount)) < RATED, np.maximum(amount, 0), 0)
 
 
-def _only(need: IntArray, resource: int) -> IntArray:
+def only(need: IntArray, resource: int) -> IntArray:
     """Return what is needed of one resource, and nothing of the others."""
     return np.where(np.arange(len(need)) == resource, need, 0)
 
 
-def _further(filling: _Filling) -> IntArray:
+def _further(filling: Filling) -> IntArray:
     """[R] the room of placeholders that are there for other resources than cpu and memory."""
     others = [there for there in filling.found.values() if there.vector[RATED:].any()]
     return room_of(others, filling.part.added, len(filling.taken))
@@ -235,7 +233,7 @@ def _todays(
     return fills_for(rated, bounds, left, _bursts(part))
 
 
-def _so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
+def so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
     """Return no more than a number of placeholders: the rarest shapes go first, and what is not refilled."""
     over = sum(there.count for there in standing) - number
     found = []
@@ -246,7 +244,7 @@ def _so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
     return found
 
 
-def _new(filling: _Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: Bounds) -> Fills:
+def _new(filling: Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: Bounds) -> Fills:
     """Choose what is made anew: a size that is there while it does for little more, else today's.
 
     Args:

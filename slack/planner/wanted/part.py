@@ -36,6 +36,7 @@ from slack.planner.wanted.cover_choice import Limit, make_items, weighed
 from slack.planner.wanted.cover_stable import StableCover, stable_cover
 from slack.planner.wanted.demand import demand_of, reach_of
 from slack.planner.wanted.fill_choice import PIN_PERCENT, make_bounds, standard_chunk
+from slack.planner.wanted.fill_nodes import fill_nodes
 from slack.planner.wanted.fill_stable import stable_fill
 from slack.planner.wanted.gangs import gangs_without_room
 from slack.planner.wanted.joining import are_many, joined
@@ -217,7 +218,9 @@ def _part_inputs(
         cache=cache,
         mix=() if policy.amount is None else policy.amount.mix,
     )
-    empty = cache.of(empty_nodes_of, node_rows(snapshot, domain.eligible, domain.templates), domain.classes)
+    empty = cache.of(
+        empty_nodes_of, node_rows(snapshot, domain.eligible, domain.templates), domain.classes, snapshot.resources
+    )
     exact = cache.of(make_items, demand.rows, demand.requests, demand.reach)
     leading = cache.of(reach_constraints, snapshot.constraints, snapshot.kinds.constraint_id, domain, exact, empty)
     items = weighed(exact, demand.weight)
@@ -293,7 +296,8 @@ def plan_part(part: PartInputs) -> PartPlan:
         # In the sizes that come: of what is smaller than a pod that comes often, no number lets it in.
         often = [w.vector for w in covering.wanted if w.role is Role.COVER]
         bounds = replace(bounds, chunk=np.max([bounds.chunk, *often], axis=0))
-    filling = stable_fill(part, covering.wanted, bounds)
+    whole = part.size.whole_nodes and part.empty.usual.any()
+    filling = (fill_nodes if whole else stable_fill)(part, covering.wanted, bounds)
     uncovered, too_large = _why_uncovered(part, covering)
     # Also while a window has a rate instead: who scales goes on reading the number.
     number = part.size.replicas if not part.size.whole_nodes else None

@@ -254,6 +254,10 @@ def _with_slack(scenario: Scenario, slack: Slack) -> Scenario:
     return scenario.model_copy(update={"slack": slack})
 
 
+_NO_SIZE: Mapping[str, object] = {"min_rate": None, "replicas": None, "nodes": None, "ladder": (), "schedule": ()}
+"""Of a policy whose size is another's to say."""
+
+
 def _with_policies(
     scenario: Scenario,
     *,
@@ -267,14 +271,12 @@ def _with_policies(
     for policy in base.policies:
         spec = policy.spec
         if rate is not None:
-            constant = {"min_rate": rate, "replicas": None, "ladder": (), "schedule": ()}
+            constant = {**_NO_SIZE, "min_rate": rate}
             spec = spec.model_copy(
                 update={"extra_capacity": spec.extra_capacity.model_copy(update=constant), "objective": None}
             )
         if objective is not None:
-            extra = spec.extra_capacity.model_copy(
-                update={"min_rate": None, "replicas": None, "ladder": (), "schedule": ()}
-            )
+            extra = spec.extra_capacity.model_copy(update=_NO_SIZE)
             spec = spec.model_copy(update={"objective": Objective(instant_start=objective), "extra_capacity": extra})
         if cover is not None:
             spec = spec.model_copy(update={"cover": spec.cover.model_copy(update={"mode": cover})})

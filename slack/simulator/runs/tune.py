@@ -226,7 +226,7 @@ def _most(scenario: Scenario) -> dict[str, str]:
     }
 
 
-_OF_A_RATE = frozenset({"minRate", "replicas", "ladder", "schedule"})
+_OF_A_RATE = frozenset({"minRate", "replicas", "nodes", "ladder", "schedule"})
 _AMOUNTS = frozenset({"floor", "ceiling", "allocatable", "fromRequested", "fromAllocatable"})
 
 

@@ -140,9 +140,12 @@ def test_the_quantity_pattern_refuses_what_the_model_refuses(text: str) -> None:
     assert not re.search(floor["pattern"], text)
 
 
-def test_the_examples_are_valid() -> None:
-    documents = list(yaml.safe_load_all((ROOT / "examples" / "slackpolicy.yaml").read_text()))
-    assert [parse_policy(document, source="example").name for document in documents] == ["web", "batch"]
+@pytest.mark.parametrize(
+    ("file", "names"), [("slackpolicy.yaml", ["web", "batch"]), ("spare-nodes.yaml", ["web", "gpu"])]
+)
+def test_the_examples_are_valid(file: str, names: list[str]) -> None:
+    documents = list(yaml.safe_load_all((ROOT / "examples" / file).read_text()))
+    assert [parse_policy(document, source="example").name for document in documents] == names
 
 
 def test_every_field_has_a_text_for_kubectl_explain() -> None:
