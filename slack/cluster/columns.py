@@ -381,6 +381,8 @@ class ClusterColumns:
         using = status.phase not in _FINISHED and (bool(spec.node_name) or metadata.deletion_timestamp is None)
         text = kind_text(metadata, spec, status)
         kind = self.kinds.texts.get(text, NONE)
+        if kind < NONE:
+            kind = self.kinds.find(text, metadata.labels)
         role = REAL if kind >= 0 else role_of(metadata, self.placeholder_namespace)
         created = metadata.creation_timestamp.timestamp() if new and metadata.creation_timestamp is not None else None
         bucket = self.arrivals.bucket_of(created) if new and role == REAL else NONE
@@ -427,15 +429,16 @@ class ClusterColumns:
         spec, status = pod.spec or _NO_SPEC, pod.status or _NO_STATUS
         if role != REAL or not (using or counted):
             return NONE, self.requests.intern_pod(spec, status) if using else NONE
-        kind = self.kinds.texts.get(text, NONE)
+        kind = self.kinds.find(text, pod.metadata.labels)
         if kind < 0:
             requests = self.requests.intern_pod(spec, status)
             self.requests.retain(requests)
             try:
-                kind = self._kind_of(pod, requests, self.constraints.intern_spec(spec))
+                constraints = self.constraints.intern_spec(spec)
+                kind = self._kind_of(pod, requests, constraints)
             finally:
                 self.requests.release(requests)
-            self.kinds.texts.put(text, kind, len(text[0]))
+            self.kinds.remember(text, pod.metadata.labels, kind, constraints)
         return kind, self.kinds.requests_of[kind]
 
     def _kind_of(self, pod: wire.Pod, requests: int, constraints: int) -> int:

@@ -89,6 +89,8 @@ def effective_requests(spec: PodSpec | None, status: PodStatus | None = None) ->
 def request_text(spec: PodSpec, status: PodStatus, *more: msgspec.Raw) -> bytes:
     """Return all that `effective_requests` reads of a pod, as one text: from equal texts follow equal requests.
 
+    And what `slack.cluster.constraints.needed_features` reads of its containers, for one pass over them is enough.
+
     The pods of a workload have few such texts, so parsing once per text is parsing once per workload.
 
     Args:
@@ -99,16 +101,17 @@ def request_text(spec: PodSpec, status: PodStatus, *more: msgspec.Raw) -> bytes:
     # NUL is in no JSON text, so the parts cannot run into each other; the empty ones tell the lists apart.
     parts: list[msgspec.Raw | bytes] = [*more]
     for container in spec.containers or ():
-        parts += (container.name, container.resources)
+        parts += (container.name, container.resources, container.restart_policy_rules)
     parts.append(b"")
     for container in spec.init_containers or ():
-        parts += (container.name, container.resources, (container.restart_policy or "").encode())
+        policy = (container.restart_policy or "").encode()
+        parts += (container.name, container.resources, container.restart_policy_rules, policy)
     parts += (b"", spec.overhead, spec.resources, status.allocated_resources, status.resources)
     for statuses in (status.container_statuses, status.init_container_statuses):
         parts.append(b"")
         for container_status in statuses or ():
             parts += (container_status.name, container_status.allocated_resources, container_status.resources)
-    if _resize_infeasible(status):
+    if _PENDING_RESIZE in bytes(status.conditions_json) and _resize_infeasible(status):
         parts.append(b"infeasible")
     if status.extended_resource_claim_status is not None:
         parts += (b"claimed", *(name.encode() for name in status.claimed))

@@ -163,6 +163,26 @@ else:
         """Who wrote what; read of placeholders that somebody has changed."""
 
 
+class _Something(msgspec.Struct, gc=False):
+    """An object of which only its presence is read."""
+
+
+class Volume(TypedDict, total=False):
+    """spec.volumes[]: what claims a volume; an empty dictionary for all other sources.
+
+    It is read for each event, where `any` sees at once whether there is something in some of them.
+    """
+
+    persistentVolumeClaim: _Something | None
+    ephemeral: _Something | None
+
+
+class Port(TypedDict, total=False):
+    """A port of a container: the port of the node that it takes, empty where it takes none."""
+
+    hostPort: int | None
+
+
 class Container(_Wire):
     """A container or init container."""
 
@@ -172,7 +192,7 @@ class Container(_Wire):
     restart_policy: str | None = None
     """`Always` on an init container makes it a native sidecar."""
     restart_policy_rules: msgspec.Raw = ABSENT
-    ports: msgspec.Raw = ABSENT
+    ports: list[Port] | None = None
 
 
 class SchedulingGroup(_Wire):
@@ -203,7 +223,7 @@ class PodSpec(_Wire):
     host_users: bool | None = None
     scheduling_gates: msgspec.Raw = ABSENT
     resource_claims: msgspec.Raw = ABSENT
-    volumes: msgspec.Raw = ABSENT
+    volumes: list[Volume] | None = None
     active_deadline_seconds: Int64 | None = None
     scheduling_group: SchedulingGroup | None = None
     """Whose gang the pod is of (1.36+); a pod's scheduling waits for the others of it."""

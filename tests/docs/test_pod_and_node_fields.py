@@ -37,7 +37,8 @@ def _paths(struct: type[msgspec.Struct], before: str = "") -> Iterator[str]:
             if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
                 yield from _paths(inner, f"{name}{suffix}.")
             elif typing.is_typeddict(inner):
-                yield from (f"{name}[{key}]" for key in typing.get_type_hints(inner))
+                keys = typing.get_type_hints(inner)
+                yield from (f"{name}{suffix}.{key}" if suffix else f"{name}[{key}]" for key in keys)
             else:
                 yield f"{name}{suffix}"
 

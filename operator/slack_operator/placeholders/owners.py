@@ -32,7 +32,8 @@ MOST_TEMPLATE_BYTES = 64 * 1024
 """Of one promise; a pod template has some KiB without what is not read."""
 MOST_SETS = 100
 """ReplicaSets of a Deployment that are looked at together; ten old ones are kept by default."""
-_CONTAINER_BYTES = 200
+_PART_BYTES = 200
+"""Of a container, of a port and of a volume, beside the text that is kept of it."""
 _LATELY_SECONDS = 2.0
 """Pods that have appeared within may not be in their owner's status yet."""
 _MOST_APPEARED = 20_000
@@ -283,8 +284,9 @@ def _kept_template(template: wire.PodTemplate) -> wire.PodTemplate | None:
     """Return what of a template a promise is judged by, apart from its message; None where it is too long."""
     spec = template.spec or wire.PodSpec()
     labels = (template.metadata.labels if template.metadata is not None else None) or {}
-    containers = len(spec.containers or ()) + len(spec.init_containers or ())
-    size = spec.raw_bytes() + sum(len(key) + len(text) for key, text in labels.items()) + containers * _CONTAINER_BYTES
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    parts = len(containers) + sum(len(own.ports or ()) for own in containers) + len(spec.volumes or ())
+    size = spec.raw_bytes() + sum(len(key) + len(text) for key, text in labels.items()) + parts * _PART_BYTES
     if size > MOST_TEMPLATE_BYTES:
         return None
     return wire.PodTemplate(metadata=wire.Metadata(labels=labels), spec=spec.detach())

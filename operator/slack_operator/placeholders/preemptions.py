@@ -38,14 +38,6 @@ _NO_SPEC = PodSpec()
 _NO_STATUS = PodStatus()
 
 
-class _Volume(msgspec.Struct, rename="camel"):
-    persistent_volume_claim: msgspec.Raw = ABSENT
-    ephemeral: msgspec.Raw = ABSENT
-
-
-_volumes = msgspec.json.Decoder(list[_Volume] | None)
-
-
 class Preemptions:
     """Preemptors, victims, and resizes that wait for room."""
 
@@ -276,13 +268,7 @@ def may_be_held(spec: PodSpec) -> bool:
     """
     if spec.scheduling_group is not None or not all(r in _NOTHING for r in (spec.workload_ref, spec.resource_claims)):
         return True
-    if spec.volumes in _NOTHING:
-        return False
-    try:
-        volumes = _volumes.decode(spec.volumes) or ()
-    except msgspec.DecodeError as error:
-        raise ValueError(f"spec.volumes: {error}") from None
-    return any(v.persistent_volume_claim not in _NOTHING or v.ephemeral not in _NOTHING for v in volumes)
+    return any(spec.volumes or ())
 
 
 def _cap(known: dict[str, object] | dict[str, float] | dict[str, deque[tuple[float, int]]], most: int) -> None:

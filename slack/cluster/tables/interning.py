@@ -97,7 +97,7 @@ class Interner(Generic[V]):
 
 
 _TEXTS = 20_000
-LONGEST_TEXT = 16_384
+_LONGEST_TEXT = 16_384
 """Longer ones are read each time: a tenant's pod may be a megabyte, and there may be many of them."""
 
 
@@ -114,15 +114,15 @@ class Texts(Generic[K]):
         """Return how many texts are known."""
         return len(self._ids)
 
-    def put(self, text: K, index: int, length: int) -> None:
-        """Remember where a text of so many bytes led."""
-        if length > LONGEST_TEXT:
+    def put(self, text: K, index: int, length: int, leads_to: int | None = None) -> None:
+        """Remember where a text of so many bytes led: to the id, or to what lives as long as the id."""
+        if length > _LONGEST_TEXT:
             return
         if len(self._ids) >= _TEXTS:
             # Texts can differ where nobody looks (preferred affinity, limits), and their ids may live for ever.
             self._ids.clear()
             self._texts.clear()
-        self._ids[text] = index
+        self._ids[text] = index if leads_to is None else leads_to
         self._texts.setdefault(index, []).append(text)
 
     def forget(self, index: int) -> None:

@@ -5,10 +5,8 @@ Arrivals lie in buckets of absolute time, so that a window of them can be forgot
 Owned by `ClusterColumns`.
 """
 
-import re
 from array import array
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.requests import request_text
 from slack.cluster.snapshot import IndexArray, IntArray
-from slack.cluster.tables.interning import LONGEST_TEXT, ConstraintTable, Interner, Requests, RequestTable, Texts
+from slack.cluster.tables.interning import ConstraintTable, Interner, Requests, RequestTable, Texts
 from slack.cluster.tables.pod_table import NONE
 from slack.cluster.together import HALF_LIFE_SECONDS, LOG2_OF, MOST, NEVER, mark_of
 from slack.cluster.unchecked import Unchecked
@@ -34,7 +32,6 @@ _BUCKETS = 72
 
 _NOTHING = (b"", b"null", b"[]")
 _NAMING_LABELS = frozenset(NAMING_LABELS)
-_LABEL_KEY = re.compile(rb'"([A-Za-z0-9._/-]+)"')
 
 BY_CLASS = -(1 << 40)
 """No pod's priority: those are int32."""
@@ -72,24 +69,16 @@ KindText = tuple[bytes, *tuple[object, ...]]
 
 
 def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
-    """Return all that decides a pod's role, and the kind of a real one: from equal texts follow equal kinds."""
+    """Return all that decides a pod's role, and the kind of a real one, but for labels that its own terms look at."""
     labels, annotations, owners = metadata.labels, metadata.annotations, metadata.owner_references
     # nearly every pod has one owner, which controls it
     owner = owners[0] if owners and owners[0].controller else metadata.controller()
     group = spec.scheduling_group
     # What `needed_features` and `gang_of` read stands here as it is: they are asked once a kind, this for each event.
-    rules = [
-        container.restart_policy_rules
-        for containers in (spec.containers, spec.init_containers)
-        for container in containers or ()
-        if container.restart_policy_rules is not ABSENT
-    ]
-    has_terms = spec.affinity is not ABSENT or spec.topology_spread_constraints is not ABSENT
-    named = _labels_named(spec, labels) if labels and has_terms else None
     unchecked = unchecked_of(spec)
     return (
         request_text(
-            spec, status, spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, *rules
+            spec, status, spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
         ),
         metadata.namespace,
         owner.kind if owner is not None else None,
@@ -109,50 +98,28 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         spec.host_users,
         group.pod_group_name if group is not None else None,
         spec.scheduling_gates is not ABSENT and spec.is_gated(),
-        named,
         unchecked,
     )
-
-
-def _labels_named(spec: PodSpec, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...] | None:
-    """Return the labels whose keys occur in the pod's own terms about pods: all that they use, and few more.
-
-    They stand as in the pod: the API server sorts the labels of each.
-    """
-    text = b"\0".join((spec.affinity, spec.topology_spread_constraints))
-    if b'"labelSelector"' not in text:
-        return None
-    keys = labels.keys() if len(text) > LONGEST_TEXT else _possible_keys(text)
-    return tuple([item for item in labels.items() if item[0] in keys])
-
-
-@lru_cache(maxsize=2048)
-def _possible_keys(text: bytes) -> frozenset[str]:
-    """Return the strings in a JSON text that can be keys of labels; no key needs a character to be escaped."""
-    return frozenset(key.decode() for key in _LABEL_KEY.findall(text))
 
 
 def unchecked_of(spec: PodSpec) -> tuple[Unchecked, ...]:
     """Return what of a pod, or of a template, no plan checks; nearly always nothing.
 
-    It is asked for each event, so it searches the text as it came. A volume with such a name is taken for a claim, too.
-    In a pod on the host's network every port is one of the node's; the API server writes that into pods, not into
-    templates.
+    It is asked for each event. In a pod on the host's network every port is one of the node's; the API server writes
+    that into pods, not into templates.
     """
     found: tuple[Unchecked, ...] = ()
     if spec.resource_claims is not ABSENT and bytes(spec.resource_claims) not in _NOTHING:
         found = (Unchecked.DEVICE_CLAIMS,)
-    if spec.volumes is not ABSENT:
-        text = bytes(spec.volumes)
-        if b'"persistentVolumeClaim"' in text or b'"ephemeral"' in text:
-            found += (Unchecked.VOLUME_CLAIMS,)
-    word = b"containerPort" if spec.host_network else b'"hostPort"'
-    for containers in (spec.containers, spec.init_containers):
-        for own in containers or ():
-            # An init container has ended when the pod runs, unless it is a sidecar.
-            stays = containers is spec.containers or own.restart_policy == "Always"
-            if own.ports is not ABSENT and stays and word in bytes(own.ports):
-                return (*found, Unchecked.HOST_PORTS)
+    if spec.volumes and any(spec.volumes):
+        found += (Unchecked.VOLUME_CLAIMS,)
+    for own in spec.containers or ():
+        if own.ports and (spec.host_network or any(own.ports)):
+            return (*found, Unchecked.HOST_PORTS)
+    for own in spec.init_containers or ():
+        # It has ended when the pod runs, unless it is a sidecar.
+        if own.ports and own.restart_policy == "Always" and (spec.host_network or any(own.ports)):
+            return (*found, Unchecked.HOST_PORTS)
     return found
 
 
@@ -193,7 +160,7 @@ class KindTable(Interner[KindKey]):
         self.together = array("d")
         """[id] mark of the largest number of its pods that came together."""
         self.texts: Texts[KindText] = Texts()
-        """Kinds by what their pods say, so that each such text is read once."""
+        """Kinds by what their pods say, so that each such text is read once; see `find`."""
 
     def intern(self, value: KindKey) -> int:
         """Return the kind's id; a new kind holds its requests and constraints."""
@@ -211,6 +178,28 @@ class KindTable(Interner[KindKey]):
             text = self._constraints.sort_key(value.constraints)
             self.changes[index] = KindRow(value, self._requests[value.requests], constraints, text)
         return index
+
+    def find(self, text: KindText, labels: Mapping[str, str] | None) -> int:
+        """Return the kind of a real pod that says this, NONE where it is not known yet.
+
+        Where terms look at labels of the pod itself, its text leads to the constraints, and with those labels to the
+        kind: few pods pay for what few pods have.
+        """
+        kind = self.texts.get(text, NONE)
+        return kind if kind >= NONE else self.texts.get(self._with_labels(text, NONE - 1 - kind, labels), NONE)
+
+    def remember(self, text: KindText, labels: Mapping[str, str] | None, kind: int, constraints: int) -> None:
+        """Remember where a text led: to a kind, and to the constraints, which the kind holds."""
+        length, whole = len(text[0]), text
+        if self._constraints.label_keys[constraints]:
+            whole = self._with_labels(text, constraints, labels)
+            if self.texts.get(text) is None:  # else another kind has brought it, and takes it along
+                self.texts.put(text, kind, length, NONE - 1 - constraints)
+        self.texts.put(whole, kind, length)
+
+    def _with_labels(self, text: KindText, constraints: int, labels: Mapping[str, str] | None) -> KindText:
+        keys = self._constraints.label_keys[constraints]
+        return text[0], text, tuple(map(labels.get, keys)) if labels else None
 
     def joined(self, index: int, key: str) -> None:
         """Note that a pod belongs to the kind, and hold it."""

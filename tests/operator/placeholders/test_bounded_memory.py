@@ -79,10 +79,19 @@ def test_a_deployment_with_many_replica_sets_is_judged_by_the_one_that_asks_for_
     assert not owners._asking
 
 
-def test_a_template_that_is_too_long_promises_nothing_and_none_holds_its_message() -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"a": "x" * MOST_TEMPLATE_BYTES}},
+        {"volumes": [{"name": "v"}] * (MOST_TEMPLATE_BYTES // 100)},
+        {"containers": [{"name": "c", "ports": [{"containerPort": 1}] * (MOST_TEMPLATE_BYTES // 100)}]},
+        {"initContainers": [{"name": "c"}] * (MOST_TEMPLATE_BYTES // 100)},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_a_template_that_is_too_long_promises_nothing_and_none_holds_its_message(spec: dict[str, Any]) -> None:
     owners = Owners()
-    volumes = [{"name": "v", "csi": {"driver": "x", "volumeAttributes": {"a": "x" * MOST_TEMPLATE_BYTES}}}]
-    owners.applied(EventType.ADDED, deployment(3, volumes=volumes), 0.0, listing=False)
+    owners.applied(EventType.ADDED, deployment(3, **spec), 0.0, listing=False)
     assert owners.outstanding(0.0) == []
     owners.applied(EventType.MODIFIED, deployment(3), 0.0, listing=False)
     (known,) = owners.outstanding(0.0)
