@@ -41,6 +41,22 @@ def test_what_is_free_on_nodes_holds_them_and_the_rest_is_pending() -> None:
     assert all(p.unbound for p in snapshot.placeholders)
 
 
+@pytest.mark.parametrize("marks", [("label",), ("affinity",), ("label", "affinity"), ()])
+def test_an_unbound_one_is_known_by_its_label_or_its_affinity(marks: tuple[str, ...]) -> None:
+    released = {"key": "resource-slack.io/release", "operator": "DoesNotExist"}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [released]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    item = placeholder(
+        "p",
+        "1",
+        "1Gi",
+        labels=UNBOUND if "label" in marks else None,
+        affinity=affinity if "affinity" in marks else None,
+    )
+    (found,) = seen(node("a", "4"), item).placeholders
+    assert found.unbound == bool(marks)
+
+
 def test_a_bound_placeholder_is_where_it_is() -> None:
     snapshot = seen(node("a", "4"), placeholder("bound", "3", node="a"), unbound("p", "2"))
     assert fits(snapshot) == {"bound": "a", "p": None}

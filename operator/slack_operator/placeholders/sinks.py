@@ -15,7 +15,6 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.columns import BadObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
-from slack.cluster.labels import LABEL_HOLD, UNBOUND
 from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
@@ -127,7 +126,7 @@ class PodSink:
             view.placeholders[name] = pod.detach()
         elif known is not None and known.metadata.uid == pod.metadata.uid:
             del view.placeholders[name]
-        if deleted or (pod.metadata.label(LABEL_HOLD) == UNBOUND and not is_unschedulable(pod.status)):
+        if deleted or not ((pod.spec and pod.spec.node_name) or is_unschedulable(pod.status)):
             view.on_untold()  # where a bound one leaves, an unbound one takes over
         if (
             owner_name(pod) not in view.sets

@@ -207,6 +207,9 @@ class UnboundTelling:
         if not self._may_write():
             self._written.clear()
             return REPEAT_SECONDS if self._wanted else None
+        if not self._wanted:
+            self.problem = None
+            return None
         with self._view.lock:
             facts = list(self._view.columns.placeholders.rows.values())
             uids = {name: found.metadata.uid or "" for name, found in self._view.sets.items()}

@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from slack.cli.inputs.objects import PLACEHOLDERS, Json, item, items
 from slack.cli.status.installations import being_deleted, installations, running
 from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import (
     API_VERSION,
     DEFAULT_NAMESPACE,
-    LABEL_HOLD,
     LABEL_POLICY,
     LABEL_SHAPE,
     SLACK_POLICIES,
-    UNBOUND,
 )
+from slack.cluster.tables.placeholder_table import is_unbound
+from slack.cluster.wire import Pod
 from slack.health.observation import DEFAULT_LEASE, OPERATOR_PODS, Observation, Placeholder, is_plausible
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
@@ -132,5 +134,5 @@ def _name(item: Json) -> str:
 def _placeholder(pod: Json) -> Placeholder:
     labels = pod["metadata"].get("labels", {})
     node = pod.get("spec", {}).get("nodeName") or None
-    unbound = node is None and labels.get(LABEL_HOLD) == UNBOUND
+    unbound = node is None and is_unbound(msgspec.json.decode(msgspec.json.encode(pod), type=Pod))
     return Placeholder(labels.get(LABEL_POLICY, ""), labels.get(LABEL_SHAPE, ""), node, unbound)

@@ -11,7 +11,14 @@ from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.constraints import parse_constraints
 from slack.cluster.identity import deletion_cost
-from slack.cluster.labels import ANNOTATION_RESERVED_FOR, LABEL_HOLD, LABEL_POLICY, LABEL_SHAPE, UNBOUND
+from slack.cluster.labels import (
+    ANNOTATION_RESERVED_FOR,
+    LABEL_HOLD,
+    LABEL_POLICY,
+    LABEL_RELEASE,
+    LABEL_SHAPE,
+    UNBOUND,
+)
 from slack.cluster.requests import effective_requests
 
 UID_BITS = 32
@@ -126,7 +133,8 @@ _constraints_of = lru_cache(maxsize=256)(parse_constraints)
 def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
     metadata = pod.metadata
     owner = metadata.controller()
-    unbound = node < 0 and metadata.label(LABEL_HOLD) == UNBOUND
+    constraints = _constraints(pod.spec) if node < 0 else None
+    unbound = constraints is not None and _is_unbound(metadata, constraints)
     return PlaceholderFacts(
         metadata.uid or "",
         metadata.name,
@@ -139,7 +147,7 @@ def _facts(pod: wire.Pod, node: int) -> PlaceholderFacts:
         node < 0 and is_unschedulable(pod.status),
         tuple(sorted(effective_requests(pod.spec, pod.status).items())),
         metadata.deletion_timestamp is not None,
-        _constraints(pod.spec) if unbound else None,
+        constraints if unbound else None,
         metadata.annotation(ANNOTATION_RESERVED_FOR) if unbound else "",
     )
 
@@ -153,6 +161,22 @@ def _constraints(spec: wire.PodSpec | None) -> Constraints:
     if spec is None:
         return Constraints()
     return _constraints_of(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations))
+
+
+def is_unbound(pod: wire.Pod) -> bool:
+    """Say whether a placeholder without a node waits for none: no scheduler is to bind it.
+
+    Raises:
+        ValueError: when it cannot be read.
+    """
+    return _is_unbound(pod.metadata, _constraints(pod.spec))
+
+
+def _is_unbound(metadata: wire.Metadata, constraints: Constraints) -> bool:
+    """Go by two marks, as people change labels and admission changes specs: a label, and a required node affinity."""
+    return metadata.label(LABEL_HOLD) == UNBOUND or any(
+        requirement.key == LABEL_RELEASE for term in constraints.node_affinity for requirement in term
+    )
 
 
 def is_unschedulable(status: wire.PodStatus | None) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 
 from slack.cluster.identity import owner_name
-from slack.cluster.labels import ANNOTATION_SPEC, FIELD_MANAGER, LABEL_HOLD, LABEL_POLICY, UNBOUND
+from slack.cluster.labels import ANNOTATION_SPEC, FIELD_MANAGER, LABEL_POLICY
 from slack.cluster.wire import OwnReplicaSet
 from slack.planner.model.shape import Shape
 from slack.planner.objects.actions import Present
@@ -43,11 +43,12 @@ def changed_schedulers(present: Present) -> dict[str, str]:
         spec = pod.spec
         if spec is None or (spec.scheduler_name in names and not spec.node_name):
             continue  # nearly all of them, at every plan
-        policy = pod.metadata.label(LABEL_POLICY)
-        if policy in found or pod.metadata.label(LABEL_HOLD) != UNBOUND:
-            continue
-        scheduler = planned.get(owner_name(pod), "")
+        owner = owner_name(pod)
+        scheduler = planned.get(owner, "")
         if not scheduler or pod.metadata.deletion_timestamp is not None:
+            continue
+        policy = present.sets[owner].metadata.label(LABEL_POLICY)
+        if policy in found:
             continue
         actual = spec.scheduler_name or "default-scheduler"
         if actual != scheduler:

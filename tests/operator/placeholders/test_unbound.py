@@ -75,6 +75,22 @@ def _filling(name: str, at: str) -> Json:
     }
 
 
+def test_a_hold_label_that_somebody_removes_changes_nothing() -> None:
+    world = world_of()
+    world.reconcile()
+    for pod in world.placeholders().values():
+        del pod["metadata"]["labels"]["resource-slack.io/hold"]
+        world.api._bump(pod)
+    turn(world)
+    pods = world.placeholders()
+    assert len(told(world)) == len(pods) > 0
+    assert all(pod.unbound for pod in world.view.observe(world.wall()).snapshot.placeholders)
+    assert world.condition("web", "SlackSatisfied")["reason"] == "Reserved"
+    writes = len(world.api.log)
+    turn(world, 3)
+    assert len(world.api.log) == writes
+
+
 def test_what_is_beyond_the_plan_is_told_to_nobody() -> None:
     world = world_of()
     turn(world)

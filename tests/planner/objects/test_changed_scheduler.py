@@ -56,6 +56,13 @@ def test_a_changed_scheduler_is_said_with_who_writes_it(seen: Present, said: str
     assert said is None or said in found["web"]
 
 
+def test_a_pod_without_our_labels_is_known_by_its_replica_set() -> None:
+    seen = present(pod={"schedulerName": "other"})
+    for pod in seen.pods.values():
+        pod.metadata.labels = {}
+    assert set(changed_schedulers(seen)) == {"web"}
+
+
 def test_a_refusal_counts_if_it_is_about_the_scheduler_and_pods_are_missing() -> None:
     (name,) = present().sets
     refusal = {name: "pods is forbidden: schedulerName is not allowed"}
