@@ -24,7 +24,6 @@ from slack.cluster.tables.kind_table import (
     KindTable,
     KindText,
     gang_of,
-    kind_text,
     unchecked_of,
 )
 from slack.cluster.tables.node_table import NodeFacts, NodeTable
@@ -379,10 +378,7 @@ class ClusterColumns:
         """
         metadata, spec, status = pod.metadata, pod.spec or _NO_SPEC, pod.status or _NO_STATUS
         using = status.phase not in _FINISHED and (bool(spec.node_name) or metadata.deletion_timestamp is None)
-        text = kind_text(metadata, spec, status)
-        kind = self.kinds.texts.get(text, NONE)
-        if kind < NONE:
-            kind = self.kinds.find(text, metadata.labels)
+        text, kind = self.kinds.find(metadata, spec, status)
         role = REAL if kind >= 0 else role_of(metadata, self.placeholder_namespace)
         created = metadata.creation_timestamp.timestamp() if new and metadata.creation_timestamp is not None else None
         bucket = self.arrivals.bucket_of(created) if new and role == REAL else NONE
@@ -429,7 +425,7 @@ class ClusterColumns:
         spec, status = pod.spec or _NO_SPEC, pod.status or _NO_STATUS
         if role != REAL or not (using or counted):
             return NONE, self.requests.intern_pod(spec, status) if using else NONE
-        kind = self.kinds.find(text, pod.metadata.labels)
+        kind = self.kinds.texts.get(text, NONE)
         if kind < 0:
             requests = self.requests.intern_pod(spec, status)
             self.requests.retain(requests)
@@ -438,7 +434,7 @@ class ClusterColumns:
                 kind = self._kind_of(pod, requests, constraints)
             finally:
                 self.requests.release(requests)
-            self.kinds.remember(text, pod.metadata.labels, kind, constraints)
+            self.kinds.remember(text, pod.metadata, kind, constraints)
         return kind, self.kinds.requests_of[kind]
 
     def _kind_of(self, pod: wire.Pod, requests: int, constraints: int) -> int:

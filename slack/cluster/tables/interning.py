@@ -116,7 +116,7 @@ class Texts(Generic[K]):
 
     def put(self, text: K, index: int, length: int, leads_to: int | None = None) -> None:
         """Remember where a text of so many bytes led: to the id, or to what lives as long as the id."""
-        if length > _LONGEST_TEXT:
+        if length > _LONGEST_TEXT or text in self._ids:
             return
         if len(self._ids) >= _TEXTS:
             # Texts can differ where nobody looks (preferred affinity, limits), and their ids may live for ever.

@@ -179,27 +179,26 @@ class KindTable(Interner[KindKey]):
             self.changes[index] = KindRow(value, self._requests[value.requests], constraints, text)
         return index
 
-    def find(self, text: KindText, labels: Mapping[str, str] | None) -> int:
-        """Return the kind of a real pod that says this, NONE where it is not known yet.
+    def find(self, metadata: Metadata, spec: PodSpec, status: PodStatus) -> tuple[KindText, int]:
+        """Return what a pod says, and the kind of a real pod that says it, NONE where it is not known yet.
 
         Where terms look at labels of the pod itself, its text leads to the constraints, and with those labels to the
         kind: few pods pay for what few pods have.
         """
+        text = kind_text(metadata, spec, status)
         kind = self.texts.get(text, NONE)
-        return kind if kind >= NONE else self.texts.get(self._with_labels(text, NONE - 1 - kind, labels), NONE)
+        if kind < NONE:
+            labels, keys = metadata.labels, self._constraints.label_keys[NONE - 1 - kind]
+            kind = self.texts.get((text[0], text, tuple(map(labels.get, keys)) if labels else None), NONE)
+        return text, kind
 
-    def remember(self, text: KindText, labels: Mapping[str, str] | None, kind: int, constraints: int) -> None:
+    def remember(self, text: KindText, metadata: Metadata, kind: int, constraints: int) -> None:
         """Remember where a text led: to a kind, and to the constraints, which the kind holds."""
-        length, whole = len(text[0]), text
-        if self._constraints.label_keys[constraints]:
-            whole = self._with_labels(text, constraints, labels)
-            if self.texts.get(text) is None:  # else another kind has brought it, and takes it along
-                self.texts.put(text, kind, length, NONE - 1 - constraints)
-        self.texts.put(whole, kind, length)
-
-    def _with_labels(self, text: KindText, constraints: int, labels: Mapping[str, str] | None) -> KindText:
-        keys = self._constraints.label_keys[constraints]
-        return text[0], text, tuple(map(labels.get, keys)) if labels else None
+        labels, keys, length = metadata.labels, self._constraints.label_keys[constraints], len(text[0])
+        if keys:
+            self.texts.put(text, kind, length, NONE - 1 - constraints)
+            text = text[0], text, tuple(map(labels.get, keys)) if labels else None
+        self.texts.put(text, kind, length)
 
     def joined(self, index: int, key: str) -> None:
         """Note that a pod belongs to the kind, and hold it."""
