@@ -360,10 +360,10 @@ def _hindrances(
         holds[Hindrance.NO_NODE_LEFT] = set()
     if domain.policy.unbound_scheduler:
         # The capacity is free: nothing has to be preempted for it, and any scheduler may use it.
-        holds |= {key: set[int]() for key in (Hindrance.NEVER_PREEMPTS, Hindrance.PRIORITY, Hindrance.SCHEDULER)}
+        holds |= {key: set[int]() for key in (Hindrance.PRIORITY, Hindrance.SCHEDULER)}
     found = []
     for row in rows:
-        if row in holds[Hindrance.NEVER_PREEMPTS]:
+        if row in holds.get(Hindrance.NEVER_PREEMPTS, ()):
             found.append("its pods have preemptionPolicy Never: they cannot take a placeholder's place")
         if row in holds[Hindrance.PRIORITY]:
             found.append(

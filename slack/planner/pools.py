@@ -205,7 +205,7 @@ def _placed(
 
 def _useless(pool: Pool, domain: Domain, priorities: Mapping[str, int]) -> str | None:
     """Say why its pods cannot take a placeholder's place; None where they can, or their priority is not known."""
-    if pool.spec.preemption_policy == "Never":
+    if pool.spec.preemption_policy == "Never" and not domain.policy.unbound_scheduler:
         return "preemptionPolicy Never: its pods cannot take a placeholder's place"
     own, given = pool.spec.priority, pool.spec.priority_class_name
     own = priorities.get(given) if own is None and given else own

@@ -473,6 +473,25 @@ def test_capacity_that_is_free_needs_no_preemption(spec: Json) -> None:
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"preemptionPolicy": "Never"}, None),
+        ({"priority": -10}, "priority -10 is not above the placeholders' (-10)"),
+        ({"schedulerName": "volcano"}, "scheduler volcano"),
+    ],
+)
+def test_room_is_kept_for_pods_that_never_preempt_if_it_is_free(spec: Json, reason: str | None) -> None:
+    free = policy_of().model_copy(update={"unbound_scheduler": UNBOUND_SCHEDULER})
+    large = replicas(2, "large", "3", "4Gi", node="n0", labels={"app": "large"}, **spec)
+    found = explained("rs/large", *NODES, *api(), *large, policies=(free,))
+    assert bool(found.rooms) == (reason is None)
+    assert [
+        text for text in found.reasons if reason and reason in text and "they may use what is kept free" in text
+    ] == ([] if reason is None else list(found.reasons))
+    assert not explained("rs/large", *NODES, *api(), *large, policies=(policy_of(),)).rooms
+
+
 def test_a_mirrored_workload_that_stands_on_every_node_is_not_told_to_ask_for_a_mirror() -> None:
     reserve = {"resource-slack.io/reserve": "1"}
     pods = replicas(1, "pg", "1", "1Gi", node="n0", affinity=apart("pg"), annotations=reserve)

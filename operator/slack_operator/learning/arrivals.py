@@ -68,7 +68,7 @@ def arrivals_of(
 def _helpable(start: Arrival, policy: Policy, priority: int, excluded: frozenset[str]) -> bool:
     return (
         not start.held_up
-        and start.preempts
+        and (start.preempts or policy.unbound_scheduler != "")
         and start.priority > priority
         and start.scheduler == policy.spec.scheduler_name
         and any(start.requests)

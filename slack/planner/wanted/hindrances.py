@@ -29,7 +29,7 @@ class Hindrance(StrEnum):
     PRIORITY = "priority"
     """Not above the placeholders'."""
     NEVER_PREEMPTS = "never preempts"
-    """preemptionPolicy: Never."""
+    """preemptionPolicy: Never. It keeps nobody out of capacity that is free, as that of unbound placeholders is."""
     HOST = "host"
     """They name hosts, and Karpenter takes no unbound placeholder that does."""
 
@@ -51,7 +51,8 @@ def hindrances(
     yield Hindrance.SCHEDULER, rows[counting.foreign[rows]]
     yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart)
     yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
-    yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
+    if not domain.policy.unbound_scheduler:
+        yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
     if refuses_hosts(snapshot, domain.policy):
         yield Hindrance.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
 

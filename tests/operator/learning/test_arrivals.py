@@ -61,3 +61,9 @@ def test_a_pod_that_no_placeholder_can_help_does_not_count_however_late_it_is(ch
     spec = {"cover": {"exclude": [{"namespace": "db", "ownerKind": "StatefulSet"}]}}
     start = replace(START, waited_seconds=100.0, **change)
     assert arrivals_of([start], policy(**spec), -10, frozenset(["shop/rs/left-out"])) == ({}, 0, 0)
+
+
+def test_a_pod_that_never_preempts_counts_where_the_capacity_is_free() -> None:
+    start = replace(START, waited_seconds=100.0, preempts=False)
+    free = policy().model_copy(update={"unbound_scheduler": "resource-slack.io/unbound"})
+    assert arrivals_of([start], free, -10, frozenset()) == ({POD: 1}, 1, 1)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.snapshot import Snapshot
 from slack.planner.domain.capacity import base_of
 from slack.planner.domain.counting import counting_of
@@ -90,10 +91,11 @@ def table() -> dict[str, Counts]:
     return {name: Counts(*(word == "yes" for word in words)) for name, *words in rows}
 
 
-def measured(item: Json | None) -> tuple[int, int, bool]:
+def measured(item: Json | None, unbound_scheduler: str = "") -> tuple[int, int, bool]:
     """Return the free millicores of all nodes, the base's, and whether the cover has room for the pod to make."""
     snapshot = snapshot_of(*_NODES, *_OTHERS, *([item] if item else []))
-    (domain,), cache = divide(snapshot, [policy_of()]), PlanCache()
+    policy = policy_of().model_copy(update={"unbound_scheduler": unbound_scheduler})
+    (domain,), cache = divide(snapshot, [policy]), PlanCache()
     counting = counting_of(snapshot, domain, _PRIORITY, cache)
     (pending,) = pending_shares(snapshot, (domain,), [counting], cache)
     base = base_of(snapshot, domain, pending, counting)
@@ -114,14 +116,17 @@ def fits(snapshot: Snapshot, kind: int) -> bool:
     return bool((snapshot.kinds.requests[kind] <= snapshot.nodes.allocatable).all(axis=1).any())
 
 
-def test_every_combination_counts_as_the_table_says() -> None:
+@pytest.mark.parametrize("unbound_scheduler", ["", UNBOUND_SCHEDULER])
+def test_every_combination_counts_as_the_table_says(unbound_scheduler: str) -> None:
     rows = table()
-    free, base, _ = measured(None)
+    if unbound_scheduler:  # as the page says below the table
+        rows["that never preempts"] = rows["that never preempts"]._replace(cover=True)
+    free, base, _ = measured(None, unbound_scheduler)
     used, wrong = set[str](), []
     for names, item in combinations():
         used |= names
         expected = Counts(*(all(column) for column in zip(*(rows[name] for name in names), strict=True)))
-        free_with, base_with, covered = measured(item)
+        free_with, base_with, covered = measured(item, unbound_scheduler)
         found = Counts(free_with < free, base_with > base, covered)
         if found != expected:
             wrong.append((sorted(names), found, expected))
