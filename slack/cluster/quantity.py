@@ -94,6 +94,16 @@ def manifest_text(value: str | float | None) -> str:
     return value.strip() if isinstance(value, str) else str(value)
 
 
+@lru_cache(_CACHED)
+def manifest_thousandths(value: str | float | None) -> int:
+    """Parse a quantity as a manifest has it, see `manifest_text` and `thousandths`.
+
+    Raises:
+        QuantityError: when it is no quantity.
+    """
+    return thousandths(manifest_text(value))
+
+
 def rounded(resource: str, value_thousandths: int) -> int:
     """Turn thousandths into the unit of a resource: millicores for `cpu`, else base units, away from zero."""
     if resource == "cpu":

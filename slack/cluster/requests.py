@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from slack.cluster.quantity import QuantityError, manifest_text, rounded, thousandths
+from slack.cluster.quantity import QuantityError, manifest_thousandths, rounded
 from slack.cluster.wire import ABSENT, Container, ContainerStatus, PodSpec, PodStatus, Quantities
 
 _Amounts = dict[str, int]
@@ -271,7 +271,7 @@ def amounts_of(path: str, quantities: Quantities | None) -> _Amounts:
         RequestError: when one cannot be read.
     """
     try:
-        return {name: thousandths(manifest_text(value)) for name, value in (quantities or {}).items()}
+        return {name: manifest_thousandths(value) for name, value in (quantities or {}).items()}
     except QuantityError as error:
         raise RequestError(f"{path}: {error}") from None
 
