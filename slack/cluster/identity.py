@@ -9,6 +9,7 @@ labels that name what the user has made, so that a new revision or run has the s
 import re
 
 from slack.cluster.labels import (
+    ANNOTATION_DAEMON_POD,
     ANNOTATION_DELETION_COST,
     ANNOTATION_EXCLUDE,
     ANNOTATION_STATIC_POD,
@@ -26,7 +27,10 @@ from slack.cluster.labels import (
 from slack.cluster.wire import Metadata, Pod
 
 REAL, DAEMON, PLACEHOLDER = 1, 2, 3
-"""Roles of pods; DAEMON stands for static (mirror) pods too: neither can be displaced or moved."""
+"""Roles of pods; DAEMON stands for static (mirror) pods too: neither can be displaced or moved.
+
+Cluster Autoscaler takes pods with `ANNOTATION_DAEMON_POD` for a DaemonSet's, whoever controls them; so does this.
+"""
 
 SHORT_KINDS = {
     "Deployment": "deploy",
@@ -65,7 +69,9 @@ def role_of(metadata: Metadata, placeholder_namespace: str) -> int:
         metadata.label(LABEL_PLACEHOLDER) == "true" or metadata.label(LABEL_SHAPE)  # one may have been taken away
     ):
         return PLACEHOLDER
-    if metadata.annotations and ANNOTATION_STATIC_POD in metadata.annotations:
+    if metadata.annotations and (
+        ANNOTATION_STATIC_POD in metadata.annotations or metadata.annotations.get(ANNOTATION_DAEMON_POD) == "true"
+    ):
         return DAEMON
     owner = metadata.controller()
     return DAEMON if owner is not None and owner.kind in ("DaemonSet", "Node") else REAL

@@ -83,6 +83,8 @@ ANNOTATION_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 ANNOTATION_SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 ANNOTATION_STATIC_POD = "kubernetes.io/config.mirror"
 """On the API server's copy of a static pod."""
+ANNOTATION_DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+"""`true` on pods that a controller of its own keeps on each node (ExtendedDaemonSet, vCluster's DaemonSets)."""
 ANNOTATION_CONFIG_HASH = "kubernetes.io/config.hash"
 """What the kubelet names a static pod's cgroup by."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from slack.cluster.classes import Constraints
 from slack.cluster.labels import (
+    ANNOTATION_DAEMON_POD,
     ANNOTATION_EXCLUDE,
     ANNOTATION_RESERVE,
     ANNOTATION_STATIC_POD,
@@ -87,6 +88,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         tuple(map(labels.get, NAMING_LABELS)) if labels and not _NAMING_LABELS.isdisjoint(labels) else None,
         labels.get(LABEL_PLACEHOLDER) if labels else None,
         annotations.get(ANNOTATION_STATIC_POD) if annotations else None,
+        annotations.get(ANNOTATION_DAEMON_POD) if annotations else None,
         annotations.get(ANNOTATION_EXCLUDE) if annotations else None,
         annotations.get(ANNOTATION_RESERVE) if annotations else None,
         spec.priority,

@@ -49,6 +49,13 @@ _PLACES: tuple[_Attribute, ...] = (
 _OWNERS: tuple[_Attribute, ...] = (
     ("", {"owner": ("ReplicaSet", "tried")}),
     ("of a DaemonSet", {"owner": ("DaemonSet", "tried")}),
+    (
+        "of a DaemonSet",
+        {
+            "owner": ("ExtendedDaemonSetReplicaSet", "tried"),
+            "annotations": {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"},
+        },
+    ),
     ("static", {"owner": ("Node", "n1"), "annotations": {"kubernetes.io/config.mirror": "x"}}),
 )
 _SCHEDULERS: tuple[_Attribute, ...] = (("", {}), ("of another scheduler", {"schedulerName": "volcano"}))
