@@ -2,6 +2,7 @@
 
 Beside one there may be a cluster-proportional-autoscaler that sets its replicas by a ladder or a line, a PriorityClass,
 and CronJobs that switch the ladder. Replicas of a fixed size become a floor; what follows the cluster's size, a rate.
+A Job keeps its room once, as GKE's guide has it for an event to come.
 """
 
 import json
@@ -22,26 +23,42 @@ from slack.migration.findings import (
     times,
 )
 from slack.migration.proportional_autoscaler import Size, is_proportional, settings_for, size_of_ladder, size_of_line
+from slack.migration.scalers import warnings_of_scalers
 from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import NamespaceSelector
 
-_MARKS = ("overprovision", "over-provision", "placeholder", "headroom", "balloon", "capacity-buffer")
+_MARKS = ("overprovision", "over-provision", "placeholder", "headroom", "balloon", "capacity-buffer", "capacity-res")
+_LASTING = ("Deployment", "ReplicaSet", "StatefulSet")
+_OTHERS = {
+    "Job": "",
+    "DaemonSet": "it keeps room on each node that there is, and brings none; a policy keeps room for pods to come: a "
+    "rate of extraCapacity with base Allocatable is about as much",
+    "CronJob": "its pods keep room from a moment on; write a window with cron, duration and floor into "
+    "extraCapacity.schedule of a policy",
+}
+"""Kinds of which the pods must plainly do nothing but wait, as many others have a low priority too; why one that keeps
+room is not migrated, '' for one that is."""
 _AUTOSCALER_CUTOFF = -10
 
 
 def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     """Whether a Deployment is there to keep room: it runs pause, has a negative priority, or says so in its name."""
-    if manifest.get("kind") not in ("Deployment", "ReplicaSet", "StatefulSet") or is_proportional(manifest):
+    kind = manifest.get("kind")
+    if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest) or _belongs_to_another(manifest, manifests):
         return False
-    if _belongs_to_another(manifest, manifests):
-        return False
-    spec = template_of(manifest)
-    images = [str(container.get("image") or "") for container in spec.get("containers") or ()]
-    if images and all(map(_is_pause, images)):
-        return True
+    spec = _pod_spec(manifest)
+    containers = spec.get("containers") or ()
+    runs_pause = bool(containers) and all(_is_pause(str(container.get("image") or "")) for container in containers)
     value = _priority(spec, manifests)
-    if value is not None and value < 0:
-        return True
+    below = value is not None and value < 0
+    if kind in _LASTING:
+        return runs_pause or below or _says_so(manifest, spec)
+    waits = bool(containers) and all(map(_waits, containers)) and bool(requests_of(spec, named(manifest)))
+    # A DaemonSet of pause containers alone is what pulls images.
+    return waits and (below or _says_so(manifest, spec) or (runs_pause and kind != "DaemonSet"))
+
+
+def _says_so(manifest: Json, spec: Json) -> bool:
     meta = manifest.get("metadata") or {}
     words = [
         str(meta.get("name")),
@@ -49,6 +66,17 @@ def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
         *map(str, (meta.get("labels") or {}).values()),
     ]
     return any(mark in word for mark in _MARKS for word in words)
+
+
+def _waits(container: Json) -> bool:
+    """Whether a container does nothing: it runs pause, or sleeps."""
+    words = " ".join(map(str, [*(container.get("command") or ()), *(container.get("args") or ())])).split()
+    return _is_pause(str(container.get("image") or "")) or any(word.rpartition("/")[2] == "sleep" for word in words)
+
+
+def _pod_spec(manifest: Json) -> Json:
+    """Return the spec of the pods of a workload, of a CronJob too."""
+    return template_of(((manifest.get("spec") or {}).get("jobTemplate") or {}) or manifest)
 
 
 def _is_pause(image: str) -> bool:
@@ -80,16 +108,16 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         CannotMigrate: when it requests something that cannot be read.
     """
     spec, remarks = template_of(manifest), Remarks(named(manifest))
+    if why := _OTHERS.get(str(manifest.get("kind"))):
+        raise KeepsNothing(f"{remarks.source}: {why}")
     requests = requests_of(spec, remarks.source)
-    if not requests.get("cpu") and not requests.get("memory"):
-        raise KeepsNothing(
-            f"{remarks.source}: its pods request neither cpu nor memory, so they keep no room; nothing to migrate"
-        )
-    if not requests.get("cpu") or not requests.get("memory"):
-        missing, given = ("cpu", "memory") if requests.get("memory") else ("memory", "cpu")
+    if not requests:
+        raise KeepsNothing(f"{remarks.source}: its pods request nothing, so they keep no room; nothing to migrate")
+    if missing := [name for name in ("cpu", "memory") if not requests.get(name)]:
+        others = [name for name in requests if name not in missing]
         remarks.warn(
-            f"its pods request no {missing}; placeholders are cut like pods and nodes, so the policy keeps some "
-            f"{missing} beside the {given}"
+            f"its pods request no {' and no '.join(missing)}; placeholders are cut like pods and nodes, so the policy "
+            f"keeps some {' and '.join(missing)} beside the {' and '.join(others)}"
         )
     placement = placement_of(spec, remarks)
     _note_priority(spec, manifests, remarks)
@@ -103,8 +131,7 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
     remarks.warnings += _schedules(manifests)
     nodes = None
     if not size.ladder and size.rate is None and _is_one_per_node(manifest):
-        replicas = manifest["spec"].get("replicas")
-        nodes = _nodes(1 if replicas is None else int(replicas), requests, remarks, node_cpu_millis)
+        nodes = _nodes(_count(manifest), requests, remarks, node_cpu_millis)
     if not any(size.room.values()) and size.rate is None and not size.ladder:
         raise KeepsNothing(
             f"{remarks.source}: it has no replicas, so it keeps no room; give the manifest as it runs in the cluster"
@@ -132,8 +159,12 @@ def _size(
     node_cpu_millis: int | None,
 ) -> tuple[Size, str]:
     """Return how much room it keeps, and what it is in their words."""
-    replicas = (manifest.get("spec") or {}).get("replicas")
-    count = 1 if replicas is None else int(replicas)
+    replicas, count = (manifest.get("spec") or {}).get("replicas"), _count(manifest)
+    if manifest.get("kind") == "Job":
+        remarks.warn(
+            "a Job keeps its room until it has been used once, or until the Job ends; the policy keeps it for good: "
+            "delete the policy then, or write a window into extraCapacity.schedule"
+        )
     each = resources_text(requests.items())
     size, shown = Size(times(requests, count)), f"{count} x {each}"
     for settings in settings_for(manifest, manifests, remarks):
@@ -143,6 +174,7 @@ def _size(
             size = size_of_line(settings["linear"], requests, remarks, node_cpu_millis)
         elif "ladder" in settings:
             size = size_of_ladder(settings["ladder"], requests, size.room, remarks, node_cpu_millis)
+    remarks.warnings += warnings_of_scalers(manifest, manifests, f"the {count} that it has in its manifest")
     if not size.ladder and size.rate is None:
         counted = f"{count} replica{'' if count == 1 else 's'} x requests"
         fixed = counted if size.room == times(requests, count) else "replicas"
@@ -174,6 +206,17 @@ def _nodes(count: int, requests: Mapping[str, int], remarks: Remarks, node_cpu_m
         "with --node-cpu"
     )
     return None
+
+
+def _count(manifest: Json) -> int:
+    """Return how many pods it has at a time."""
+    spec = manifest.get("spec") or {}
+    given = spec.get("parallelism" if manifest.get("kind") == "Job" else "replicas")
+    count = 1 if given is None else int(given)
+    if manifest.get("kind") != "Job":
+        return count
+    completions = spec.get("completions")
+    return 0 if spec.get("suspend") else count if completions is None else min(count, int(completions))
 
 
 def _priority(spec: Json, manifests: Sequence[Json]) -> int | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slack.migration.findings import CannotMigrate
+from slack.migration.findings import CannotMigrate, KeepsNothing
 from slack.migration.policies import comments, merged, policy_of, rooms_in, warnings_of
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, priority, proportional
 from tests.cluster.build import Json
@@ -103,3 +103,53 @@ def test_pods_that_may_share_a_node_are_no_nodes(manifest: Json) -> None:
 def test_beside_another_object_for_the_same_nodes_whole_nodes_are_an_amount() -> None:
     (group,) = merged(rooms_in([one_per_node(2, {"cpu": "3"}), pause("slack", 2, {"cpu": "1"})], 4000))
     assert policy_of(group)["spec"]["extraCapacity"] == {"minRate": 0, "floor": {"cpu": "8"}}
+
+
+def _of_kind(kind: str, name: str, **template: Any) -> Json:
+    manifest = pause(name, **template)
+    spec: Json = {"template": manifest["spec"]["template"]}
+    return {**manifest, "kind": kind, "spec": {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec}
+
+
+@pytest.mark.parametrize("kind", ["Job", "DaemonSet", "CronJob"])
+def test_work_of_a_low_priority_is_no_placeholder_whatever_its_kind(kind: str) -> None:
+    work = _of_kind(kind, "report")
+    pod_spec = (work["spec"].get("jobTemplate") or work)["spec"]
+    pod_spec = (pod_spec.get("spec") or pod_spec)["template"]["spec"]
+    pod_spec["containers"][0] |= {"image": "shop/report:1", "command": ["/run"]}
+    assert rooms_in([work, priority(-20)], None) == []
+    pod_spec["containers"][0]["command"] = ["/bin/sh", "-c", "sleep infinity"]
+    if kind == "Job":
+        assert [kept.name for kept in rooms_in([work, priority(-20)], None)] == ["report"]
+    else:
+        with pytest.raises(KeepsNothing, match=f"^{kind} op/report: its? "):
+            rooms_in([work, priority(-20)], None)
+
+
+def test_a_daemon_set_that_pulls_images_keeps_no_room() -> None:
+    puller = _of_kind("DaemonSet", "puller", priorityClassName="none")
+    assert rooms_in([puller], None) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        ("HorizontalPodAutoscaler", {"maxReplicas": 9}, "from 1 to 9"),
+        ("HorizontalPodAutoscaler", {"minReplicas": 0, "maxReplicas": 9}, "from 0 to 9"),
+        ("ScaledObject", {}, "from 0 to 100"),
+        ("ScaledObject", {"minReplicaCount": 2, "maxReplicaCount": 5, "triggers": None}, "from 2 to 5"),
+    ],
+)
+def test_an_autoscaler_of_this_workload_alone_is_told(kind: str, spec: Json, said: str) -> None:
+    def told(namespace: str = "op", **ref: str) -> str:
+        scaler = {
+            "kind": kind,
+            "metadata": {"name": "s", "namespace": namespace},
+            "spec": {**spec, "scaleTargetRef": ref},
+        }
+        (kept,) = rooms_in([pause("slack"), scaler], None)
+        return " ".join(kept.warnings)
+
+    assert f"{kind} op/s sets the replicas of slack {said}" in told(name="slack")
+    assert said in told(name="slack", kind="Deployment")
+    assert said not in told(name="slack", kind="StatefulSet") + told(name="web") + told("shop", name="slack")

@@ -23,11 +23,23 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _EXAMPLE = "the manifests of a release, as in: helm get manifest overprovisioner"
-_PLURALS = {"deployment": "deployments", "deploy": "deployments", "capacitybuffer": "capacitybuffers"}
-_PLURALS |= {"deployments": "deployments", "cb": "capacitybuffers", "capacitybuffers": "capacitybuffers"}
+_KINDS = {
+    name: kind
+    for kind, names in {
+        "Deployment": "deploy deployment deployments",
+        "StatefulSet": "sts statefulset statefulsets",
+        "Job": "job jobs",
+        "CapacityBuffer": "cb capacitybuffer capacitybuffers",
+    }.items()
+    for name in names.split()
+}
 _SUPPORTING = (
     ("apps/v1", "Deployment", "deployments"),
     ("apps/v1", "StatefulSet", "statefulsets"),
+    ("apps/v1", "DaemonSet", "daemonsets"),
+    ("batch/v1", "Job", "jobs"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+    ("keda.sh/v1alpha1", "ScaledObject", "scaledobjects"),
     ("v1", "ConfigMap", "configmaps"),
     ("v1", "PodTemplate", "podtemplates"),
     ("batch/v1", "CronJob", "cronjobs"),
@@ -39,7 +51,8 @@ def migrate(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="In the cluster: deploy/NAME or capacitybuffer/NAME. Without it, all that keep room in the namespace.",
+            help="In the cluster: deploy/NAME, sts/NAME, job/NAME or capacitybuffer/NAME. Without it, all that keep "
+            "room in the namespace.",
             metavar="KIND/NAME",
             show_default=False,
         ),
@@ -63,8 +76,9 @@ def migrate(
 ) -> None:
     """Print SlackPolicies that keep the room that an overprovisioner or a CapacityBuffer keeps now.
 
-    Reads Deployments of pause pods (those of the cluster-overprovisioner charts and hand-made ones, with their
-    cluster-proportional-autoscaler) and CapacityBuffer objects with their PodTemplates. Nothing is written anywhere.
+    Reads Deployments, StatefulSets and Jobs of pause pods (those of the cluster-overprovisioner charts and hand-made
+    ones, with their cluster-proportional-autoscaler) and CapacityBuffer objects with their PodTemplates. Nothing is
+    written anywhere.
 
     [bold]Examples[/bold]
 
@@ -156,17 +170,16 @@ def _objects(document: Any, where: str) -> Iterator[Json]:
 def _from_api(
     target: str | None, namespace: str, kubeconfig: Path | None, context: str | None
 ) -> tuple[list[Json], Json | None]:
-    plural, name = "", ""
+    wanted, name = "", ""
     if target is not None:
         kind, slash, name = target.partition("/")
-        plural = _PLURALS.get(kind.lower(), "")
-        if not slash or not name or not plural:
+        wanted = _KINDS.get(kind.lower(), "")
+        if not slash or not name or not wanted:
             raise UserError(f"{target}: write KIND/NAME, such as deploy/overprovisioner or capacitybuffer/web")
     with api_server(kubeconfig, context) as connection:
         manifests = _read(connection, namespace)
     if target is None:
         return manifests, None
-    wanted = "Deployment" if plural == "deployments" else "CapacityBuffer"
     for manifest in manifests:
         if manifest["kind"] == wanted and manifest["metadata"]["name"] == name:
             return manifests, manifest

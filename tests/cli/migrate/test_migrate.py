@@ -229,7 +229,7 @@ def test_a_buffer_that_follows_a_workload_becomes_an_annotation(file: Path) -> N
     ("manifests", "said"),
     [
         ([{"kind": "Service", "metadata": {"name": "a"}}], "nothing in it keeps room"),
-        ([pause("op", requests={"nvidia.com/gpu": 1})], "request neither cpu nor memory"),
+        ([pause("op", requests={"cpu": 0, "memory": None})], "its pods request nothing"),
         ([pause("op", 0)], "no replicas"),
         ([pause("op", requests={"cpu": "many", "memory": "1Gi"})], "'many'"),
         ([buffer(replicas=1)], "either spec.podTemplateRef or spec.scalableRef"),

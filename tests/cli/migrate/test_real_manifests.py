@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from tests.cli.build import listed, node
 from tests.cli.conftest import Run
 
 INPUTS = Path(__file__).parents[1] / "real_inputs"
@@ -43,3 +44,50 @@ def test_a_buffer_of_half_a_workload_is_not_cut(run: Run, tmp_path: Path) -> Non
     found = run("plan", "-f", path, "--snapshot", INPUTS / "10-replicas.json", *AT, "-o", "json")
     (item,) = json.loads(found.stdout)["items"]
     assert [(shape["role"], shape["count"]) for shape in item["shapes"]] == [("mirror", 5)]
+
+
+def test_room_that_a_job_keeps_once_is_a_floor_with_a_warning(run: Run, tmp_path: Path) -> None:
+    _, (policy,), said = migrated(run, tmp_path, "one-time-job.yaml")
+    assert policy["spec"]["extraCapacity"]["floor"] == {"cpu": "2", "memory": "2000Mi"}
+    assert said.startswith("warning: Job sale-capacity: a Job keeps its room until it has been used once")
+
+
+def test_who_else_sets_the_replicas_is_told_with_its_windows(run: Run, tmp_path: Path) -> None:
+    _, (policy,), said = migrated(run, tmp_path, "scaled-by-cron.yaml")
+    assert policy["spec"]["extraCapacity"]["floor"] == {"cpu": "2", "memory": "4Gi"}
+    assert "ScaledObject kube-system/overprovisioning sets the replicas of overprovisioning from 0 to 20" in said
+    assert "20 replicas from '30 7 * * 1-5' to '0 18 * * 1-5', Europe/Berlin" in said
+
+
+def test_placeholders_of_gpus_alone_are_kept_as_gpus(run: Run, tmp_path: Path) -> None:
+    path, (policy,), said = migrated(run, tmp_path, "gpu-alone.yaml")
+    assert policy["spec"]["extraCapacity"]["floor"] == {"nvidia.com/gpu": "2"}
+    assert "its pods request no cpu and no memory" in said
+    cluster = tmp_path / "cluster.json"
+    gpus = [node(f"g{n}", "16", "64Gi", pool="gpu") for n in range(2)]
+    for each in gpus:
+        each["status"]["allocatable"]["nvidia.com/gpu"] = "4"
+        each["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+    cluster.write_text(listed(node("n1"), *gpus))
+    found = run("plan", "-f", path, "--snapshot", cluster, *AT, "-o", "json")
+    (item,) = json.loads(found.stdout)["items"]
+    assert item["planned"]["nvidia.com/gpu"] == 2
+
+
+def test_headroom_on_each_node_is_told_and_what_has_a_counterpart_is_migrated(run: Run, tmp_path: Path) -> None:
+    _, (policy,), said = migrated(run, tmp_path, "headroom-on-each-node.yaml")
+    assert policy["metadata"]["name"] == "overprovisioning"
+    assert said.startswith("warning: DaemonSet kube-system/headroom: it keeps room on each node that there is")
+
+
+def test_placeholders_of_a_notebook_hub_keep_their_scheduler_and_pool(run: Run, tmp_path: Path) -> None:
+    _, (policy,), said = migrated(run, tmp_path, "notebook-placeholders.yaml")
+    assert said == ""
+    spec = policy["spec"]
+    assert spec["nodeSelector"] == {"hub.jupyter.org/node-purpose": "user"}
+    assert spec["schedulerName"] == "lab-user-scheduler"
+    assert spec["extraCapacity"]["floor"] == {"memory": "5000000000", "cpu": "250m"}
+    assert [toleration["key"] for toleration in spec["tolerations"]] == [
+        "hub.jupyter.org/dedicated",
+        "hub.jupyter.org_dedicated",
+    ]
