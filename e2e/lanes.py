@@ -52,6 +52,7 @@ WAITING = (
     "test_companion_rights.py",
     "test_chart_demand.py",
     "test_demand_brokers.py",
+    "test_redis_streams.py",
     "test_demand_proxy.py",
     "test_demand_pools.py",
     "test_demand_slack.py",

@@ -132,3 +132,55 @@ def test_kafka_has_the_sources_names_of_topics_and_nothing_but_lag() -> None:
 
 def test_every_error_is_a_brokers_error() -> None:
     assert issubclass(BrokerRefused, BrokerError)
+
+
+class OldRedis:
+    """As much of a Redis before 7 as refuses the group's counters."""
+
+    def __init__(self, version: str, *, tells: bool = True) -> None:
+        self.version = version
+        self.tells = tells
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readline():
+            words = []
+            for _ in range(int(head[1:])):
+                size = int((await reader.readline())[1:])
+                words.append((await reader.readexactly(size + 2))[:-2].upper())
+            writer.write(self.answer(words[0]))
+            await writer.drain()
+        writer.close()
+
+    def answer(self, command: bytes) -> bytes:
+        if command == b"XGROUP":
+            return b"-ERR Unknown subcommand or wrong number of arguments for 'CREATE'. Try XGROUP HELP.\r\n"
+        if command == b"INFO":
+            if not self.tells:
+                return b"-NOPERM this user has no permissions to run the 'info' command\r\n"
+            text = f"# Server\r\nredis_version:{self.version}\r\n".encode()
+            return b"$%d\r\n%s\r\n" % (len(text), text)
+        return b":1\r\n" if command == b"SADD" else b"+OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("redis", "said"),
+    [
+        (OldRedis("6.2.14"), "it is Redis 6.2.14: Redis 7 or newer is needed"),
+        (OldRedis("7.4.1"), "Unknown subcommand"),
+        (OldRedis("next"), "Unknown subcommand"),
+        (OldRedis("6.2.14", tells=False), "Unknown subcommand"),
+    ],
+    ids=["6.2", "7.4", "no number", "INFO is not allowed"],
+)
+def test_a_redis_that_is_too_old_is_named(redis: OldRedis, said: str) -> None:
+    async def ensured() -> None:
+        server = await asyncio.start_server(redis.serve, "127.0.0.1", 0)
+        broker = RedisBroker("127.0.0.1", server.sockets[0].getsockname()[1])
+        try:
+            with pytest.raises(BrokerRefused, match=said):
+                await broker.ensure(QueueSettings(name="act.media.thumbnail.256"))
+        finally:
+            await broker.close()
+            server.close()
+
+    asyncio.run(ensured())

@@ -38,16 +38,18 @@ from slack.demand.broker import (
 from slack.demand.subjects import BadSubject, Subject
 from slack_operator.demand.brokers import redis_scripts as scripts
 from slack_operator.demand.brokers.credentials import NONE, Credentials
+from slack_operator.demand.brokers.redis_lag import FIGURES, RedisFigures, RedisLags
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
 
 ANSWER_SECONDS: Final = 2.0
 LATE_LOOK_SECONDS: Final = 0.5
 """So often a pull that waits looks for messages whose ack wait is over."""
 _CHUNK: Final = 500
-"""Queues in one look at the lag: Redis does nothing else for that long, about 3 ms."""
+"""Queues in one look at the lag: Redis does nothing else for that long, about 4 ms."""
 _LOOKS: Final = 32
-"""Of these, first entries that are looked at for their age; an entry may be a megabyte."""
+"""Of these, first entries that are looked at for their age; an entry may be a megabyte. As many are tidied."""
 _MOST_NAME: Final = 512
+_LEAST_VERSION: Final = 7
 _NO_GROUP: Final = "NOGROUP"
 _NATS_CREDENTIALS: Final = "credentials file: is of NATS: for Redis write user:password, or a password alone"
 
@@ -91,6 +93,7 @@ class RedisBroker:
         self._held: defaultdict[str, deque[Message]] = defaultdict(deque)
         self._buffer = ReportBuffer()
         self._reads = 0
+        self._lags = RedisLags()
         self._closed = False
         self._take = self.client.register_script(scripts.TAKE)
         self._store = self.client.register_script(scripts.PUBLISH)
@@ -98,6 +101,7 @@ class RedisBroker:
         self._bury_script = self.client.register_script(scripts.BURY)
         self._lag_script = self.client.register_script(scripts.LAG)
         self._sweep = self.client.register_script(scripts.SWEEP)
+        self._drop_script = self.client.register_script(scripts.DROP)
         self._forget_script = self.client.register_script(scripts.FORGET)
 
     def _new_client(self, timeout_seconds: float | None) -> Redis:
@@ -117,9 +121,22 @@ class RedisBroker:
                 pipe.sadd(scripts.QUEUES, queue.name)
                 for result in await pipe.execute(raise_on_error=False):
                     if isinstance(result, Exception) and "BUSYGROUP" not in str(result):
-                        raise result
+                        raise await self._explained(result)
             await self._sweep(keys=[queue.name], args=[scripts.FORGOTTEN_MILLIS, ""])
         self._settings[queue.name] = queue
+
+    async def _explained(self, error: Exception) -> Exception:
+        """Return what is wrong; the words of a server before Redis 7, which has no such commands, do not tell it."""
+        if not isinstance(error, exceptions.ResponseError):
+            return error
+        try:
+            version = str((await self.client.info("server")).get("redis_version", ""))
+        except exceptions.ResponseError:  # INFO is not for this user
+            return error
+        major = version.partition(".")[0]
+        if not major.isdecimal() or int(major) >= _LEAST_VERSION:
+            return error
+        return exceptions.ResponseError(f"it is Redis {version}: Redis {_LEAST_VERSION} or newer is needed")
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
         """Store a message; an id of the last two minutes is stored once."""
@@ -268,34 +285,39 @@ class RedisBroker:
 
     async def _permitted_lags(self, queues: Sequence[str]) -> dict[str, QueueLag]:
         try:
-            return await self._lags(queues)
+            return await self._read_lags(queues)
         except exceptions.NoPermissionError:
             # One key that this user may not read fails the script. Who may write the set of names may name such a key.
             # What `ensure` made can be read.
             own = [queue for queue in queues if queue in self._settings]
-            return await self._lags(own) if own else {}
+            return await self._read_lags(own) if own else {}
 
-    async def _lags(self, queues: Sequence[str]) -> dict[str, QueueLag]:
+    async def _read_lags(self, queues: Sequence[str]) -> dict[str, QueueLag]:
         turn = self._reads * _LOOKS % len(queues)  # so that each has its look at its oldest
         queues = [*queues[turn:], *queues[:turn]]
         found = [int(word) for word in (await self._lag_script(keys=queues, args=[_LOOKS])).split()]
-        counted = zip(queues, range(0, len(found), 4), strict=True)
-        return {queue: _lag(*found[at : at + 4]) for queue, at in counted if found[at] >= 0}
+        counted = zip(queues, range(0, len(found), FIGURES), strict=True)
+        figures = {queue: RedisFigures(*found[at : at + FIGURES]) for queue, at in counted if found[at] >= 0}
+        return {
+            queue: self._lags.lag_of(queue, figure, remembers=queue in self._settings)
+            for queue, figure in figures.items()
+        }
 
     async def drop(self, queue: str, older_than_seconds: Duration) -> MessageCount:
         """Drop messages that are older, those in flight included."""
         _check(queue)
         with self._mapped():
             if older_than_seconds <= 0:
-                return MessageCount(await self.client.xtrim(queue, maxlen=0, approximate=False))
+                return MessageCount(await self._drop_script(keys=[queue], args=["MAXLEN", 0]))
             seconds, microseconds = await self.client.time()
             oldest = max(int((seconds - older_than_seconds) * 1000 + microseconds / 1000), 0)
-            return MessageCount(await self.client.xtrim(queue, minid=f"{oldest}-0", approximate=False))
+            return MessageCount(await self._drop_script(keys=[queue], args=["MINID", f"{oldest}-0"]))
 
     async def forget(self, queue: str) -> None:
         """Keep nothing about the queue, and take its stream away if it is empty."""
         _check(queue)
         self._settings.pop(queue, None)
+        self._lags.forget(queue)
         self._pulled.discard(queue)
         self._held.pop(queue, None)
         with self._mapped():
@@ -305,6 +327,7 @@ class RedisBroker:
         """Delete the stream, and forget its name."""
         _check(queue)
         self._settings.pop(queue, None)
+        self._lags.forget(queue)
         self._pulled.discard(queue)
         with self._mapped():
             async with self.client.pipeline(transaction=True) as pipe:
@@ -440,18 +463,6 @@ def _queue(raw: bytes | str) -> str | None:
         return str(Subject.parse(name))
     except BadSubject:
         return None
-
-
-def _lag(length: int, pending: int, read: int, oldest_millis: int) -> QueueLag:
-    in_flight = min(pending, length)  # an entry that was dropped is pending still
-    backlog = length - in_flight
-    return QueueLag(
-        backlog=backlog,
-        in_flight=in_flight,
-        delivered_total=read if read >= 0 else None,
-        published_total=read + backlog if read >= 0 else None,
-        oldest_age_seconds=oldest_millis / 1000 if oldest_millis >= 0 else None,
-    )
 
 
 def _entry(message: Message) -> str:

@@ -1,9 +1,15 @@
 """What Redis does in one step: Lua, so that a consumer that is ended half-way leaves nothing half done.
 
 A queue is a stream of the queue's name with the group `pool`; an entry is deleted once it is acked, so that a stream's
-length is what waits and what is in flight. XINFO's own `lag` is nil once entries were deleted: it is not used. Late
-entries are found by XPENDING with IDLE, which looks at all of them; XAUTOCLAIM looks at ten for each that is asked for,
-and would find the late one among a thousand in flight after minutes.
+length is what waits and what is in flight. XINFO's own `lag` is nil once entries were deleted, and wrong once a stream
+was trimmed (redis 13957): it is not used. Late entries are found by XPENDING with IDLE, which looks at all of them;
+XAUTOCLAIM looks at ten for each that is asked for, and would find the late one among a thousand in flight after
+minutes.
+
+Others than these scripts may write a stream, and leave two things behind that would make the figures wrong. XTRIM and
+XDEL leave entries in flight that are in no stream any more (redis 10756): they would hide as many that wait. XACK
+without XDEL, and XGROUP DELCONSUMER (redis 9745), leave entries in the stream that nobody will get: they wait for
+nobody, and count as nothing.
 """
 
 from typing import Final
@@ -21,6 +27,13 @@ DEAD_LENGTH: Final = 100_000
 DEDUPE_MILLIS: Final = 120_000
 FORGOTTEN_MILLIS: Final = 3_600_000
 """A consumer that has nothing and was not seen for so long was ended without a word."""
+NEVER_MILLIS: Final = 999_999_999_999_999
+"""An idle time that no entry reaches."""
+MOST_COUNTED: Final = 32
+"""Entries that are counted one by one, bodies and all, where a stream holds some that nobody will get."""
+MOST_TIDIED: Final = 10_000
+"""Entries in flight that are taken out in one go because they are in the stream no more: Redis does nothing else then,
+for about 10 ms."""
 
 PUBLISH: Final = """
 -- stream, key of the id | milliseconds, body, id
@@ -95,33 +108,98 @@ return 1
 """
 )
 
-LAG: Final = f"""
--- streams | how many first entries may be looked at: length, pending, read, age of the oldest in ms, or -1; all as one
--- text, for a client in Python takes longer to read many answers than Redis to give them. A length of -1 is no stream:
--- something else is there, or nothing, and then the name goes, for `ensure` makes the stream before it names it
-local now, looks, out = redis.call('TIME'), tonumber(ARGV[1]), {{}}
+TIDY: Final = f"""
+-- take out of what is in flight what is in the stream no more, and return how many these were; an idle time that nobody
+-- reaches claims nothing. Each call looks at ten times `count` entries, the oldest first
+local function tidied(key, count)
+  local gone = 0
+  repeat
+    local found = redis.pcall('XAUTOCLAIM', key, '{GROUP}', '{NOBODY}', '{NEVER_MILLIS}', '0', 'COUNT', count, 'JUSTID')
+    local some = found.err and 0 or #(found[3] or {{}})
+    gone, count = gone + some, 100
+  until some == 0 or gone >= {MOST_TIDIED}
+  return gone
+end
+"""
+
+DROP: Final = (
+    TIDY
+    + """
+-- stream | MAXLEN or MINID, its value: how many went
+local gone = redis.call('XTRIM', KEYS[1], ARGV[1], '=', ARGV[2])
+if gone > 0 then tidied(KEYS[1], 100) end
+return gone
+"""
+)
+
+LAG: Final = (
+    TIDY
+    + f"""
+-- streams | how many of them may be tidied, and how many first entries looked at: length, pending, read, age of the
+-- oldest in ms, entries that nobody will get, or -1; all as one text, for a client in Python takes longer to read many
+-- answers than Redis to give them. A length of -1 is no stream: something else is there, or nothing, and then the name
+-- goes, for `ensure` makes the stream before it names it. A stream that has lost its group gets it again
+local now, looks, tidies, out = redis.call('TIME'), tonumber(ARGV[1]), tonumber(ARGV[1]), {{}}
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 local function age(id) return math.max(0, now_ms - tonumber(string.match(id, '^%d+'))) end
+local function is_after(id, other)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  local other_ms, other_seq = string.match(other, '^(%d+)-(%d+)$')
+  ms, seq, other_ms, other_seq = tonumber(ms), tonumber(seq), tonumber(other_ms), tonumber(other_seq)
+  return ms > other_ms or (ms == other_ms and seq > other_seq)
+end
+-- Return how many wait of a stream some of whose entries nobody will get, and the first of them: counted if they are
+-- few, else by what was added and not read, or false
+local function waiting(key, last, read)
+  local some = redis.call('XRANGE', key, '(' .. last, '+', 'COUNT', {MOST_COUNTED})
+  local count = #some
+  if count == {MOST_COUNTED} then
+    count = false
+    local stream = redis.call('XINFO', 'STREAM', key)
+    for at = 1, #stream, 2 do
+      if read and stream[at] == 'entries-added' then count = math.max(stream[at + 1] - read, {MOST_COUNTED}) end
+    end
+  end
+  return count, some[1]
+end
 for _, key in ipairs(KEYS) do
-  local pending, read, last, oldest, length = 0, -1, false, -1, -1
+  local pending, read, last, oldest, length, lost = 0, false, false, -1, -1, -1
   local kind = redis.call('TYPE', key).ok
   if kind == 'none' then
     redis.pcall('SREM', '{QUEUES}', key)
   elseif kind == 'stream' then
     length = redis.call('XLEN', key)
     for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
-      if group[2] == '{GROUP}' then pending, last, read = group[6], group[8], group[10] or -1 end
+      if group[2] == '{GROUP}' then pending, last, read = group[6], group[8], group[10] end
+    end
+    if not last then
+      redis.pcall('XGROUP', 'CREATE', key, '{GROUP}', '0', 'ENTRIESREAD', '0')
+      last, read = '0-0', 0
+    end
+    if pending > 0 and tidies > 0 then
+      tidies = tidies - 1
+      pending = pending - tidied(key, 10)
     end
     if length > pending and looks > 0 then
-      looks = looks - 1
-      local first = redis.call('XRANGE', key, last and ('(' .. last) or '-', '+', 'COUNT', 1)
-      if first[1] then oldest = age(first[1][1]) end
+      looks, lost = looks - 1, 0
+      local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+      if not is_after(first[1], last) then
+        if #redis.call('XPENDING', key, '{GROUP}', first[1], first[1], 1) == 0 then
+          local count
+          count, first = waiting(key, last, read)
+          lost = count and length - pending - math.min(length - pending, count) or -1
+        else
+          first = redis.call('XRANGE', key, '(' .. last, '+', 'COUNT', 1)[1]
+        end
+      end
+      if first then oldest = age(first[1]) end
     end
   end
-  out[#out + 1] = string.format('%d %d %d %d', length, pending, read, oldest)
+  out[#out + 1] = string.format('%d %d %d %d %d', length, pending, read or -1, oldest, lost)
 end
 return table.concat(out, ' ')
 """
+)
 
 SWEEP: Final = f"""
 -- stream | milliseconds, a consumer that leaves or '': consumers that have nothing, and are gone
