@@ -21,6 +21,7 @@ from slack.demand.bounds import (
 )
 from slack.demand.guards import guarded
 from slack.demand.model import DEFAULT_STALE_MS, Clip, Guard, Guards, QueueFigures, QueueState
+from slack.demand.queue import abandoned_messages
 
 MOST_BYTES = 64 << 10
 """Of a line."""
@@ -66,7 +67,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     stale_window_ms: WindowMilliseconds = DEFAULT_STALE_MS
     """After so long a message is stale; at least 1."""
     in_flight: Messages = 0
-    """Messages that containers have taken and not finished."""
+    """Messages that containers have taken and not finished; those beyond `containers` times `concurrency` wait."""
     oldest_creation_age_seconds: Seconds | None = None
     """Since when the oldest container in creation was asked for; null: none is."""
     median_creation_seconds: Seconds | None = None
@@ -125,8 +126,8 @@ def read_line(data: bytes) -> tuple[str | None, QueueFigures]:
     if line.namespace_creating is None:
         line.namespace_creating = line.creating
     _check(line)
-    if not line.containers:
-        line.queued += line.in_flight  # whoever had taken these is gone: the broker hands them out again
+    # Whoever had taken these is gone: the broker hands them out again.
+    line.queued += abandoned_messages(line.in_flight, line.containers, line.concurrency)
     return line.queue, QueueFigures(**{name: getattr(line, name) for name in _FIGURES})
 
 

@@ -96,12 +96,12 @@ class Queue:
         """Return the messages that wait for this pool's containers; also takes note of it.
 
         What is left of a retired subject is its own containers' while one of them is there, and waits for nobody whom
-        it would not be given. What was taken and not finished waits too where no container is left that could finish
-        it: a broker hands it out again to who pulls.
+        it would not be given. What was taken and not finished waits too as far as it is more than the containers that
+        are left can have taken: a broker hands it out again to who pulls.
         """
         served = any(item.subject != self.pool.subject for item in count.ready)
         takes = not count.ready or any(item.also for item in count.ready)
-        abandoned = 0 if count.ready or count.draining else self.lag.in_flight
+        abandoned = abandoned_messages(self.lag.in_flight, len(count.ready) + count.draining, self.pool.concurrency)
         self.backlog = self.lag.backlog + abandoned + (self.retired_backlog if takes and not served else 0)
         return self.backlog
 
@@ -207,6 +207,11 @@ class Queue:
             self.history.clear()
             self.lag = NO_LAG
         self.pool = pool
+
+
+def abandoned_messages(in_flight: int, containers: int, concurrency: int) -> int:
+    """Return the messages that were taken, and that no container can have now: whoever had them is gone."""
+    return max(in_flight - containers * concurrency, 0)
 
 
 def per_message(figures: QueueFigures, idle: int) -> Decision:

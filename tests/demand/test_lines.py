@@ -28,8 +28,15 @@ def test_a_queue_without_others_in_its_namespace_needs_no_figures_of_the_namespa
 def test_what_is_in_flight_with_nobody_waits_for_a_container() -> None:
     answer = decided(in_flight=3)
     assert (answer["row"], answer["add"]) == (7, 1)
-    assert decided(in_flight=3, containers=1)["add"] == 0
+    assert decided(in_flight=3, containers=1, concurrency=3)["add"] == 0
     assert not {"throttle", "drop_queued"} & answer.keys()
+
+
+def test_what_more_containers_had_taken_than_there_are_waits_for_others() -> None:
+    """One of a hundred containers is left: what the others had is not its own."""
+    figures = {"containers": 1, "concurrency": 4, "mean_duration_ms": 1000}
+    assert decided("all", in_flight=4, **figures)["add"] == 0
+    assert decided("all", in_flight=400, **figures)["add"] == 9
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,16 @@ def test_what_the_last_container_died_with_gets_another_one() -> None:
     assert not found.tick(seen(0.6, {"thumb": lag(0, in_flight=1, delivered=1)}, coming)).creations
 
 
+@pytest.mark.parametrize(("left", "waits"), [(1, 36), (5, 20), (10, 0)])
+def test_what_containers_died_with_waits_though_others_are_left(left: int, waits: int) -> None:
+    """Ten containers of four slots were busy."""
+    found = scheduler(pool(concurrency=4))
+    every = [ready(f"c{number}") for number in range(10)]
+    found.tick(seen(0.0, {"thumb": lag(0, in_flight=40, delivered=40)}, every))
+    result = found.tick(seen(0.5, {"thumb": lag(0, in_flight=40, delivered=40)}, every[:left]))
+    assert result.figures[key()].queued == waits
+
+
 def test_what_was_asked_for_a_pool_that_is_gone_takes_no_room_from_the_others() -> None:
     gone, other = pool("gone"), pool("thumb")
     found = scheduler(gone, other, limit=1)
