@@ -22,6 +22,8 @@ class PodFacts:
     requests: dict[tuple[str, str], float] = field(default_factory=dict)
     """By container and resource."""
     init_requests: dict[tuple[str, str], float] = field(default_factory=dict)
+    sidecars: set[str] = field(default_factory=set)
+    """Init containers that go on beside the containers."""
     selector: dict[str, str] = field(default_factory=dict)
     tolerations: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Key, operator, value, effect."""
@@ -42,29 +44,36 @@ class PodFacts:
                 self.last_seen = max(self.last_seen, sample.value)
             case "pod_info":
                 # Before its binding a pod has another series, without the node; the answer's order says nothing.
-                if labels.get("node") or not self.info.get("node"):
-                    self.info = labels
+                # A node that is not exported beside one that is, is the scraped target's own.
+                if "exported_node" not in self.info and (sample.label("node") or not self.info.get("node")):
+                    self.info = {**labels, "node": sample.label("node")}
             case "pod_requests":
-                self.requests[labels.get("container", ""), labels.get("resource", "")] = sample.value
+                self.requests[sample.label("container"), sample.label("resource")] = sample.value
             case "pod_init_requests":
-                self.init_requests[labels.get("container", ""), labels.get("resource", "")] = sample.value
+                self.init_requests[sample.label("container"), sample.label("resource")] = sample.value
+            case "pod_sidecars":
+                self.sidecars.add(sample.label("container"))
             case "pod_selectors":
                 self.selector = label_map(labels, "nodeselector_")
             case "pod_tolerations":
-                key, operator, value, effect = (labels.get(name, "") for name in ("key", "operator", "value", "effect"))
+                key, operator, value, effect = map(sample.label, ("key", "operator", "value", "effect"))
                 self.tolerations.add((key, operator or "Equal", value, effect))
 
     def amounts(self) -> dict[str, int]:
         """Return effective requests: of all containers together, or of the init container that requests more.
 
-        Which init containers are sidecars, that go on beside the others, is not told.
+        Sidecars go on beside both. Their order is not told: sidecars are taken to start first.
         """
         total: dict[str, int] = defaultdict(int)
+        beside: dict[str, int] = defaultdict(int)
         for (_, name), value in self.requests.items():
             total[resource(name)] += units(name, value)
-        for (_, name), value in self.init_requests.items():
-            total[resource(name)] = max(total[resource(name)], units(name, value))
-        return {name: value for name, value in total.items() if value > 0}
+        for (container, name), value in self.init_requests.items():
+            if container in self.sidecars:
+                beside[resource(name)] += units(name, value)
+            else:
+                total[resource(name)] = max(total[resource(name)], units(name, value))
+        return {name: total[name] + beside[name] for name in {*total, *beside} if total[name] + beside[name] > 0}
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ QUERIES: Mapping[str, str] = {
     "pod_completed": "last_over_time(kube_pod_completion_time[{window}])",
     "pod_requests": "last_over_time(kube_pod_container_resource_requests[{window}])",
     "pod_init_requests": "last_over_time(kube_pod_init_container_resource_requests[{window}])",
+    "pod_sidecars": 'last_over_time(kube_pod_init_container_info{restart_policy="Always"}[{window}])',
     "pod_info": "last_over_time(kube_pod_info[{window}])",
     "pod_selectors": "last_over_time(kube_pod_nodeselectors[{window}])",
     # Admission gives two tolerations to every pod, which say nothing about lasting taints and are most of the series.

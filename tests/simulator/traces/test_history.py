@@ -144,6 +144,44 @@ def test_labels_that_prometheus_renamed_are_the_objects() -> None:
     assert pod_of(found.trace(START + 3600)).priority == 700
 
 
+SCRAPED = {
+    "namespace": "monitoring",
+    "pod": "kube-state-metrics-0",
+    "container": "kube-state-metrics",
+    "node": "n-9",
+    "exported_namespace": "shop",
+    "exported_pod": "api-x",
+    "uid": "1",
+}
+"""Labels of a pod's series if the scraped target has labels of the same names (honorLabels: false)."""
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_containers_and_nodes_that_prometheus_renamed_are_the_objects(order: int) -> None:
+    found = History(START)
+    found.add("pod_created", series(START + 60, **SCRAPED))
+    found.add("pod_scheduled", series(START + 150, **SCRAPED))
+    for container in "ab":
+        found.add("pod_requests", series(0.25, **SCRAPED, exported_container=container, resource="cpu"))
+    found.add("pod_init_requests", series(0.75, **SCRAPED, exported_container="i", resource="cpu"))
+    pending = Sample({**SCRAPED, "created_by_kind": "<none>"}, 1)
+    found.add("pod_info", [pending, Sample({**pending.labels, "exported_node": "n-1"}, 1)][::order])
+    row = pod_of(found.trace(START + 3600))
+    assert (row.namespace, row.workload, row.cpu_millis, row.node) == ("shop", "pod/api-x", 750, "n-1")
+
+
+def test_sidecars_count_beside_containers_and_beside_init_containers() -> None:
+    found = history()
+    for container, cpu in (("first", 0.7), ("proxy", 0.1), ("agent", 0.2)):
+        found.add("pod_init_requests", series(cpu, **API, container=container, resource="cpu"))
+    found.add("pod_sidecars", series(1, **API, container="proxy", restart_policy="Always"))
+    assert pod_of(found.trace(START + 3600)).cpu_millis == 850  # 750 of containers
+    found.add("pod_sidecars", series(1, **API, container="agent", restart_policy="Always"))
+    assert pod_of(found.trace(START + 3600)).cpu_millis == 1050
+    found.add("pod_init_requests", series(2, **API, container="first", resource="cpu"))
+    assert pod_of(found.trace(START + 3600)).cpu_millis == 2300
+
+
 def constrained() -> History:
     found = history()
     found.add("pod_info", series(1, **API, node="n-0", created_by_kind="StatefulSet", priority_class="gold"))
