@@ -14,6 +14,9 @@ class Unchecked(StrEnum):
     CLAIMED_RESOURCES = "claimed resources"
     """Extended resources that device claims serve (KEP-5004): devices are on some nodes only, and may be in use."""
     VOLUME_CLAIMS = "volume claims"
-    """Volumes may be in one zone or on one node only, or attached elsewhere (plugins VolumeBinding, VolumeZone)."""
+    """Volumes may be in one zone or on one node only, or attached elsewhere (plugins VolumeBinding, VolumeZone).
+
+    So are disks that a pod names itself (plugins VolumeRestrictions, NodeVolumeLimits).
+    """
     HOST_PORTS = "host ports"
     """Ports of the node may be in use, so that two such pods cannot stand on one (plugin NodePorts)."""

@@ -170,13 +170,22 @@ class _Something(msgspec.Struct, gc=False):
 
 
 class Volume(TypedDict, total=False):
-    """spec.volumes[]: what claims a volume; an empty dictionary for all other sources.
+    """spec.volumes[]: what claims a volume, or names a disk itself; an empty dictionary for all other sources.
 
-    It is read for each event, where `any` sees at once whether there is something in some of them.
+    It is read for each event, where `any` sees at once whether there is something in some of them. A named disk is on
+    one node at a time (plugin VolumeRestrictions), or takes one of a node's attachments (plugin NodeVolumeLimits).
     """
 
     persistentVolumeClaim: _Something | None
     ephemeral: _Something | None
+    awsElasticBlockStore: _Something | None
+    azureDisk: _Something | None
+    cinder: _Something | None
+    gcePersistentDisk: _Something | None
+    iscsi: _Something | None
+    portworxVolume: _Something | None
+    rbd: _Something | None
+    vsphereVolume: _Something | None
 
 
 class Port(TypedDict, total=False):

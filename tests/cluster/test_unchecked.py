@@ -16,9 +16,11 @@ CLAIMS = [None, [], [{"name": "gpu", "resourceClaimTemplateName": "one"}]]
 VOLUMES = [
     None,
     [],
-    [{"name": "v", "emptyDir": {}}, {"name": "t", "projected": {"sources": []}}],
+    [{"name": "v", "emptyDir": {}}, {"name": "t", "projected": {"sources": []}}, {"name": "s", "csi": {"driver": "s"}}],
     [{"name": "v", "emptyDir": {}}, {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}],
     [{"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}],
+    *([{"name": "d", source: {}}] for source in ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")),
+    *([{"name": "d", source: {}}] for source in ("azureDisk", "cinder", "portworxVolume", "vsphereVolume")),
 ]
 PORTS = [None, [], [{"containerPort": 80}], [{"containerPort": 80, "hostPort": 80}]]
 COMBINATIONS = list(product(enumerate(CLAIMS), enumerate(VOLUMES), enumerate(PORTS)))
