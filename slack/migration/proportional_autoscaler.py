@@ -21,6 +21,7 @@ _OF_WHAT = (
     "as there, all ready and schedulable nodes of the policy count, those too that the placeholders bring; a step is "
     "left when the nodes are a tenth below it, there at once"
 )
+_ROUNDED = "the cores of all nodes together are rounded up there, so a step begins just above one core less"
 Steps = list[tuple[int, int]]
 """From so many millicores on so many replicas, ascending; the first from 0 on."""
 
@@ -110,7 +111,7 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
     each = []
     if cores := _number(line, "coresPerReplica"):
         each.append(cores * 1000)
-        remarks.notes.append(f"one replica for {cores:g} cores -> spec.extraCapacity")
+        remarks.notes += [f"one replica for {cores:g} cores -> spec.extraCapacity", _ROUNDED]
     if nodes := _number(line, "nodesPerReplica"):
         if node_cpu_millis is None:
             remarks.warn(
@@ -130,8 +131,7 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
     if most:
         least = min(least, most) if line.get("preventSinglePointFailure") else least
         most = max(least, most)
-    if line.get("includeUnschedulableNodes"):
-        remarks.warn("includeUnschedulableNodes: cordoned nodes count there, and not in the policy")
+    _note_cordoned(line, remarks)
     remarks.notes.append(f"min {least} -> spec.extraCapacity.floor" + (f", max {most} -> ceiling" if most else ""))
     ceiling = times(requests, most) if most else {}
     if not each:
@@ -142,8 +142,10 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
         last = most or max(_MOST_STEPS, least)
         if not most:
             remarks.warn(f"the policy has steps up to {last} replicas, so it keeps no more; theirs has no maximum")
-        steps = [(0, least), *((int((count - 1) * unit) + 1, count) for count in range(least + 1, last + 1))]
-        return Size(times(requests, least), ceiling, _amounts(steps, requests))
+        steps = {0: least}
+        for count in range(least + 1, last + 1):
+            steps[_begins(count - 1, cores, 0 if node_cpu_millis is None else nodes, node_cpu_millis or 0)] = count
+        return Size(times(requests, least), ceiling, _amounts(sorted(steps.items()), requests))
     rate = cpu / unit
     remarks.warn(
         f"it may have {most or 'any number of'} replicas, so a rate of the nodes' cpu is written in place of steps; of "
@@ -153,6 +155,23 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
         _cut(remarks)
         rate = MOST_WITHOUT_CEILING
     return Size(times(requests, least), ceiling, rate=round(rate, _MOST_DIGITS))
+
+
+def _begins(replicas: int, cores: float, nodes: float, node_cpu_millis: int) -> int:
+    """Return from how many millicores on a line has more than so many replicas, each for so many cores or nodes."""
+    starts = [_above(replicas * cores)] if cores else []
+    starts += [int((math.floor(replicas * nodes) + 0.5) * node_cpu_millis)] if nodes else []
+    return min(starts)
+
+
+def _above(cores: float) -> int:
+    """Return the least millicores that are more than so many whole cores, which are rounded down: 0 below none."""
+    return max(0, math.floor(cores) * 1000 + 1)
+
+
+def _note_cordoned(settings: Json, remarks: Remarks) -> None:
+    if settings.get("includeUnschedulableNodes"):
+        remarks.warn("includeUnschedulableNodes: cordoned nodes count there, and not in the policy")
 
 
 def _cut(remarks: Remarks) -> None:
@@ -186,14 +205,17 @@ def size_of_ladder(
         nodes = []
     if not cores and not nodes:
         raise CannotMigrate(f"{remarks.source}: its ladder has no steps; expected coresToReplicas or nodesToReplicas")
-    by_cores = [(int(at * 1000), count) for at, count in cores]
-    by_nodes = [(int(at * (node_cpu_millis or 0)), count) for at, count in nodes]
+    _note_cordoned(ladder, remarks)
+    by_cores = [(_above(math.ceil(at) - 1), count) for at, count in cores]
+    # Half a node before: nodes differ a little, and a person may say what they have, or what is left of it for pods.
+    by_nodes = [(max(0, int((at - 0.5) * (node_cpu_millis or 0))), count) for at, count in nodes]
     starts = sorted({0, *(at for at, _ in [*by_cores[1:], *by_nodes[1:]])})
     steps = [(at, max(_replicas(entries, at) for entries in (by_cores, by_nodes) if entries)) for at in starts]
     shown = "; ".join(_shown(entries, unit) for entries, unit in ((cores, "cores"), (nodes, "nodes")) if entries)
     remarks.notes += [
         f"ladder ({shown}) -> spec.extraCapacity.ladder: each step's replicas x requests as its floor, and the most of "
         "them as the ceiling",
+        *([_ROUNDED] if cores else []),
         _OF_WHAT,
     ]
     return Size(ceiling=times(requests, max(count for _, count in steps)), ladder=_amounts(steps, requests))

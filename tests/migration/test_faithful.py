@@ -17,6 +17,8 @@ from tests.planner.scenes import plan_of
 
 Json = dict[str, Any]
 NODE_CPU = 8
+"""As a person says it; a node has a little less for pods."""
+MILLIS = st.integers(7600, 8000)
 COVERLESS = {"mode": "None"}
 
 
@@ -28,9 +30,9 @@ def spec_of(*manifests: Json) -> tuple[Json, list[str]]:
     return spec, warnings_of(groups)
 
 
-def kept(spec: Json, nodes: int) -> tuple[int, int]:
-    """Return cpu and memory that the policy wants on empty nodes of 8 cpu and 32Gi."""
-    cluster = [node(f"n{i}", str(NODE_CPU), "32Gi") for i in range(nodes)]
+def kept(spec: Json, nodes: int, millis: int = NODE_CPU * 1000) -> tuple[int, int]:
+    """Return cpu and memory that the policy wants on empty nodes of about 8 cpu and 32Gi."""
+    cluster = [node(f"n{i}", f"{millis}m", "32Gi") for i in range(nodes)]
     desired = plan_of(*cluster, **{**spec, "cover": COVERLESS}).desired
     return int(desired[0]), int(desired[1])
 
@@ -46,13 +48,14 @@ def by_entries(entries: list[tuple[int, int]], size: int) -> int:
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(ENTRIES | st.none(), ENTRIES | st.none(), SIZES, st.integers(0, 20), st.integers(1, 14))
+@given(ENTRIES | st.none(), ENTRIES | st.none(), SIZES, st.integers(0, 20), st.integers(1, 9), MILLIS)
 def test_ladders(
     cores: list[tuple[int, int]] | None,
     nodes: list[tuple[int, int]] | None,
     size: tuple[int, int],
     fixed: int,
     cluster: int,
+    millis: int,
 ) -> None:
     """By cores, by nodes and by both, alone and beside a Deployment of a fixed size for the same nodes."""
     given = {"coresToReplicas": cores, "nodesToReplicas": nodes}
@@ -62,10 +65,10 @@ def test_ladders(
     requests = {"cpu": f"{size[0]}m", **({"memory": str(size[1])} if size[1] else {})}
     beside = [pause("fixed", fixed, requests)] if fixed else []
     spec, said = spec_of(pause("op", None, requests), *proportional("op", ladder=ladder), *beside)
-    counts = [by_entries(cores, cluster * NODE_CPU)] if cores else []
+    counts = [by_entries(cores, math.ceil(cluster * millis / 1000))] if cores else []
     counts += [by_entries(nodes, cluster)] if nodes else []
     replicas = max(counts) + fixed
-    for found, one in zip(kept(spec, cluster), size, strict=True):
+    for found, one in zip(kept(spec, cluster, millis), size, strict=True):
         assert abs(found - replicas * one) <= one
     assert size[1] or any("request no memory" in text for text in said)
     most = max([count for _, count in [*(cores or []), *(nodes or [])]])
@@ -82,10 +85,11 @@ def test_ladders(
     st.integers(1, 60),
     st.booleans(),
     SIZES,
-    st.integers(1, 14),
+    st.integers(1, 9),
+    MILLIS,
 )
 def test_lines(
-    cores: int, nodes: int, least: int, more: int, no_single: bool, size: tuple[int, int], cluster: int
+    cores: int, nodes: int, least: int, more: int, no_single: bool, size: tuple[int, int], cluster: int, millis: int
 ) -> None:
     """`replicas = max(cores / coresPerReplica, nodes / nodesPerReplica)`, from min to max."""
     most = max(least, 1) + more
@@ -94,11 +98,11 @@ def test_lines(
     line |= {"nodesPerReplica": nodes} if nodes else {}
     requests = {"cpu": f"{size[0]}m", **({"memory": str(size[1])} if size[1] else {})}
     spec, said = spec_of(pause("op", 1, requests), *proportional("op", linear=line))
-    wanted = [math.ceil(cluster * NODE_CPU / cores), *([math.ceil(cluster / nodes)] if nodes else [])]
+    wanted = [math.ceil(math.ceil(cluster * millis / 1000) / cores), *([math.ceil(cluster / nodes)] if nodes else [])]
     replicas = max(min(max(wanted), most), least or 1)
     if no_single and cluster > 1:
         replicas = max(replicas, 2)
-    cpu, memory = kept(spec, cluster)
+    cpu, memory = kept(spec, cluster, millis)
     named = no_single and least < 2 and any("preventSinglePointFailure" in text for text in said)
     assert abs(cpu - replicas * size[0]) <= size[0] or named
     assert abs(memory - replicas * size[1]) <= size[1] or any("of memory the same share" in text for text in said)

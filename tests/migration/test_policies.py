@@ -153,3 +153,19 @@ def test_an_autoscaler_of_this_workload_alone_is_told(kind: str, spec: Json, sai
     assert f"{kind} op/s sets the replicas of slack {said}" in told(name="slack")
     assert said in told(name="slack", kind="Deployment")
     assert said not in told(name="slack", kind="StatefulSet") + told(name="web") + told("shop", name="slack")
+
+
+@pytest.mark.parametrize(
+    ("mode", "data"), [("ladder", {"coresToReplicas": [[1, 1]]}), ("linear", {"coresPerReplica": 4, "max": 3})]
+)
+def test_cordoned_nodes_that_count_are_told(mode: str, data: Json) -> None:
+    for included in (False, True):
+        autoscaler = proportional("slack", **{mode: {**data, "includeUnschedulableNodes": included}})
+        (kept,) = rooms_in([pause("slack"), *autoscaler], None)
+        assert any("cordoned nodes count there" in text for text in kept.warnings) is included
+
+
+def test_a_ladder_by_cores_counts_them_rounded_up_as_theirs_does() -> None:
+    """16 nodes of 3970m have 63.52 cores: 64."""
+    (kept,) = rooms_in([pause("slack"), *proportional("slack", ladder={"coresToReplicas": [[1, 1], [64, 3]]})], None)
+    assert [at for at, _ in kept.ladder] == [0, 63_001]

@@ -140,8 +140,8 @@ def test_a_ladder_by_nodes_becomes_steps_when_a_node_is_known(file: Path) -> Non
         "ceiling": {"cpu": "4", "memory": "4Gi"},
         "ladder": [
             {"fromAllocatable": {"cpu": "0"}, "minRate": 0, "floor": {"cpu": "4", "memory": "4Gi"}},
-            {"fromAllocatable": {"cpu": "32"}, "minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}},
-            {"fromAllocatable": {"cpu": "64"}, "minRate": 0},
+            {"fromAllocatable": {"cpu": "30"}, "minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}},
+            {"fromAllocatable": {"cpu": "62"}, "minRate": 0},
         ],
     }
     assert "CronJob night (0 18 * * 1-5)" in found.warnings
@@ -155,7 +155,7 @@ def test_a_ladder_by_cores_becomes_steps_by_what_nodes_have(file: Path) -> None:
     found = Answer(file, pause("op", None, {"cpu": "1", "memory": "1Gi"}), *steps)
     assert found.spec["extraCapacity"]["ladder"] == [
         {"fromAllocatable": {"cpu": "0"}, "minRate": 0, "floor": {"cpu": "2", "memory": "2Gi"}},
-        {"fromAllocatable": {"cpu": "100"}, "minRate": 0, "floor": {"cpu": "5", "memory": "5Gi"}},
+        {"fromAllocatable": {"cpu": "99001m"}, "minRate": 0, "floor": {"cpu": "5", "memory": "5Gi"}},
     ]
 
 
