@@ -12,15 +12,17 @@ from slack.throttler.podspec.shape import BadManifest
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 _TEMPLATES = {
-    **dict.fromkeys(
-        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "ReplicationController", "Rollout"),
-        "spec.template",
-    ),
-    "CronJob": "spec.jobTemplate.spec.template",
-    "PodTemplate": "template",
-    "ScaledJob": "spec.jobTargetRef.template",
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"), ("apps", "spec.template")),
+    "Job": ("batch", "spec.template"),
+    "CronJob": ("batch", "spec.jobTemplate.spec.template"),
+    "ReplicationController": ("", "spec.template"),
+    "PodTemplate": ("", "template"),
+    "Rollout": ("argoproj.io", "spec.template"),
+    "ScaledJob": ("keda.sh", "spec.jobTargetRef.template"),
 }
-"""By kind, where the template of its pods is."""
+"""By kind, its API group and where the template of its pods is. Other groups have kinds of these names too."""
+_MOST_NESTED = 8
+"""Lists in lists: tools that wrap manifests make two."""
 
 
 class BadPod(BadDocument):
@@ -54,19 +56,18 @@ def read_pod(document: object, *, source: str) -> PodOrder:
     path = _template_path(document)
     if path is None:
         raise BadPod(source, (f"kind: {kind!r} is no Pod, nor a workload with a template of one",))
-    if kind == "Rollout" and (reference := _at(document, "spec.workloadRef")) is not None:
-        problem = f"spec.workloadRef: the pods' template is in {_called(reference)}; check that object instead"
-        raise BadPod(source, (problem,))
+    if elsewhere := template_elsewhere(document):
+        raise BadPod(source, (f"spec.workloadRef: the pods' template is in {elsewhere}; check that object instead",))
     inner, path = _inside(document, path, source)
     _refuse_misplaced(document, path, source)
     return _pod(document, inner, f"{path}.", source)
 
 
-def documents_of(document: object, *, source: str) -> Iterator[tuple[object, str]]:
+def documents_of(document: object, *, source: str, depth: int = 0) -> Iterator[tuple[object, str]]:
     """Yield a document, or those of a list such as `kubectl get -o json` prints, each with what to call it.
 
     Raises:
-        BadPod: a list without items.
+        BadPod: a list without items, or lists in lists in lists.
     """
     kind = document.get("kind") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
@@ -75,10 +76,12 @@ def documents_of(document: object, *, source: str) -> Iterator[tuple[object, str
     items = document.get("items")
     if not isinstance(items, list) or not items:
         raise BadPod(source, ("items: is no list of objects, or has none",))
+    if depth == _MOST_NESTED:
+        raise BadPod(source, (f"items: is in {depth} lists; write one list",))
     known = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
     for index, item in enumerate(items):
         named = known | dict(item) if isinstance(item, Mapping) and known["kind"] else item
-        yield named, f"{source}: items[{index}]"
+        yield from documents_of(named, source=f"{source}: items[{index}]", depth=depth + 1)
 
 
 def has_pods(document: object) -> bool:
@@ -86,11 +89,21 @@ def has_pods(document: object) -> bool:
     return isinstance(document, Mapping) and (document.get("kind") == "Pod" or _template_path(document) is not None)
 
 
+def template_elsewhere(document: object) -> str:
+    """Return the object that has the template of a Rollout's pods; '' if it has its own."""
+    if not isinstance(document, Mapping) or document.get("kind") != "Rollout":
+        return ""
+    reference = _at(document, "spec.workloadRef")
+    return "" if reference is None else _called(reference)
+
+
 def _template_path(document: Mapping[str, Any]) -> str | None:
     """Return where the template is; a kind that is not known has it where a Deployment has it, or has none."""
-    kind = document.get("kind")
+    kind, version = document.get("kind"), document.get("apiVersion")
     if isinstance(kind, str) and kind in _TEMPLATES:
-        return _TEMPLATES[kind]
+        group, path = _TEMPLATES[kind]
+        if not isinstance(version, str) or group == version.rpartition("/")[0]:
+            return path
     return "spec.template" if isinstance(_at(document, "spec.template.spec.containers"), list) else None
 
 
@@ -106,13 +119,14 @@ def _called(reference: object) -> str:
 
 
 def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> None:
-    """Refuse annotations that stand on a workload: only its template's reach the pods."""
-    metadata = document.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    """Refuse annotations that stand on a workload, or on the Job of a CronJob: only its template's reach the pods."""
+    parts = path.split(".")
+    places = [".".join((*parts[:count], "metadata.annotations")) for count in range(len(parts))]
     problems = tuple(
-        f"metadata.annotations[{name}]: has no effect on a {document['kind']}; put it into {path}.metadata.annotations"
+        f"{place}[{name}]: has no effect on a {document['kind']}; put it into {path}.metadata.annotations"
+        for place in places
         for name in (DEPENDS_ON, ENABLED)
-        if isinstance(annotations, Mapping) and name in annotations
+        if isinstance(annotations := _at(document, place), Mapping) and name in annotations
     )
     if problems:
         raise BadPod(source, problems)

@@ -54,8 +54,8 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
 
     A ThrottlePolicy, or the MinionConfig of the study that it goes back to, is shown with its numbers on a node of so
     many cores, and with the slots of nodes of other sizes. A Pod, or a workload with a template, is shown with the
-    order in which its containers start, or why it is never gated. A List is checked item by item; objects without
-    pods beside others, such as Services, are skipped and named.
+    order in which its containers start, or why it is never gated. A List is checked item by item. Objects without
+    pods beside others are skipped and named, such as a Service, or a Rollout whose template is in a Deployment.
     Exit code 0; 2: it is refused, with the field.
 
     [bold]Examples[/bold]
@@ -75,10 +75,10 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
     from slack.throttler.pods import documents_of
 
     named = [pair for document in found for pair in documents_of(document, source=source)]
-    checkable = [(item, name) for item, name in named if not _is_beside(item)]
+    checkable = [(item, name) for item, name in named if not _why_beside(item)]
     for item, name in named if checkable else ():
-        if isinstance(item, Mapping) and _is_beside(item):
-            typer.echo(f"{name}: skipped: a {item['kind']} has no pods", err=True)
+        if why := _why_beside(item):
+            typer.echo(f"{name}: skipped: {why}", err=True)
     items = [_checked(item, name, cores) for item, name in checkable or named]
     if output.for_machines:
         print_document({"apiVersion": API_VERSION, "kind": "ThrottlerCheck", "items": items}, output)
@@ -88,13 +88,18 @@ def check(filename: _File = None, cores: _Cores = 2, output: OutputFormat = Form
             _show(item)
 
 
-def _is_beside(document: Any) -> bool:
-    """Say whether a document is an object of another kind, such as a Service, of which nothing can be checked."""
+def _why_beside(document: Any) -> str:
+    """Return why nothing can be checked of an object beside others, such as a Service; '' if it can."""
     from slack.throttler.config import KIND, MINION_KIND
-    from slack.throttler.pods import has_pods
+    from slack.throttler.pods import has_pods, template_elsewhere
 
     kind = document.get("kind") if isinstance(document, Mapping) else None
-    return isinstance(kind, str) and kind not in (KIND, MINION_KIND) and not has_pods(document)
+    if not isinstance(kind, str) or kind in (KIND, MINION_KIND):
+        return ""
+    if not has_pods(document):
+        return f"a {kind} has no pods, or no template of pods that is known here"
+    elsewhere = template_elsewhere(document)
+    return f"the template of the pods of this {kind} is in {elsewhere}" if elsewhere else ""
 
 
 def _checked(document: Any, source: str, cores: float) -> dict[str, Any]:

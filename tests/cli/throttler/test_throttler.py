@@ -116,6 +116,75 @@ def test_objects_without_pods_in_a_list_are_skipped_and_named(run: Run, tmp_path
     assert run("throttler", "check", "-f", alone).code == 2
 
 
+def test_a_rollout_beside_the_deployment_that_has_its_template_is_skipped_and_named(run: Run, tmp_path: Path) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": {"workloadRef": reference}}
+    both = written(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [rollout, deployment()]})
+    found = run("throttler", "check", "-f", both)
+    assert found.code == 0, found.stderr
+    assert "items[0]: skipped: the template of the pods of this Rollout is in Deployment web" in found.stderr
+    assert "Deployment web" in found.stdout
+
+
+def test_a_list_in_a_list_is_checked_too(run: Run, tmp_path: Path) -> None:
+    inner = {"apiVersion": "v1", "kind": "List", "items": [deployment("two")]}
+    outer = {"apiVersion": "v1", "kind": "List", "items": [deployment("one"), inner]}
+    assert [item["name"] for item in printed(run, "check", "-f", written(tmp_path, outer))["items"]] == ["one", "two"]
+    for _ in range(10):
+        outer = {"apiVersion": "v1", "kind": "List", "items": [outer]}
+    found = run("throttler", "check", "-f", written(tmp_path, outer))
+    assert found.code == 2
+    assert "is in 8 lists; write one list" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "path"),
+    [
+        ("CronJob", "batch/v1", ("jobTemplate", "spec", "template")),
+        ("Rollout", "argoproj.io/v1alpha1", ("template",)),
+        ("Job", "batch/v1", ("template",)),
+        ("ScaledJob", "keda.sh/v1alpha1", ("jobTargetRef", "template")),
+        ("CloneSet", "apps.kruise.io/v1alpha1", ("template",)),
+    ],
+)
+@pytest.mark.parametrize("named", ["cache", "migrate", "mesh"])
+def test_a_dependency_is_checked_in_each_kind_and_on_init_containers(
+    run: Run, tmp_path: Path, kind: str, version: str, path: tuple[str, ...], named: str
+) -> None:
+    """An init container that stays, a sidecar, is named as other init containers are."""
+    spec: Any = {
+        "metadata": {"annotations": {"throttler.resource-slack.io/depends-on": json.dumps({"web": [named]})}},
+        "spec": {
+            "initContainers": [{"name": "migrate"}, {"name": "mesh", "restartPolicy": "Always"}],
+            "containers": [{"name": "web"}, {"name": "cache"}],
+        },
+    }
+    for part in reversed(path):
+        spec = {part: spec}
+    document = {"apiVersion": version, "kind": kind, "metadata": {"name": "shop"}, "spec": spec}
+    found = run("throttler", "check", "-f", written(tmp_path, document), "-o", "json")
+    if named == "cache":
+        assert found.code == 0, found.stderr
+        assert json.loads(found.stdout)["items"][0]["levels"] == [["cache"], ["web"]]
+        return
+    place = ".".join(("spec", *path))
+    assert (found.code, found.stdout) == (2, "")
+    assert f"{place}.metadata.annotations[throttler.resource-slack.io/depends-on]: web: depends on '{named}'" in (
+        found.stderr
+    )
+    assert "it is an init container: those start before all containers and are never gated" in found.stderr
+
+
+def test_a_kind_of_another_api_group_is_not_taken_for_the_one_of_its_name(run: Run, tmp_path: Path) -> None:
+    volcano = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"tasks": []}}
+    kruise = {"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "spec": {}}
+    mixed = written(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [volcano, kruise, deployment()]})
+    found = run("throttler", "check", "-f", mixed)
+    assert found.code == 0, found.stderr
+    assert "items[0]: skipped: a Job has no pods, or no template of pods that is known here" in found.stderr
+    assert "items[1]: skipped: a Rollout has no pods" in found.stderr
+
+
 def test_the_slots_of_nodes_of_other_sizes_are_told(run: Run, tmp_path: Path) -> None:
     policy = {
         "apiVersion": "resource-slack.io/v1alpha1",
@@ -143,6 +212,19 @@ MISPLACED = deployment(annotations={"throttler.resource-slack.io/depends-on": '{
             "spec.template.metadata.annotations",
         ),
         ({"kind": "List", "items": [deployment(), MISPLACED]}, "items[1]: metadata.annotations["),
+        (
+            {
+                "apiVersion": "batch/v1",
+                "kind": "CronJob",
+                "spec": {
+                    "jobTemplate": {
+                        "metadata": {"annotations": {"throttler.resource-slack.io/depends-on": "{}"}},
+                        "spec": {"template": {"spec": {"containers": [{"name": "web"}]}}},
+                    }
+                },
+            },
+            "spec.jobTemplate.metadata.annotations[throttler.resource-slack.io/depends-on]: has no effect on a CronJob",
+        ),
         ({"kind": "List", "items": []}, "items: is no list of objects, or has none"),
         ({"kind": "List", "items": [3]}, "items[0]: expected a Pod, found int"),
         (study(app_b=["mag"]), "app_b: depends on 'mag', and no container is called so"),
