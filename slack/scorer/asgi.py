@@ -50,8 +50,13 @@ class Scores(Protocol):
             BadRequest: the pod cannot be read.
         """
 
-    def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
-        """Return why the pod may not go to nodes, by name; /filter and /preempt refuse the same nodes.
+    def refused(self, pod: Pod, names: Sequence[str], *, nominated: str = "") -> Mapping[str, str]:
+        """Return why the pod may not go to nodes, by name; /filter and /preempt refuse the same nodes, but for one.
+
+        Args:
+            pod: what is to be placed.
+            names: of the nodes.
+            nominated: the node that is never refused, '' for none: the scheduler has evicted pods there for this one.
 
         Raises:
             BadRequest: the pod cannot be read.
@@ -183,7 +188,9 @@ class Extender:
 
     def _filter(self, body: bytes) -> bytes:
         asked: Asked = decode(body)
-        return filter_reply(asked, self._scores.refused(asked.pod, asked.names))
+        status = asked.pod.status
+        nominated = status.nominated_node_name if status is not None else None
+        return filter_reply(asked, self._scores.refused(asked.pod, asked.names, nominated=nominated or ""))
 
     def _preempt(self, body: bytes) -> bytes:
         asked = decode_preemption(body)

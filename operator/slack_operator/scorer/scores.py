@@ -128,13 +128,18 @@ class LiveScores:
             self._record.add(decision)
         return standing.replies.reply(names, total.tolist())
 
-    def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
-        """Return nodes that the pod would bring above the ceiling; nodes of which nothing is known stay."""
+    def refused(self, pod: Pod, names: Sequence[str], *, nominated: str = "") -> Mapping[str, str]:
+        """Return nodes that the pod would bring above the ceiling; nodes of which nothing is known stay.
+
+        A node that hovers about the ceiling may be below it when the scheduler evicts pods there, and above it when
+        the pod is to follow. To refuse it then would cost the next node its pods too, and again: so it is not refused.
+        """
         standing, demand = self._standing(), self._demand(pod)
         if standing is None or not self._ceiling or is_exempt(pod):
             return {}
         rows, _ = _rows(standing, names)
-        found = nodes_above(standing.basis, demand, rows[rows >= 0], self._ceiling)
+        above = nodes_above(standing.basis, demand, rows[rows >= 0], self._ceiling)
+        found = {name: why for name, why in above.items() if name != nominated}
         if found and len(found) == len(names):
             self._told.all_above()
             if self._ceiling.when_all_above is WhenAllAbove.ADMIT:

@@ -214,6 +214,17 @@ def test_a_filter_refuses_what_is_above_its_ceiling_and_nothing_that_is_not_know
     assert scene.scores.refused(pod("p"), ["a", "b", "c", "nobody"]) == REFUSED
 
 
+def test_a_node_that_hovers_about_its_ceiling_keeps_the_pod_that_others_were_evicted_for() -> None:
+    scene = Scene({"a": 69.0, "b": 50.0}, ceiling=CEILING)
+    assert "b" not in scene.scores.refused(pod("p"), ["a", "b"]), "the scheduler may evict pods there"
+    scene.show({"a": 69.0, "b": 60.0})
+    assert scene.scores.refused(pod("p"), ["b"], nominated="b") == {}
+    assert scene.scores.refused(pod("p"), ["a", "b"], nominated="b").keys() == {"a"}
+    assert scene.scores.refused(pod("p"), ["a", "b"], nominated="nobody").keys() == {"a", "b"}
+    assert scene.metric("slack_scorer_all_nodes_above_ceiling_total") == "1.0"
+    assert scene.scores.refused(pod("p"), ["b"]).keys() == {"b"}, "pods are not evicted there a second time"
+
+
 def test_pods_of_daemonsets_and_of_the_system_may_go_anywhere() -> None:
     scene = Scene({"a": 10.0, "b": 60.0}, ceiling=CEILING)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": True}

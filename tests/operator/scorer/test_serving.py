@@ -29,8 +29,8 @@ class _Scores:
             raise RuntimeError("a mistake")
         return ScoreReplies(names).reply(names, [len(name) for name in names])
 
-    def refused(self, pod: Pod, names: Sequence[str]) -> Mapping[str, str]:
-        return {"hot": f"too hot for {pod.metadata.name}"}
+    def refused(self, pod: Pod, names: Sequence[str], *, nominated: str = "") -> Mapping[str, str]:
+        return {"hot": f"too hot for {pod.metadata.name}"} if nominated != "hot" else {}
 
     def explain(self, namespace: str, pod: str) -> Mapping[str, object]:
         if pod != "api-x":
@@ -199,3 +199,14 @@ def test_clients_that_send_no_whole_request_shut_no_scheduler_out(silent: int) -
             wire = held.enter_context(socket.create_connection((HOST, port), 5))
             wire.sendall(b"POST /prioritize HTTP/1.1\r\n" if number % 2 else b"P")
         assert _ask(port, "POST", "/prioritize", _args())[0] == 200
+
+
+@pytest.mark.parametrize(("verb", "kept"), [("/filter", ["cold", "hot"]), ("/preempt", ["cold"])])
+def test_the_node_that_others_were_evicted_from_is_refused_to_preemption_alone(verb: str, kept: list[str]) -> None:
+    pod = {"metadata": {"name": "api-x"}, "status": {"nominatedNodeName": "hot"}}
+    victims = {name: {"Pods": [{"UID": name}], "NumPDBViolations": 0} for name in ("cold", "hot")}
+    body = {"Pod": pod, "NodeNames": list(victims)} if verb == "/filter" else {"Pod": pod}
+    with _served(filters=True) as port:
+        text = json.dumps(body | ({} if verb == "/filter" else {"NodeNameToMetaVictims": victims}))
+        answer = json.loads(_ask(port, "POST", verb, text.encode())[2])
+    assert list(answer.get("NodeNames") or answer["NodeNameToMetaVictims"]) == kept
