@@ -43,6 +43,7 @@ PREEMPTION_RESCUED = "PreemptionRescued"
 PLACEHOLDERS_DISPLACED = "PlaceholdersDisplaced"
 MADE_WAY = "MadeWay"
 PENDING_ON_PURPOSE = "PendingOnPurpose"
+FORM_CHANGED = "FormChanged"
 OWNERSHIP_TAKEN_BACK = "OwnershipTakenBack"
 RESERVATION_CUT = "ReservationCut"
 CPU_THROTTLING_HIGH = "CPUThrottlingHigh"
@@ -415,6 +416,14 @@ REASONS: tuple[Reason, ...] = (
         "keeps capacity free, and real pods start there. Once for each ReplicaSet, when its first pod is reported to "
         "the autoscaler.",
         about="ReplicaSet",
+    ),
+    Reason(
+        FORM_CHANGED,
+        (),
+        Level.NOTE,
+        "The placeholders of this policy become unbound, or bound, a few at a time. The Event says from which form to "
+        "which and why; it is a Warning if unbound ones were of no use. status.hold says since when.",
+        "Nothing for a Normal one. For a Warning, mend what it names; Auto tries unbound placeholders again by itself.",
     ),
     Reason(
         PLACEHOLDERS_DISPLACED,

@@ -24,6 +24,7 @@ from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.spec import KIND
 from slack.process.logs import fields
 from slack.process.reasons import (
+    FORM_CHANGED,
     OWNERSHIP_TAKEN_BACK,
     PLACEHOLDERS_DISPLACED,
     REFILLING,
@@ -284,8 +285,18 @@ class Reporter:
             finally:
                 self._progress()
         self._board.written(entry.uid, status, self._clock())
+        self._tell_form(entry, previous, status)
         for alike in _alike(condition for condition in turned(previous, status) if condition["type"] != STALLED):
             self._tell(entry, alike, previous)
+
+    def _tell_form(self, entry: PolicyEntry, previous: Status, status: Status) -> None:
+        """Say that placeholders change their form: from which to which, and why."""
+        hold = status.get("hold") or {}
+        before, form = _form_of(previous), hold.get("form")
+        if entry.uid and form is not None and before not in (None, form):
+            kind = EventKind.WARNING if "retryTime" in hold else EventKind.NORMAL
+            text = f"placeholders change from {before} to {form}, a few at a time ({hold['reason']}): {hold['message']}"
+            self._recorder.record(ObjectRef(API_VERSION, KIND, entry.name, entry.uid), kind, FORM_CHANGED, text)
 
     def _tell(self, entry: PolicyEntry, alike: Sequence[Mapping[str, Any]], previous: Status) -> None:
         """Say once what turned, however many conditions say it; a refill is no Event, nor is its end."""
@@ -302,6 +313,12 @@ class Reporter:
         if entry.uid and (first["reason"] not in _REFILLS or (before is not None and _is_trouble(before))):
             kind = EventKind.WARNING if trouble else EventKind.NORMAL
             self._recorder.record(ObjectRef(API_VERSION, KIND, entry.name, entry.uid), kind, first["reason"], text)
+
+
+def _form_of(status: Status) -> str | None:
+    """Return the form of the placeholders that a status tells of; those of versions that knew one form were bound."""
+    known = (status.get("hold") or {}).get("form")
+    return known or ("Bound" if status.get("shapes") else None)
 
 
 def _is_trouble(condition: Mapping[str, Any]) -> bool:

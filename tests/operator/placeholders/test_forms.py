@@ -9,6 +9,7 @@ import pytest
 from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
+from slack.process.reasons import FORM_CHANGED
 from slack_operator.placeholders.autoscalers import Autoscaler, Recognition
 from slack_operator.placeholders.forms import FIRST_RETRY_SECONDS
 from tests.operator.fakes import Json, World, policy
@@ -41,6 +42,41 @@ def test_a_restart_keeps_the_form_until_the_autoscaler_is_looked_for() -> None:
     world.recognition_lasts = True
     turn(world, 20)
     assert all(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+
+
+def form_events(world: World) -> list[tuple[str, str]]:
+    return [(name, text) for name, reason, text in world.recorder.lines if reason == FORM_CHANGED]
+
+
+def test_a_change_of_form_is_one_event_that_says_from_to_and_why() -> None:
+    world = world_of(hold="Auto")
+    turn(world, 12)
+    assert form_events(world) == []  # the first form is no change
+    world.autoscaler = Autoscaler("Karpenter", "NodePool general")
+    turn(world, 12)
+    why = "AutoscalerRecognised): Karpenter is there: NodePool general"
+    assert form_events(world) == [("web", f"placeholders change from Bound to Unbound, a few at a time ({why}")]
+    world.restart()
+    turn(world, 12)
+    assert form_events(world) == []
+    world.apply_policy(policy("web", generation=2, **(SLACK | {"hold": "Bound"})))
+    turn(world, 12)
+    said = "placeholders change from Unbound to Bound, a few at a time (Configured): spec.hold says so"
+    assert form_events(world) == [("web", said)]
+
+
+def test_an_upgrade_from_a_version_that_knew_one_form_says_so_too() -> None:
+    world = world_of(hold="Bound")
+    turn(world, 12)
+    document = world.api.items("slackpolicies")["web"]
+    del document["status"]["hold"]
+    world.api._bump(document)
+    world.restart()
+    world.autoscaler = Autoscaler("Cluster Autoscaler", "its status is fresh")
+    world.apply_policy(policy("web", generation=2, **(SLACK | {"hold": "Auto"})))
+    turn(world, 12)
+    ((_, text),) = form_events(world)
+    assert text.startswith("placeholders change from Bound to Unbound")
 
 
 def test_nothing_is_planned_before_the_first_look_for_an_autoscaler() -> None:
