@@ -1,9 +1,9 @@
 """`uninstall`: takes away what the operator has made, and says so line by line. Needs --yes.
 
 Touches only objects of the operator's: ReplicaSets with their placeholder pods, the ResourceQuota of an operator that
-was stopped while it held a controller back, the PriorityClass, the lease. What the chart made is the chart's (`helm
-uninstall` runs this command first); the SlackPolicies and the CRD are the user's, and the last line tells how to
-delete them.
+was stopped while it held a controller back, the PriorityClass, the lease; and the label by which the operator has
+released nodes. What the chart made is the chart's (`helm uninstall` runs this command first); the SlackPolicies and the
+CRD are the user's, and the last line tells how to delete them.
 """
 
 import threading
@@ -39,6 +39,8 @@ _WORDS = {
     "WouldBeDeleted": "would be deleted",
     "ScaledToZero": "scaled to zero",
     "WouldBeScaledToZero": "would be scaled to zero",
+    "Unlabelled": "is released no longer: its label resource-slack.io/release is removed",
+    "WouldBeUnlabelled": "would lose its label resource-slack.io/release",
 }
 """By outcome, what is said to people."""
 
@@ -152,6 +154,7 @@ def uninstall(
             loads = _left_loads(connection, told)
             found = [*_targets(connection, namespace, told), *loads, *_lease(connection, namespace, lease_name)]
             _delete(writer if yes else None, found, told)
+            labelled = _unlabel(connection, writer if yes else None, told)
             if yes and found:
                 told.pods_left = _wait_for_placeholders(connection, namespace, wait_seconds)
         except BaseException:
@@ -159,7 +162,7 @@ def uninstall(
                 told.end()
             raise
     told.end()
-    if not found:
+    if not (found or labelled):
         typer.echo(f"nothing of resource-slack is left in namespace {namespace}", err=True)
     elif not yes:
         typer.echo("nothing was deleted; add --yes to do it", err=True)
@@ -183,6 +186,53 @@ def _delete(writer: "Writer | None", found: Sequence[_Target], told: _Told) -> N
                 told.say(left, "Left", str(error))
             raise
         told.say(target, "WouldBeDeleted" if gone is None else "Deleted" if gone else "WasGone")
+
+
+def _unlabel(connection: "Connection", writer: "Writer | None", told: _Told) -> int:
+    """Take the operator's label off nodes that it has released, and return how many had it.
+
+    A label that a person wrote stays.
+    Without the right to, it is said how: the label keeps nothing but unbound placeholders off a node.
+    """
+    from slack.cluster.labels import LABEL_RELEASE
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+    from slack.planner.release import parse_mark
+
+    by_hand = f"kubectl label nodes -l {LABEL_RELEASE} {LABEL_RELEASE}-"
+    try:
+        nodes = items(connection, resource_path("v1", "nodes"), LABEL_RELEASE)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        typer.echo(f"released nodes are not looked for, which needs the right to list nodes: {by_hand}", err=True)
+        return 0
+    count = 0
+    pointer = "/metadata/labels/" + LABEL_RELEASE.replace("/", "~1")
+    for node in nodes:
+        value = (node["metadata"].get("labels") or {}).get(LABEL_RELEASE, "")
+        if parse_mark(value) is None:
+            continue
+        count += 1
+        target = _Target("Node", None, node["metadata"]["name"], uid=node["metadata"].get("uid") or "")
+        if writer is None:
+            told.say(target, "WouldBeUnlabelled")
+            continue
+        path = resource_path("v1", "nodes", name=target.name)
+        test = {"op": "test", "path": pointer, "value": value}
+        try:
+            writer.json_patch(path, [test, {"op": "remove", "path": pointer}])
+        except ApiError as error:
+            if error.not_found or error.status == 422:  # the node has gone, or somebody has changed the label
+                told.say(target, "WasGone")
+                continue
+            if error.status != 403:
+                raise
+            typer.echo(f"{target.text} keeps its label: {error}; {by_hand}", err=True)
+            told.say(target, "Left", str(error))
+            continue
+        told.say(target, "Unlabelled")
+    return count
 
 
 def _stop(writer: "Writer", target: _Target, told: _Told) -> None:

@@ -1,5 +1,6 @@
 """`uninstall` as a person calls it: short flags, and what it says of things that it keeps."""
 
+import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,3 +133,35 @@ def test_a_lease_of_a_hundred_years_that_nobody_renews_is_not_waited_for(
         api.put("/apis/coordination.k8s.io/v1/namespaces/rs2/leases/resource-slack", spec=spec)
         found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
     assert (found.code, found.stdout) == (0, "lease rs2/resource-slack deleted\n"), found.stderr
+
+
+def test_released_nodes_lose_the_operator_s_label_and_keep_a_person_s(run: Run, tmp_path: Path) -> None:
+    label = "resource-slack.io/release"
+    with FakeApi() as api:
+        api.put("/api/v1/nodes/ours", metadata={"labels": {label: "Drifted.1800000000", "pool": "web"}})
+        api.put("/api/v1/nodes/theirs", metadata={"labels": {label: "by-hand"}})
+        words = ("uninstall", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+        dry = run(*words)
+        assert dry.stdout == f"node ours would lose its label {label}\n"
+        assert api.count("patch") == 0
+        api.script("patch", Reply(200, {"kind": "Node", "metadata": {"name": "ours"}}))
+        found = run(*words, "--yes")
+        assert found.code == 0, found.stderr
+        assert found.stdout == f"node ours is released no longer: its label {label} is removed\n"
+        assert api.last("patch").path == "/api/v1/nodes/ours"
+        pointer = "/metadata/labels/resource-slack.io~1release"
+        test = {"op": "test", "path": pointer, "value": "Drifted.1800000000"}
+        assert json.loads(api.last("patch").body) == [test, {"op": "remove", "path": pointer}]
+        assert api.count("patch") == 1
+
+
+def test_without_the_right_to_list_nodes_it_says_how_labels_go(run: Run, tmp_path: Path) -> None:
+    none = Reply(200, {"kind": "List", "metadata": {"resourceVersion": "5"}, "items": []})
+    with FakeApi() as api:
+        api.put(CLASS, metadata=OURS)
+        api.script("list", none, none, none, Reply.status(403, "Forbidden"))
+        found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+        lists = [seen.path for seen in api.seen if seen.verb == "list"]
+    assert found.code == 0, found.stderr
+    assert lists[3] == "/api/v1/nodes"
+    assert "kubectl label nodes -l resource-slack.io/release resource-slack.io/release-" in found.stderr

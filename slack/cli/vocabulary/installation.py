@@ -13,7 +13,10 @@ class Uninstalled(Record):
     kind: str
     namespace: str | None
     name: str
-    outcome: Literal["Deleted", "WasGone", "WouldBeDeleted", "ScaledToZero", "WouldBeScaledToZero", "Kept", "Left"]
+    outcome: Literal[
+        "Deleted", "WasGone", "WouldBeDeleted", "ScaledToZero", "WouldBeScaledToZero", "Unlabelled",
+        "WouldBeUnlabelled", "Kept", "Left",
+    ]  # fmt: skip
     reason: str | None
 
 

@@ -247,6 +247,20 @@ def test_our_label_goes_where_no_unbound_placeholder_may_be_and_a_person_s_stays
     assert world.labels() == {"n2": "by-hand"}
 
 
+@pytest.mark.parametrize("crashed", [False, True])
+def test_our_label_goes_with_the_policy_also_if_the_operator_died_in_between(crashed: bool) -> None:
+    world = _Karpenter()
+    world.turns()
+    world.drift("n1")
+    world.turns(1)
+    assert set(world.labels()) == {"n1"}
+    del world.api.objects["/apis/resource-slack.io/v1alpha1/slackpolicies/web"]
+    if crashed:
+        world.restart()
+    world.turns(3)
+    assert world.labels() == {}
+
+
 def test_a_bound_policy_s_nodes_are_left_alone() -> None:
     world = _Karpenter()
     world.apply_policy(policy("web", generation=2, **(SLACK | {"hold": "Bound"})))
