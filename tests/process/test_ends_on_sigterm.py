@@ -1,11 +1,14 @@
 """Every process ends within a second of SIGTERM while it waits for something that does not answer."""
 
+import contextlib
+import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 import yaml
 
 from e2e.harness.cluster.certificates import Authority
+from e2e.harness.ports import free_port
 
 PROGRAM = Path(sys.executable).parent / "resource-slack"
 START_SECONDS = 60.0
@@ -133,7 +137,7 @@ def most_seconds() -> float:
     return max(1.0, 8 * (time.monotonic() - began))
 
 
-def _seconds_to_end(process: "subprocess.Popen[str]") -> float:
+def _seconds_to_end(process: "subprocess.Popen[Any]") -> float:
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=30)
@@ -162,6 +166,44 @@ def test_a_process_that_waits_for_a_silent_server_ends_within_a_second(
     assert silent.taken, said
     assert process.returncode == 0, said
     assert seconds < most_seconds, said
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["operator", "throttler controller", "demand controller", "scorer"])
+def test_a_process_whose_api_server_hangs_ends_within_a_second(
+    name: str, silent: Silent, files: Path, tmp_path: Path, most_seconds: float
+) -> None:
+    served = [sys.executable, "-m", "benchmarks.apiserver.server", "--share", "0.002"]
+    address = f"127.0.0.1:{free_port()}"
+    with subprocess.Popen(served, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        names = {"files": files, "port": silent.port, "kubeconfig": json.loads(server.stdout.readline())["kubeconfig"]}
+        words = [word.format(**names) for word in COMMANDS[name]]
+        words[words.index("--listen") + 1] = address
+        log = tmp_path / "log"
+        with (
+            log.open("wb") as output,
+            subprocess.Popen([str(PROGRAM), *words], stdout=output, stderr=output) as process,
+        ):
+            try:
+                _wait_until_ready(address, log)
+                server.send_signal(signal.SIGSTOP)
+                seconds = _seconds_to_end(process)
+            finally:
+                process.kill()
+                server.send_signal(signal.SIGCONT)
+                server.terminate()
+    assert process.returncode == 0, log.read_text()
+    assert seconds < most_seconds, log.read_text()
+
+
+def _wait_until_ready(address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}/readyz", timeout=5):
+            return
+        time.sleep(0.2)
+    raise AssertionError(log.read_text())
 
 
 @pytest.mark.parametrize("scheme", ["nats", pytest.param("redis", marks=pytest.mark.thorough)])

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 BROKER_SECONDS: Final = 2.0
 """A read that takes longer is given up; the next tick asks again."""
+CLOSE_SECONDS: Final = 0.3
+"""A broker that does not answer does not keep the process from its end."""
 OPEN_AGAIN_SECONDS: Final = 5.0
 SILENT_REPORT_SECONDS: Final = 15.0
 """A container that has not reported for so long is not known to be idle."""
@@ -164,7 +166,7 @@ class DecisionLoop:
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End after the tick that is under way."""
+        """End, and give up a read of the broker that is under way."""
         self._thread.dismiss()
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -205,8 +207,21 @@ class DecisionLoop:
         # no limit: what it waits for is the broker's, and its own calls are all bounded
         heart = Heartbeat("the task that takes containers' reports", math.inf)
         self._listening = SupervisedTask(self._connect(), heart=heart)
+        deciding = asyncio.create_task(self._decide(self._stop))
+        ending = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({deciding, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (deciding, ending):
+            task.cancel()  # a tick waits for the broker alone: what it has decided is handed on at once
+        await asyncio.wait({deciding, ending}, timeout=CLOSE_SECONDS)
+        await self._listening.end()
+        if self._broker is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._broker.close()
+
+    async def _decide(self, stop: asyncio.Event) -> None:
         due = self._clock()
-        while not self._stop.is_set():
+        while not stop.is_set():
             tick_seconds = 1.0
             try:
                 tick_seconds = await self._turn()
@@ -215,10 +230,7 @@ class DecisionLoop:
                 log.exception("a tick failed")
             due = max(due + tick_seconds, self._clock())  # what is late is not made up for
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), max(0.0, due - self._clock()))
-        await self._listening.end()
-        if self._broker is not None:
-            await self._broker.close()
+                await asyncio.wait_for(stop.wait(), max(0.0, due - self._clock()))
 
     async def _connect(self) -> None:
         """Open the broker, then take reports for as long as it has any."""

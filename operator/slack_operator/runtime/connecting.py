@@ -4,11 +4,12 @@ Apart from `process`, which knows kopf: who only watches does without.
 """
 
 import logging
+import threading
 from pathlib import Path
 from typing import Protocol
 
 from slack.kube.connection import Connection, OnRequest
-from slack.kube.errors import BadAnswer, ConnectionFailed, KubeError
+from slack.kube.errors import ApiError, BadAnswer, ConnectionFailed, KubeError
 from slack.kube.kubeconfig import connect
 from slack.kube.patience import Patience
 from slack.process.logs import fields
@@ -57,3 +58,23 @@ def must_answer(connection: Connection) -> None:
     except KubeError as error:
         raise CannotStart(f"cannot start: {connection.address}: {error}", exit_code=1) from None
     connection.patience = None
+
+
+def answers(connection: Connection, seconds: float) -> bool:
+    """Return whether the API server answers within some seconds, whatever it says."""
+    answered, done = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        try:
+            connection.request("GET", "/version", timeout=seconds)
+            answered.set()
+        except ApiError:
+            answered.set()
+        except KubeError as error:
+            log.debug("no answer: %s", error)
+        finally:
+            done.set()
+
+    threading.Thread(target=ask, name="one question", daemon=True).start()
+    done.wait(seconds)
+    return answered.is_set()

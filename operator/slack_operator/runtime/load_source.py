@@ -80,7 +80,7 @@ class LoadSource:
         """Begin to ask."""
         self._thread.start()
 
-    def stop(self, timeout: float = 1.0) -> None:
+    def stop(self, timeout: float = 0.3) -> None:
         """End; nothing where it was never started. A request that hangs is left behind."""
         self._ended.set()
         self._thread.join(timeout)

@@ -6,6 +6,7 @@ health. A process of ours is its settings, its parts, and a call of `run`.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from slack.process.running import Logged, Part, listen
 from slack.process.stopping import Stopping
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
+from slack_operator.runtime.connecting import answers
 from slack_operator.runtime.debounce import Debouncer
 from slack_operator.runtime.leading import Leadership
 from slack_operator.runtime.policy_source import PolicySource, PolicySources
@@ -35,6 +37,10 @@ log = logging.getLogger(__name__)
 
 WRITE_DEADLINE_SECONDS = 15.0
 """A write that fails for longer is given up: the next turn decides anew, from what is then so."""
+ANSWER_SECONDS = 0.5
+"""An API server that answers nothing for so long at the end of the process is not waited for."""
+HUNG_SECONDS = 0.3
+"""So long the parts may then take to end."""
 
 
 class Settings(Logged, Protocol):
@@ -198,9 +204,19 @@ class Process:
         self._stopping.wait()
 
     def stop(self) -> None:
-        """End everything in order; what is being written is brought to its end, for some seconds."""
-        lost = self._base.leadership.gate.is_set()
+        """End everything in order; what is being written is brought to its end, for as long as there are answers."""
         self.parts.loop.ask_to_stop()
+        if answers(self._base.connection, ANSWER_SECONDS):
+            self._end()
+            return
+        log.warning("the API server does not answer: no write is waited for, and the lease runs out by itself")
+        self._base.leadership.gate.set()
+        ending = threading.Thread(target=self._end, name="end", daemon=True)
+        ending.start()
+        ending.join(HUNG_SECONDS)
+
+    def _end(self) -> None:
+        lost = self._base.leadership.gate.is_set()
         for worker in self.parts.workers:
             worker.stop()
         for server in self.parts.servers:

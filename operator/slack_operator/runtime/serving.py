@@ -31,6 +31,8 @@ REQUEST_SECONDS: Final = 10.0
 """Until a request's head is whole, from accept or from its first byte."""
 BODY_BYTES: Final = 24 << 20
 """Of all bodies that one server reads or handles at once."""
+END_SECONDS: Final = 0.5
+"""Requests that are under way at the end have so long: one whose client is slow must not keep the process."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -161,7 +163,7 @@ class ServingThread(ABC):
         runner = web.AppRunner(
             application,
             access_log=None,
-            shutdown_timeout=1.0,
+            shutdown_timeout=END_SECONDS,
             handler_cancellation=True,
             auto_decompress=self._unpacks,
             keepalive_timeout=self._keep_alive_seconds,

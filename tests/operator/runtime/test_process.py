@@ -2,20 +2,25 @@
 
 import logging
 import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from slack.kube.connection import Connection
+from slack.kube.errors import ApiError, Unreachable
 from slack.process import running
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
+from slack_operator.runtime.connecting import answers
 from slack_operator.runtime.process import Foundation, Parts, Process, Server
 
 
@@ -58,6 +63,10 @@ class Recorded:
 
     def join(self) -> None:
         self.calls.append(f"join {self.name}")
+
+    def request(self, *_: object, **__: object) -> bytes:
+        """Answer, as an API server does."""
+        return b"{}"
 
     def unhealthy(self) -> str | None:
         return self.problem
@@ -123,6 +132,43 @@ def test_a_lost_lease_closes_the_gate_ends_with_1_and_waits_for_no_write() -> No
     world.process.stop()
     assert "join loop" not in world.calls
     assert "stop events" not in world.calls
+
+
+def test_an_end_waits_neither_for_an_api_server_that_hangs_nor_for_what_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(Settings(), Stopping())
+    world.process.start()
+    released = threading.Event()
+
+    def hang(*_: object, **__: object) -> bytes:
+        released.wait(30)
+        raise Unreachable("GET /version: no answer")
+
+    monkeypatch.setattr(world.base.connection, "request", hang)
+    monkeypatch.setattr(world.policies, "stop", lambda: released.wait(30))
+    began = time.monotonic()
+    world.process.stop()
+    seconds = time.monotonic() - began
+    released.set()
+    assert seconds < 1.0
+    assert not world.base.leadership.may_write()
+    assert "join loop" not in world.calls
+    assert "the API server does not answer: no write is waited for, and the lease runs out by itself" in caplog.messages
+    world.process.health.stop()
+
+
+@pytest.mark.parametrize(
+    ("error", "answered"), [(None, True), (ApiError(500, "", ""), True), (Unreachable("x"), False)]
+)
+def test_an_answer_is_whatever_an_api_server_says(error: Exception | None, answered: bool) -> None:
+    class Asked:
+        def request(self, *_: object, **__: object) -> bytes:
+            if error is not None:
+                raise error
+            return b"{}"
+
+    assert answers(cast(Connection, Asked()), 5.0) == answered
 
 
 def test_it_waits_until_all_is_whole_and_says_for_what_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -65,6 +65,16 @@ def asked(connection: http.client.HTTPConnection) -> str | None:
     return answer.getheader("Connection")
 
 
+def test_a_client_that_sends_its_body_slowly_does_not_keep_a_server_from_its_end(server: Sizes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 5) as slow:
+        slow.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
+        time.sleep(0.2)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 0.9
+    assert server.unhealthy() is None
+
+
 def test_connections_are_kept_while_there_are_places_and_end_with_their_answer_where_few_are_left(
     server: Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

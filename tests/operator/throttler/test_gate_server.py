@@ -193,7 +193,7 @@ def test_gates_that_are_silent_are_cut_off_when_the_agent_ends(place: Place) -> 
     links = [place.link(f"token-u{number}") for number in range(3)]
     for link in links:
         read(link)
-    asyncio.run_coroutine_threadsafe(place.server.stop(), place.loop).result(gate_server.CLOSE_SECONDS * 3)
+    asyncio.run_coroutine_threadsafe(place.server.stop(), place.loop).result(0.9)
     assert asyncio.all_tasks(place.loop) == set()
     assert place.server.gates == 0
     for link in links:

@@ -38,7 +38,9 @@ MAX_REFUSED: Final = 1024
 """Tokens that were refused lately: each costs one TokenReview in that time."""
 HELLO_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
-"""A gate says goodbye within that, or is cut off: one that hangs must not hold up an agent that ends."""
+"""A gate says goodbye within that, or is cut off."""
+END_SECONDS: Final = 0.3
+"""The same when the agent ends: a gate that hangs must not hold it up."""
 BETWEEN_SECONDS: Final = 0.01
 """From one message of a gate to the next: asking faster makes nobody start earlier."""
 MAX_UNSENT_BYTES: Final = 256 << 10
@@ -121,6 +123,7 @@ class GateServer:
         self._workers = Workers(REVIEWERS, name="reviews")
         self._reviews: ReviewQueue[str] = ReviewQueue(self._workers, REVIEWERS)
         self._acceptor: Acceptor | None = None
+        self._close_seconds = CLOSE_SECONDS
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen; returns the port.
@@ -147,12 +150,13 @@ class GateServer:
 
     async def stop(self) -> None:
         """Close everything."""
+        self._close_seconds = END_SECONDS
         if self._acceptor is not None:
             await self._acceptor.stop()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=3 * CLOSE_SECONDS)
+            await asyncio.wait(self._tasks, timeout=2 * END_SECONDS)
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def unhealthy(self) -> str | None:
@@ -214,7 +218,7 @@ class GateServer:
             self._tasks.discard(task)
             if self._gates.get(uid) is writer:
                 del self._gates[uid]
-            await _closed(writer)
+            await _closed(writer, self._close_seconds)
 
     async def _hello(self, reader: asyncio.StreamReader) -> Hello:
         try:
@@ -255,12 +259,12 @@ class GateServer:
             await asyncio.sleep(BETWEEN_SECONDS)
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
+async def _closed(writer: asyncio.StreamWriter, seconds: float) -> None:
     """Close a connection as TLS does, or cut it off where the other side has no answer to that."""
     writer.close()
     closing = asyncio.ensure_future(writer.wait_closed())
     with contextlib.suppress(OSError, asyncio.CancelledError):
-        done, _ = await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+        done, _ = await asyncio.wait([closing], timeout=seconds)
         if not done:
             writer.transport.abort()
         await closing
