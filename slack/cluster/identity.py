@@ -13,15 +13,19 @@ from slack.cluster.labels import (
     ANNOTATION_DELETION_COST,
     ANNOTATION_EXCLUDE,
     ANNOTATION_STATIC_POD,
+    LABEL_DEPLOYMENT_CONFIG,
     LABEL_JOB_SET,
     LABEL_KNATIVE_SERVICE,
     LABEL_LEADER_WORKER_SET,
     LABEL_PLACEHOLDER,
     LABEL_RAY_ORIGIN,
     LABEL_ROLLOUT_HASH,
+    LABEL_RUNNER_SCALE_SET,
     LABEL_SHAPE,
     LABEL_SPARK_APPLICATION,
     LABEL_SPARK_SCHEDULE,
+    LABEL_TEKTON_PIPELINE,
+    LABEL_TEKTON_TASK,
     LABEL_TEMPLATE_HASH,
 )
 from slack.cluster.wire import Metadata, Pod
@@ -50,6 +54,9 @@ _NAMED_BY: dict[str, tuple[tuple[str, str], ...]] = {
     "SparkApplication": _OF_SPARK,
     "Pod": _OF_SPARK,
     "RayCluster": ((LABEL_RAY_ORIGIN, "raycluster"),),
+    "ReplicationController": ((LABEL_DEPLOYMENT_CONFIG, "dc"),),
+    "EphemeralRunner": ((LABEL_RUNNER_SCALE_SET, "autoscalingrunnerset"),),
+    "TaskRun": ((LABEL_TEKTON_PIPELINE, "pipeline"), (LABEL_TEKTON_TASK, "task")),
 }
 """By the controller's kind: labels that name what is above it, the first that a pod has, and the kind of that.
 

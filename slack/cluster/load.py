@@ -6,6 +6,7 @@ A List of kinds that are all known is gone through once (`slack.cluster.load_lis
 in it, is cut into objects first, which are then read one by one and told by their place.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -60,6 +61,7 @@ def read_cluster(
     """
     columns = ClusterColumns(placeholder_namespace)
     counts: dict[str, int] = {}
+    data = _utf8(data, source)
     for path, kind, item in listed(data) or _decoded(data, source):
         counts[kind] = counts.get(kind, 0) + 1
         try:
@@ -80,7 +82,7 @@ def objects(data: bytes, *, source: str) -> Iterator[tuple[str, str, bytes | msg
     Raises:
         BadSnapshot: when anything of it cannot be read.
     """
-    text = data.lstrip(b"\xef\xbb\xbf \t\r\n")
+    text = _utf8(data, source).lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
         raise BadSnapshot(source, f"it is empty; {WHOLE}")
     try:
@@ -98,6 +100,16 @@ def objects(data: bytes, *, source: str) -> Iterator[tuple[str, str, bytes | msg
             yield from _items(path, raw, _head(path, raw, source), source)
     except RecursionError:
         raise BadSnapshot(source, f"it is nested too deeply; {WHOLE}") from None
+
+
+def _utf8(data: bytes, source: str) -> bytes:
+    """Return a text as UTF-8: a redirection of PowerShell writes UTF-16, which JSON's readers do not know."""
+    if data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return data
+    try:
+        return data.decode("utf-16").encode()
+    except UnicodeError as error:
+        raise BadSnapshot(source, f"it is not UTF-16, as which it begins: {error}; {WHOLE}") from None
 
 
 def _only_object(text: bytes) -> _Item | None:

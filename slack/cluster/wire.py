@@ -26,13 +26,17 @@ from slack.cluster.labels import (
     ANNOTATION_RESERVED_FOR,
     ANNOTATION_STATIC_POD,
     API_VERSION,
+    LABEL_DEPLOYMENT_CONFIG,
     LABEL_JOB_SET,
     LABEL_KNATIVE_SERVICE,
     LABEL_LEADER_WORKER_SET,
     LABEL_RAY_ORIGIN,
     LABEL_ROLLOUT_HASH,
+    LABEL_RUNNER_SCALE_SET,
     LABEL_SPARK_APPLICATION,
     LABEL_SPARK_SCHEDULE,
+    LABEL_TEKTON_PIPELINE,
+    LABEL_TEKTON_TASK,
 )
 
 Quantities = dict[str, str | int | float | None]
@@ -139,6 +143,10 @@ NAMING_LABELS = (
     LABEL_SPARK_SCHEDULE,
     LABEL_SPARK_APPLICATION,
     LABEL_RAY_ORIGIN,
+    LABEL_DEPLOYMENT_CONFIG,
+    LABEL_RUNNER_SCALE_SET,
+    LABEL_TEKTON_PIPELINE,
+    LABEL_TEKTON_TASK,
 )
 """Whose pod it is, beside its owner and the template's hash (`slack.cluster.identity`)."""
 # To build all annotations of a pod takes a part of its decoding. The others look absent to a reader, so a key that is

@@ -37,6 +37,7 @@ KINDS: Mapping[str, str] = {
         "cronjob": "cronjob cronjobs cj cronjob.batch cronjobs.batch",
         "pod": "pod pods po",
         "rollout": "rollout rollouts ro rollout.argoproj.io rollouts.argoproj.io",
+        "dc": "dc deploymentconfig deploymentconfigs deploymentconfig.apps.openshift.io",
         "ksvc": "ksvc service.serving.knative.dev services.serving.knative.dev",
         "lws": "lws leaderworkerset leaderworkersets leaderworkerset.leaderworkerset.x-k8s.io",
         "actpool": "actpool activationpool activationpools activationpools.resource-slack.io",

@@ -41,6 +41,9 @@ def test_kubectls_list_is_read() -> None:
         msgspec.json.encode(ITEMS),
         msgspec.json.encode([{"kind": "List", "items": ITEMS}]),
         b"\xef\xbb\xbf  " + listed(*ITEMS),
+        listed(*ITEMS).decode().encode("utf-16"),
+        b"\xfe\xff" + listed(*ITEMS).decode().encode("utf-16-be"),
+        yaml.safe_dump({"kind": "List", "items": ITEMS}).encode("utf-16"),
         yaml.safe_dump({"kind": "List", "items": ITEMS}).encode(),
         yaml.safe_dump_all([*ITEMS, None]).encode(),
         b"".join(
@@ -50,7 +53,19 @@ def test_kubectls_list_is_read() -> None:
             for item in ITEMS
         ),
     ],
-    ids=["lists", "objects", "array", "array of lists", "byte order mark", "yaml", "yaml documents", "typed lists"],
+    ids=[
+        "lists",
+        "objects",
+        "array",
+        "array of lists",
+        "byte order mark",
+        "utf-16",
+        "utf-16 be",
+        "yaml in utf-16",
+        "yaml",
+        "yaml documents",
+        "typed lists",
+    ],
 )
 def test_every_form_gives_the_same_snapshot(data: bytes) -> None:
     assert read(data).kinds.workloads == read(listed(*ITEMS)).kinds.workloads
@@ -76,6 +91,13 @@ def test_lists_in_lists_are_read_to_their_last_object(document: Json) -> None:
     found = read(msgspec.json.encode(document))
     assert found.nodes.names == ("n1", "n2")
     assert found.nodes.pod_count.tolist() == [1, 1]
+
+
+def test_json_in_utf_16_is_read_as_json_and_a_half_of_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slack.cluster.load_yaml.MOST_YAML_BYTES", 10)
+    data = listed(*ITEMS).decode().encode("utf-16")
+    assert read(data).nodes.names == ("n1",)
+    assert "it is not UTF-16, as which it begins" in problem(data[:-1])
 
 
 def test_timestamps_that_yaml_would_take_for_dates_stay_text() -> None:

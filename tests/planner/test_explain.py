@@ -597,7 +597,7 @@ def test_a_custom_owner_is_found_by_its_kind_and_by_its_pods(name: str) -> None:
         (
             "deplyo/api",
             "unknown kind 'deplyo'; did you mean deploy? "
-            "(known: actpool, cronjob, deploy, ds, job, ksvc, lws, pod, rollout, rs, sts)",
+            "(known: actpool, cronjob, dc, deploy, ds, job, ksvc, lws, pod, rollout, rs, sts)",
         ),
         ("service/x", "unknown kind 'service'"),
     ],
