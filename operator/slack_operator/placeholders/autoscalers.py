@@ -71,6 +71,10 @@ class Recognition:
         return self.autoscaler is None and self.lasting
 
 
+KNOWN_BY_EVENTS = Autoscaler(CLUSTER_AUTOSCALER, "its Events about placeholders")
+"""One that writes no status, or writes it elsewhere. While all placeholders fit, it has nothing to say."""
+
+
 class _Object(msgspec.Struct):
     metadata: Metadata
 
@@ -255,7 +259,7 @@ class Autoscalers:
         heard = self._heard()
         if heard is None or (self._written is not None and heard < self._written + STALE_SECONDS):
             return _Finding(None, True, "")
-        return _Finding(Autoscaler(CLUSTER_AUTOSCALER, "its Events about placeholders"), True, "")
+        return _Finding(KNOWN_BY_EVENTS, True, "")
 
 
 def _unclear(what: str, error: KubeError) -> _Finding:

@@ -27,7 +27,7 @@ from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.answers import Answers, silence_seconds
-from slack_operator.placeholders.autoscalers import Recognition
+from slack_operator.placeholders.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.cluster_view import Observation
 from slack_operator.placeholders.subjects import Subject, bound_not_allowed, owners_of
 from slack_operator.runtime.conditions import MAX_MESSAGE, Status, rfc3339
@@ -125,6 +125,12 @@ class Forms:
         self._failures: dict[str, _Failure] = {}
         self._problems: Mapping[str, Problem] = MappingProxyType({})
         """By policy: why unbound placeholders are of no use to it."""
+        self._is_known_by_events = False
+        """Whether the status of a policy says that, before this process, Cluster Autoscaler was known by its Events.
+
+        Events are kept for an hour, and more come only when placeholders lack capacity. If none comes then, that is no
+        answer, as it would be without a restart.
+        """
         self._resolved: dict[str, tuple[Policy, Policy]] = {}
         """By policy: as it was written, and with its form; the same value while neither changes."""
 
@@ -213,6 +219,13 @@ class Forms:
             problems[name] = ("SchedulerNameChanged", text)
         self._problems = problems
 
+    def _found(self) -> Recognition:
+        """Return the autoscaler that is recognised, or remembered."""
+        found = self._recognised() or Recognition(None)
+        if found.autoscaler is None and self._is_known_by_events:
+            return Recognition(KNOWN_BY_EVENTS, lasting=True)
+        return found
+
     def _before(self, subjects: Sequence[Subject], seen: Observation, now: float) -> dict[str, _Before]:
         """Return each policy's last form; of one that is new to this process what ReplicaSets and status say."""
         there: tuple[ExistingShape, ...] = ()
@@ -229,6 +242,7 @@ class Forms:
             found[name] = _Before(hold, _unix_seconds(status.get("since")) if status.get("form") == hold else None)
             if (failure := _failure_of(status)) is not None and failure.until > now:
                 self._failures[name] = failure
+            self._is_known_by_events |= hold is Hold.UNBOUND and status.get("message") == _is_there(KNOWN_BY_EVENTS)
         return found
 
     def _with_form(self, policy: Policy, before: _Before, now: float) -> Policy:
@@ -250,7 +264,7 @@ class Forms:
 
     def _decide(self, policy: Policy, before: Hold | None, now: float) -> Form:
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
-        found = self._recognised() or Recognition(None)
+        found = self._found()
         absent = f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
         if not self._bound_allowed:
             why = "--no-bound: this operator keeps unbound placeholders only"
@@ -270,7 +284,7 @@ class Forms:
         if found.autoscaler is None:
             why = f"no autoscaler is recognised for the moment: {found.note}"
             return Form(Hold.UNBOUND, "AutoscalerUnclear", why, now)
-        return Form(Hold.UNBOUND, "AutoscalerRecognised", f"{name} is there: {found.autoscaler.evidence}", now)
+        return Form(Hold.UNBOUND, "AutoscalerRecognised", _is_there(found.autoscaler), now)
 
     def _always_unbound(self, policy: str, reason: str, why: str, absent: str, now: float) -> Form:
         """Give the form of a policy that may have no other, with what is wrong about it."""
@@ -300,6 +314,10 @@ class Forms:
         if known is not None and (good or self._answers.is_answered(policy)):
             del self._failures[policy]
         return None
+
+
+def _is_there(autoscaler: Autoscaler) -> str:
+    return f"{autoscaler.name} is there: {autoscaler.evidence}"
 
 
 def _no_answer(scheduler: str, seconds: float) -> str:

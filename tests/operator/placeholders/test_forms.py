@@ -10,7 +10,7 @@ from slack.cluster import wire
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.kube.errors import ApiError
 from slack.process.reasons import FORM_CHANGED
-from slack_operator.placeholders.autoscalers import Autoscaler, Recognition
+from slack_operator.placeholders.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.forms import FIRST_RETRY_SECONDS
 from tests.operator.fakes import Json, World, policy
 
@@ -170,6 +170,23 @@ def test_without_an_answer_placeholders_are_bound_and_unbound_is_tried_again_lat
 
 def seconds_of(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def test_an_autoscaler_that_was_known_by_its_events_is_remembered() -> None:
+    world = world_of(hold="Auto")
+    world.autoscaler = KNOWN_BY_EVENTS
+    turn(world)
+    hold = hold_of(world)
+    world.autoscaler = None  # no status, and all Events are older than an hour
+    for _ in range(2):
+        world.restart()
+        turn(world, 12, seconds=100.0)
+        assert hold_of(world) == hold
+        assert forms_of(world) == {True}
+        assert not form_events(world)
+    full(world)
+    turn(world, 60)
+    assert (hold_of(world)["form"], hold_of(world)["reason"]) == ("Bound", "NoAnswer")
 
 
 def test_an_event_of_the_autoscaler_is_an_answer_also_if_it_refuses() -> None:
