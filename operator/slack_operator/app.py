@@ -119,7 +119,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         unreadable=metrics.unreadable,
         unready=watches.stale,
         whole=lambda: {"nodes": len(view.columns.nodes.rows)},
-        servers=() if board is None else (_page(settings, board, web_token, load),),
+        servers=() if board is None else (_page(settings, board, web_token, load, view),),
         workers=(
             unbound,
             autoscalers,
@@ -329,8 +329,10 @@ def _load(settings: OperatorSettings) -> LoadBoard:
     return LoadBoard.fetching(settings.web_load_watcher, None if authority is None else str(authority))
 
 
-def _page(settings: OperatorSettings, board: Board, token: str | None, load: LoadBoard | None) -> Server:
-    server = WebServer(*settings.web_host_port, board=board, token=token, load=load)
+def _page(
+    settings: OperatorSettings, board: Board, token: str | None, load: LoadBoard | None, view: ClusterView
+) -> Server:
+    server = WebServer(*settings.web_host_port, board=board, token=token, load=load, quotas_of=view.quotas.known_of)
     return Server(server, flag("web_listen"), settings.web_listen, f"the web page at http://{settings.web_listen}")
 
 

@@ -48,7 +48,7 @@ def explain(
     from slack.planner.explain import target
 
     wanted = target(kind, rest, namespace)
-    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace)
+    inputs = gather(filename or [], snapshot, kubeconfig, context, at, placeholder_namespace, quotas_of=namespace)
     if inputs.built_in:
         typer.echo(
             "note: there is no SlackPolicy: the answer is for the built-in one, which needs --built-in-policy", err=True
@@ -60,6 +60,7 @@ def explain(
         inputs.policies,
         wanted,
         priorities=inputs.priority_classes.values,
+        quotas=inputs.quotas_of,
     )
     if output.for_machines:
         print_document(_document(found), output)

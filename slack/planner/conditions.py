@@ -5,14 +5,15 @@ ceiling or a lack of nodes are said by SlackSatisfied, so that tools that wait f
 a policy may not act at all, and what its plan is then: what is there stays as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 import numpy as np
 
 from slack.cluster.quantity import format_compared
 from slack.cluster.rates import LARGE
-from slack.cluster.snapshot import IntArray, Snapshot
+from slack.cluster.snapshot import IntArray, Snapshot, Workload
 from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
@@ -40,6 +41,8 @@ class Findings:
     bound: int
     """Of these, the bound ones; unbound ones that fit and that autoscalers were told of."""
     covered_share: float
+    unsure: Collection[Workload]
+    """Workloads that are covered and about whose nodes more decides than is checked."""
     coverage: float
     uncovered: int
     infeasible: tuple[str, ...]
@@ -158,9 +161,16 @@ def _ready(findings: Findings) -> Condition:
     return Condition(kind, True, "Accepted", "; ".join([said, *notes]))
 
 
+_UNSURE_SHOWN = 3
+
+
 def _covered(findings: Findings) -> Condition:
     kind, share = ConditionType.COVERED, f"{findings.covered_share:.1%} of arrivals find room in one placeholder"
     left = f"; {findings.uncovered} workloads do not" if findings.uncovered else ""
+    if findings.unsure:
+        some = ", ".join(map(str, nsmallest(_UNSURE_SHOWN, findings.unsure)))
+        more = " ..." if len(findings.unsure) > _UNSURE_SHOWN else ""
+        left += f"; not all that decides about the nodes of {len(findings.unsure)} workloads is checked ({some}{more})"
     if findings.blocked is not None:
         return Condition(kind, False, *findings.blocked)
     if findings.limit == "objective":

@@ -12,7 +12,8 @@ import numpy as np
 
 from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
-from slack.cluster.unchecked import Unchecked
+from slack.cluster.unchecked import Unchecked, unchecked
+from slack.cluster.wire import ResourceQuota
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, divide
@@ -25,6 +26,7 @@ from slack.planner.objects.manifests import PRIORITY
 from slack.planner.policy.spec import CoverMode, Policy
 from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
 from slack.planner.wanted.mirror_template import reservations
+from slack.planner.way.admission import Quotas
 
 KINDS: Mapping[str, str] = {
     name: kind
@@ -51,12 +53,17 @@ _NODES_SHOWN = 5
 _UNCHECKED: Mapping[Unchecked, str] = {
     Unchecked.DEVICE_CLAIMS: "it claims devices (spec.resourceClaims), which are not checked",
     Unchecked.CLAIMED_RESOURCES: "device claims serve extended resources that it requests, which is not checked",
-    Unchecked.VOLUME_CLAIMS: "it claims volumes (spec.volumes), whose zones and nodes are not checked",
+    Unchecked.VOLUME_CLAIMS: (
+        "it claims volumes (spec.volumes), whose zones and nodes, and how many a node can attach, are not checked"
+    ),
     Unchecked.HOST_PORTS: "it takes host ports, which are not checked",
+    Unchecked.SPREAD: "it has hard topology spread (spec.topologySpreadConstraints), which is not checked",
+    Unchecked.AFFINITY: "it requires affinity to other pods (spec.affinity.podAffinity), which is not checked",
+    Unchecked.ANTI_AFFINITY: (
+        "it requires anti-affinity to other pods (spec.affinity.podAntiAffinity), which is not checked on each node"
+    ),
 }
-_SPREAD = "it has hard topology spread (spec.topologySpreadConstraints), which is not checked"
-_BESIDE = "it requires affinity to other pods (spec.affinity.podAffinity), which is not checked"
-_APART = "it requires anti-affinity to other pods (spec.affinity.podAntiAffinity), which is not checked on each node"
+_QUOTAS_UNREAD = "whether ResourceQuotas of its namespace admit a further pod: they cannot be read here"
 
 
 class NotFoundError(LookupError):
@@ -119,7 +126,13 @@ def target(kind: str, name: str, namespace: str) -> Workload:
 
 
 def explain(
-    snapshot: Snapshot, plan: Plan, policies: Sequence[Policy], wanted: Workload, *, priorities: Mapping[str, int]
+    snapshot: Snapshot,
+    plan: Plan,
+    policies: Sequence[Policy],
+    wanted: Workload,
+    *,
+    priorities: Mapping[str, int],
+    quotas: Sequence[ResourceQuota] | None = (),
 ) -> Explanation:
     """Explain one workload.
 
@@ -129,6 +142,7 @@ def explain(
         policies: what the plan was made for.
         wanted: as `target` gives it.
         priorities: values of PriorityClasses by name.
+        quotas: ResourceQuotas of its namespace, those of others are passed over; None where they cannot be read.
 
     Raises:
         NotFoundError: when nothing of that name is there, or nobody knows the kind.
@@ -176,33 +190,41 @@ def explain(
         if reserved
         else None
     )
+    requests = _requested(snapshot, *request) if request is not None else ()
+    refused, unsure = _by_quotas(quotas, workload, requests) if rooms else ((), ())
     return Explanation(
         workload=str(workload),
         pods=int(sum(kinds.running[row] + kinds.pending[row] for row in rows)),
-        requests=_requested(snapshot, *request) if request is not None else (),
+        requests=requests,
         rooms=tuple(rooms),
         reasons=tuple(dict.fromkeys(reasons)),
-        warnings=tuple(dict.fromkeys(warnings)),
-        unknown=_unknown(snapshot, rows, rooms) if rooms else (),
+        warnings=tuple(dict.fromkeys([*warnings, *refused])),
+        unknown=(*_unknown(snapshot, rows, rooms), *unsure) if rooms else (),
     )
 
 
 def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[Room]) -> tuple[str, ...]:
     """Say on what else it depends whether these pods can take the room."""
     kinds = snapshot.kinds
-    unchecked = {part for row in rows for part in kinds.unchecked[row]}
-    constraints = [snapshot.constraints[index] for index in {int(kinds.constraint_id[row]) for row in rows}]
     # The scheduler keeps bound mirrors off the nodes that the workload's own pods avoid; nobody does so for others.
-    apart = not all(room.role == Role.MIRROR and not room.unbound for room in rooms)
-    among = {
-        _SPREAD: any(own.topology_spread for own in constraints),
-        _BESIDE: any(own.pod_affinity for own in constraints),
-        _APART: apart and any(own.anti_affinity for own in constraints),
+    apart = all(room.role == Role.MIRROR and not room.unbound for room in rooms)
+    found = {
+        part
+        for row in rows
+        for part in unchecked(
+            kinds.unchecked[row], snapshot.constraints[int(kinds.constraint_id[row])], kept_apart=apart
+        )
     }
-    return (
-        *(text for part, text in _UNCHECKED.items() if part in unchecked),
-        *(text for text, holds in among.items() if holds),
-    )
+    return tuple(text for part, text in _UNCHECKED.items() if part in found)
+
+
+def _by_quotas(
+    quotas: Sequence[ResourceQuota] | None, workload: Workload, requests: Amounts
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which ResourceQuotas admit no further pod, and of which that is not known."""
+    if quotas is None:
+        return (), (_QUOTAS_UNREAD,)
+    return Quotas(quotas).against(workload.namespace, dict(requests))
 
 
 def _requested(snapshot: Snapshot, vector: IntArray, unoffered: Amounts) -> Amounts:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 import numpy as np
 
 from slack.cluster.node_prices import NO_PRICES, NodePrices
-from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
+from slack.cluster.snapshot import IntArray, Placeholder, Snapshot, Workload
+from slack.cluster.unchecked import unchecked
 from slack.cluster.wire import ResourceQuota
 from slack.planner.conditions import Findings, conditions, total_of, untouched, why_blocked
 from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
@@ -223,6 +224,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
             bound=sum(min(s.bound, s.count) for s in heading),
             untold=sum(counted.untold for counted in pods.values()),
             covered_share=covered_share,
+            unsure=_unsure(snapshot, parts, mirrors.covers, apart=not policy.unbound_scheduler),
             coverage=_coverage(policy),
             uncovered=len(uncovered),
             infeasible=(*mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
@@ -308,6 +310,31 @@ def _room(strangers: Iterable[Stranger], names: frozenset[str] | None, width: in
 def _pushed_out(inputs: PolicyInputs, vectors: Mapping[str, IntArray]) -> tuple[str, ...]:
     found = pushed_out(inputs.snapshot, vectors, inputs.overcommitted)
     return tuple(pod.name for pod in found if pod.policy == inputs.domain.policy.name)
+
+
+def _unsure(
+    snapshot: Snapshot, parts: Sequence[PartPlan], mirrors: Mapping[int, str], *, apart: bool
+) -> frozenset[Workload]:
+    """Return the workloads that are covered, and about whose nodes more decides than is checked.
+
+    Args:
+        snapshot: the cluster.
+        parts: of the policy.
+        mirrors: rows of `Snapshot.kinds` that have mirrors.
+        apart: the scheduler keeps mirrors off the nodes that their workload's pods avoid.
+    """
+    kinds = snapshot.kinds
+    among = np.array([bool(unchecked((), own)) for own in snapshot.constraints], dtype=bool)
+    some = np.fromiter(map(bool, kinds.unchecked), dtype=bool, count=len(kinds)) | among[kinds.constraint_id]
+    if not some.any():
+        return frozenset()
+    rows = {row for part in parts for w in part.wanted for row in w.kinds[some[w.kinds]].tolist()} - mirrors.keys()
+    rows |= {
+        row
+        for row in mirrors
+        if unchecked(kinds.unchecked[row], snapshot.constraints[kinds.constraint_id[row]], kept_apart=apart)
+    }
+    return frozenset(kinds.workloads[row] for row in rows)
 
 
 def _covered_by(parts: Iterable[PartPlan], mirrors: Mapping[int, str]) -> CoveredBy:

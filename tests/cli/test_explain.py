@@ -2,12 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from slack.cli.inputs import cluster
+from slack.kube.connection import Connection
+from slack.kube.errors import ApiError
 from tests.cli.build import Json, listed, node, pod, small_cluster
 from tests.cli.conftest import Policy, Run
+from tests.cli.test_uninstall import config
+from tests.kube.fake_api import FakeApi
 
 
 def explained(run: Run, snapshot: Path, *args: str | Path) -> Any:
@@ -151,3 +156,46 @@ def test_what_is_not_found_gets_near_misses(run: Run, cluster: Path, args: list[
     found = run("explain", "--snapshot", cluster, *args)
     assert found.code == 2
     assert said in found.stderr
+
+
+def quota(used: int) -> Json:
+    return {"status": {"hard": {"pods": "7"}, "used": {"pods": str(used)}}}
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["of a cluster", "of a file"])
+@pytest.mark.parametrize("used", [6, 7])
+def test_a_quota_of_its_namespace_is_read_and_checked(run: Run, tmp_path: Path, live: bool, used: int) -> None:
+    objects = small_cluster()
+    if live:
+        with FakeApi() as api:
+            for item in objects:
+                space = item["metadata"].get("namespace")
+                folder = f"namespaces/{space}/pods" if space else "nodes"
+                rest = {key: value for key, value in item.items() if key != "metadata"}
+                api.put(f"/api/v1/{folder}/{item['metadata']['name']}", metadata=item["metadata"], **rest)
+            api.put("/api/v1/namespaces/shop/resourcequotas/q", **quota(used))
+            api.put("/api/v1/namespaces/lab/resourcequotas/full", **quota(7))
+            found = run("explain", "-n", "shop", "deploy/api", "-o", "json", "--kubeconfig", config(api, tmp_path))
+    else:
+        own = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "shop"}}
+        path = written(tmp_path, *objects, own | quota(used))
+        found = run("explain", "-n", "shop", "deploy/api", "-o", "json", "--snapshot", path)
+    assert found.code == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert answer["rooms"]
+    said = ["ResourceQuota shop/q admits no further pod: it has 0 pods left"] if used == 7 else []
+    assert (answer["warnings"], answer["unknown"]) == (said, [])
+
+
+def test_quotas_that_one_may_not_list_are_unknown_and_other_errors_are_told() -> None:
+    for status, answer in ((403, None), (500, "raises")):
+
+        class Refusing:
+            def request(self, *_args: object, status: int = status, **_rest: object) -> object:
+                raise ApiError(status, "Refused", "no")
+
+        if answer is None:
+            assert cluster._quotas_of(cast("Connection", Refusing()), "shop") is None
+        else:
+            with pytest.raises(ApiError):
+                cluster._quotas_of(cast("Connection", Refusing()), "shop")

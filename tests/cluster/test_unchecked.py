@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from slack.cluster import wire
+from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.tables.kind_table import unchecked_of
-from slack.cluster.unchecked import Unchecked
+from slack.cluster.unchecked import Unchecked, unchecked
 from tests.cluster.build import NAMESPACE, NOW, apply, node, pod
 
 CLAIMS = [None, [], [{"name": "gpu", "resourceClaimTemplateName": "one"}]]
@@ -62,3 +63,20 @@ def test_kinds_carry_it_and_a_pod_that_is_otherwise_equal_is_of_another_kind() -
     texts = {found for *_, found in map(combination, range(len(COMBINATIONS)))}
     assert sorted(kinds.unchecked) == sorted(texts)
     assert int(kinds.running.sum()) == len(COMBINATIONS)
+
+
+CONSTRAINTS: list[dict[str, Any]] = [
+    dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), texts, strict=True))
+    for texts in product(("", "[{}]"), repeat=3)
+]
+PARTS = dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), list(Unchecked)[4:], strict=True))
+
+
+@pytest.mark.parametrize("kept_apart", [False, True])
+@pytest.mark.parametrize("said", CONSTRAINTS)
+def test_what_decides_among_pods_is_judged_with_what_a_spec_says(said: dict[str, Any], kept_apart: bool) -> None:
+    """Each combination of claims, volumes and ports with each of the three, in the order of `Unchecked`."""
+    for own in {found for *_, found in map(combination, range(len(COMBINATIONS)))}:
+        among = {PARTS[name] for name, text in said.items() if text and not (kept_apart and name == "anti_affinity")}
+        found = unchecked(own, Constraints(**said), kept_apart=kept_apart)
+        assert found == tuple(part for part in Unchecked if part in {*own, *among})

@@ -1,12 +1,15 @@
 """Explain tells which placeholder makes room for a workload and where, or why none does."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress, product
 from typing import Any
 
+import msgspec
 import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
+from slack.cluster.wire import ResourceQuota
 from slack.planner.explain import Explanation, NotFoundError, Room, explain, shown_nodes, target
 from slack.planner.explain_text import lines
 from slack.planner.model.result import ExistingShape
@@ -29,6 +32,7 @@ def explained(
     policies: tuple[Policy, ...] = (),
     existing: tuple[ExistingShape, ...] = (),
     priorities: dict[str, int] | None = None,
+    quotas: Sequence[ResourceQuota] | None = (),
     **spec: Any,
 ) -> Explanation:
     """Return the answer for `kind/name` in the namespace shop, of the one policy `default` unless others are given."""
@@ -38,7 +42,8 @@ def explained(
         snapshot, chosen, now=NOW, existing=existing, priority_classes=PriorityClasses.of_values(priorities or {})
     )
     kind, _, rest = name.partition("/")
-    return explain(snapshot, made, chosen, target(kind, rest, "shop"), priorities=priorities or {})
+    wanted = target(kind, rest, "shop")
+    return explain(snapshot, made, chosen, wanted, priorities=priorities or {}, quotas=quotas)
 
 
 def api(count: int = 4, *, node: str | None = "n0", cpu: str = "500m", **rest: Any) -> list[Json]:
@@ -145,6 +150,54 @@ def test_a_bound_placeholder_makes_it_ready_only_if_all_that_decides_was_checked
     text = "\n".join(lines(found))
     assert ("its next pod starts there at once" in text) == (not said)
     assert all(f"{part}" in text.partition("whether its next pod starts there is not known: ")[2] for part in said)
+
+
+def quota(hard: Json, used: Json, namespace: str = "shop", **spec: object) -> ResourceQuota:
+    document = {
+        "metadata": {"name": "q", "namespace": namespace},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used},
+    }
+    return msgspec.convert(document, ResourceQuota)
+
+
+SCOPED: Json = {
+    "scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]}
+}
+
+
+@pytest.mark.parametrize(
+    ("quotas", "warning", "unknown"),
+    [
+        ([], "", ""),
+        ([quota({"pods": "5"}, {"pods": "4"})], "", ""),
+        ([quota({"pods": "4"}, {"pods": "4"})], "ResourceQuota shop/q admits no further pod: it has 0 pods left", ""),
+        (
+            [quota({"requests.cpu": "2200m", "memory": "4Gi"}, {"requests.cpu": "2", "memory": "4Gi"})],
+            "it has 0 memory, 200m requests.cpu left",
+            "",
+        ),
+        ([quota({"cpu": "2500m"}, {"cpu": "2"})], "", ""),
+        ([quota({"cpu": "2499m"}, {"cpu": "2"})], "it has 499m cpu left", ""),
+        ([quota({"count/pods": "1"}, {"count/pods": "4"}, scopes=["NotBestEffort"])], "0 count/pods left", ""),
+        ([quota({"pods": "4"}, {"pods": "4"}, namespace="lab")], "", ""),
+        ([quota({"services": "0", "requests.nvidia.com/gpu": "0"}, {})], "", ""),
+        ([quota({"limits.cpu": "9"}, {"limits.cpu": "1"})], "", "bounds limits.cpu, which is not checked"),
+        ([quota({"pods": "4"}, {"pods": "4"}, **SCOPED)], "", "whether the pod is in its scopes is not checked"),
+        ([quota({"pods": "4"}, {"pods": "4"}, scopes=["Terminating"])], "", "whether the pod is in its scopes"),
+        ([quota({"pods": "5"}, {"pods": "4"}, **SCOPED)], "", ""),
+        (None, "", "whether ResourceQuotas of its namespace admit a further pod: they cannot be read here"),
+    ],
+)
+def test_a_quota_that_admits_no_further_pod_is_told_and_one_that_cannot_be_judged_too(
+    quotas: list[ResourceQuota] | None, warning: str, unknown: str
+) -> None:
+    rest = [*NODES, *api()]
+    found = explained("deploy/api", *rest, *standing(*rest, on=("n2",)), quotas=quotas)
+    assert found.ready == (not warning and not unknown)
+    for texts, wanted in ((found.warnings, warning), (found.unknown, unknown)):
+        assert len(texts) == bool(wanted)
+        assert all(wanted in text for text in texts)
 
 
 def test_soft_spread_and_volumes_without_claims_leave_nothing_unknown() -> None:

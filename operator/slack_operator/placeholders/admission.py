@@ -23,6 +23,13 @@ class Admission(Generic[A]):
         self._known: dict[str, dict[str, A]] = {}
         """By namespace, then by name."""
         self._listed: set[tuple[str, str]] = set()
+        self._is_whole = False
+        """They have been listed: it is not so where they may not be."""
+
+    def known_of(self, namespace: str) -> list[A] | None:
+        """Return those of a namespace, None where nobody could list them; any thread may ask."""
+        with self._lock:
+            return self.of([namespace]) if self._is_whole else None
 
     def of(self, namespaces: Iterable[str]) -> list[A]:
         """Return those of some namespaces; under the lock."""
@@ -54,6 +61,7 @@ class Admission(Generic[A]):
             for namespace, name in known:
                 if (namespace, name) not in self._listed:
                     self._forget(namespace, name)
+            self._is_whole = True
         self._listed = set()
 
     def _forget(self, namespace: str, name: str) -> None:

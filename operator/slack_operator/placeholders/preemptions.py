@@ -15,6 +15,8 @@ from functools import partial
 import msgspec
 
 from slack.cluster.labels import LABEL_POD_GROUP
+from slack.cluster.tables.kind_table import unchecked_of
+from slack.cluster.unchecked import CLAIMS, Unchecked
 from slack.cluster.wire import ABSENT, Condition, Pod, PodSpec, PodStatus
 from slack_operator.placeholders.displaced import PREEMPTED
 from slack_operator.placeholders.hangs import Hang, Preemptor, hang_of
@@ -212,7 +214,7 @@ class Preemptions:
             scheduler=spec.scheduler_name or "default-scheduler",
             priority=spec.priority or 0,
             unschedulable=False,
-            held=bool(pod.metadata.label(LABEL_POD_GROUP)) or may_be_held(spec),
+            held=bool(pod.metadata.label(LABEL_POD_GROUP)) or may_be_held(spec, unchecked_of(spec)),
             since=now,
         )
         created = self._unbound[uid]
@@ -261,14 +263,16 @@ def _conditions(status: PodStatus) -> Sequence[Condition]:
     return () if _WORTH_READING(status.conditions_json) is None else status.conditions
 
 
-def may_be_held(spec: PodSpec) -> bool:
+def may_be_held(spec: PodSpec, own: Sequence[Unchecked]) -> bool:
     """Whether the scheduler may have assumed the pod and be waiting for something else before it binds it.
 
     Whether a claim of a volume is bound is not known here, to read it would need one more right.
+
+    Args:
+        spec: of the pod.
+        own: what of it no plan answers for, as `unchecked_of` finds it.
     """
-    if spec.scheduling_group is not None or not all(r in _NOTHING for r in (spec.workload_ref, spec.resource_claims)):
-        return True
-    return any(spec.volumes or ())
+    return spec.scheduling_group is not None or spec.workload_ref not in _NOTHING or not CLAIMS.isdisjoint(own)
 
 
 def _cap(known: dict[str, object] | dict[str, float] | dict[str, deque[tuple[float, int]]], most: int) -> None:

@@ -6,16 +6,16 @@ node the next ones are left to the scheduler. Owned by the view, under its lock.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.snapshot import Amounts
-from slack.cluster.tables.kind_table import unchecked_of
-from slack.cluster.unchecked import Unchecked
+from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import Pod, PodSpec, PodStatus
-from slack.planner.way.burst import LeftAlone
+from slack.planner.way.burst import LeftAlone, left_alone_for
 from slack.planner.way.growth import Growing, deferred
 from slack_operator.placeholders.preemptions import may_be_held
 
@@ -88,11 +88,7 @@ class UnplacedPods:
         self._placed: deque[Placed] = deque(maxlen=_MOST_PLACED)
 
     def seen(self, pod: Pod, columns: ClusterColumns, now: float) -> str | None:
-        """A real pod as an event has it; returns the uid of its owner when it is new.
-
-        Raises:
-            ValueError: when its volumes have another form than the API's.
-        """
+        """A real pod as an event has it; returns the uid of its owner when it is new."""
         uid = pod.metadata.uid or ""
         known = self.pods.get(uid)
         node = (pod.spec.node_name if pod.spec else None) or ""
@@ -154,7 +150,7 @@ def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
     What others know of the pod is asked first, one after the other: the way of an event stays short.
     """
     metadata, spec = pod.metadata, pod.spec or PodSpec()
-    held, group, owner = may_be_held(spec), metadata.label(LABEL_POD_GROUP), metadata.controller()
+    group, owner = metadata.label(LABEL_POD_GROUP), metadata.controller()
     row = columns.pods.rows.get(f"{metadata.namespace}/{metadata.name}")
     kind = -1 if row is None else int(columns.pods.cells.kind[row])
     if kind < 0:
@@ -166,14 +162,20 @@ def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
     # Bare pods of one burst would each be another: they are one where they ask for the same.
     if own.workload_kind == "pod":
         key = f"{own.namespace}/pod"
-    never = own.preemption_policy == "Never"
-    left_alone = _left_alone(spec, constraints, held=held, never=never, nominated=node is not None)
+    never, held = own.preemption_policy == "Never", may_be_held(spec, own.unchecked)
+    left_alone = _left_alone(spec, own.unchecked, constraints, held=held, never=never, nominated=node is not None)
     asked = Asked(key, own.namespace, requests, constraints, own.priority, own.gang or group, node, left_alone)
     return asked, owner.uid if owner else ""
 
 
 def _left_alone(
-    spec: PodSpec, constraints: Constraints, *, held: bool, never: bool, nominated: bool
+    spec: PodSpec,
+    own: Sequence[Unchecked],
+    constraints: Constraints,
+    *,
+    held: bool,
+    never: bool,
+    nominated: bool,
 ) -> LeftAlone | None:
     if spec.is_gated():
         return LeftAlone.GATED
@@ -181,8 +183,7 @@ def _left_alone(
         return LeftAlone.NEVER_PREEMPTS
     if held:
         return LeftAlone.CLAIMS
-    if constraints.anti_affinity or constraints.pod_affinity or constraints.topology_spread:
-        return LeftAlone.AMONG_PODS
-    if Unchecked.HOST_PORTS in unchecked_of(spec):
-        return LeftAlone.HOST_PORTS
+    # Most pods have none of these: the way of an event stays short.
+    if own or constraints.topology_spread or constraints.pod_affinity or constraints.anti_affinity:
+        return left_alone_for(unchecked(own, constraints))
     return LeftAlone.NOMINATED if nominated else None

@@ -1,10 +1,12 @@
 """`explain` for the page: the same answer as the command's, made of the reconciliation that the page shows."""
 
 import re
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 import msgspec
 
+from slack.cluster.wire import ResourceQuota
 from slack.planner.explain import NotFoundError, explain, target
 from slack.planner.explain_text import lines
 from slack.planner.model.result import Plan
@@ -14,6 +16,10 @@ from slack_operator.placeholders.status import why_of
 
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 _KIND = re.compile(r"[A-Za-z][-.A-Za-z0-9]{0,62}")
+
+
+QuotasOf = Callable[[str], Sequence[ResourceQuota] | None]
+"""Gives the ResourceQuotas of a namespace, None where they are not read."""
 
 
 class BadQuestion(ValueError):
@@ -45,8 +51,22 @@ def question(namespace: str, workload: str) -> tuple[str, str, str]:
     return kind, name, namespace
 
 
-def answer(reconciliation: Reconciliation, kind: str, name: str, namespace: str) -> Answer:
-    """Explain one workload by the plan of a reconciliation."""
+def unread(_: str) -> None:
+    """Say of each namespace that its quotas are not read."""
+
+
+def answer(
+    reconciliation: Reconciliation, kind: str, name: str, namespace: str, quotas_of: QuotasOf = unread
+) -> Answer:
+    """Explain one workload by the plan of a reconciliation.
+
+    Args:
+        reconciliation: that the page shows.
+        kind: of the workload, as kubectl takes it.
+        name: of the workload.
+        namespace: of the workload.
+        quotas_of: see `QuotasOf`.
+    """
     if reconciliation.observation is None or not reconciliation.leading:
         return Answer(found=False, ready=False, text="there is no plan here: ask the leader")
     try:
@@ -56,6 +76,7 @@ def answer(reconciliation: Reconciliation, kind: str, name: str, namespace: str)
             [subject.policy for subject in reconciliation.subjects],
             target(kind, name, namespace),
             priorities=PriorityClasses(reconciliation.observation.priority_classes).values,
+            quotas=quotas_of(namespace),
         )
     except NotFoundError as error:
         return Answer(found=False, ready=False, text=str(error))

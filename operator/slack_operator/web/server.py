@@ -76,11 +76,13 @@ class WebServer(ServingThread):
         board: Board,
         token: str | None = None,
         load: LoadBoard | None = None,
+        quotas_of: explaining.QuotasOf = explaining.unread,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(host, port, name="web")
         self._board = board
         self._load = load
+        self._quotas_of = quotas_of
         self._clock = clock
         self._guard = Guard(host, token)
         self._failures = Failures()
@@ -288,7 +290,7 @@ class WebServer(ServingThread):
         if self._explains >= MAX_EXPLAINS:
             return _problem(503, "others are asking just now: try again", **{"Retry-After": "1"})
         self._explains += 1
-        work = asyncio.create_task(asyncio.to_thread(explaining.answer, figures, *asked))
+        work = asyncio.create_task(asyncio.to_thread(explaining.answer, figures, *asked, self._quotas_of))
         work.add_done_callback(self._explained)  # a thread cannot be broken off: it counts until it ends
         try:
             found = await asyncio.wait_for(asyncio.shield(work), EXPLAIN_SECONDS)

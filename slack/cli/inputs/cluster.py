@@ -5,7 +5,7 @@ what the operator would.
 """
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +55,8 @@ class Cluster:
     """What ActivationPools announce."""
     quotas: tuple[wire.ResourceQuota, ...] = ()
     """Which bound that; of a file, those that it has."""
+    quotas_of: Sequence[wire.ResourceQuota] | None = ()
+    """Those of the namespace that was asked for; None where one may not list them."""
 
     @property
     def uids(self) -> dict[str, str]:
@@ -125,7 +127,7 @@ def from_file(
             nodes_needed=without_templates,
         )
     found = _cluster(columns, policies, sets, classes, placeholder_namespace, whole=False)
-    return replace(found, pools=_pools(pools), quotas=tuple(quotas))
+    return replace(found, pools=_pools(pools), quotas=tuple(quotas), quotas_of=tuple(quotas))
 
 
 def _has_templates(document: Any) -> bool:
@@ -176,6 +178,7 @@ def from_api(
     now: float,
     placeholder_namespace: str,
     objectives_of: Iterable[str] = (),
+    quotas_of: str | None = None,
 ) -> Cluster:
     """Read a live cluster once, with get and list only.
 
@@ -185,6 +188,7 @@ def from_api(
         now: Unix seconds.
         placeholder_namespace: where placeholders are, and what operators have learnt.
         objectives_of: policies that have an objective beside those in the cluster.
+        quotas_of: a namespace whose ResourceQuotas are read too.
 
     Raises:
         KubeError: when there is no usable configuration, no answer, or no permission.
@@ -222,6 +226,7 @@ def from_api(
         pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPool)
         # who may not list quotas plans without them, and without pools nobody asks
         quotas = _listed_if_any(connection, resource_path("v1", "resourcequotas"), wire.ResourceQuota) if pools else []
+        asked_for = None if quotas_of is None else _quotas_of(connection, quotas_of)
         aimed = {str(policy["metadata"]["name"]) for policy in policies if (policy.get("spec") or {}).get("objective")}
         histories = read_histories(connection, placeholder_namespace, sorted(aimed.union(objectives_of)))
     columns.arrivals.forget_before(now)
@@ -231,7 +236,21 @@ def from_api(
         for policy in policies
     ]
     found_all = _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
-    return replace(found_all, pools=_pools(pools), quotas=tuple(quotas))
+    return replace(found_all, pools=_pools(pools), quotas=tuple(quotas), quotas_of=asked_for)
+
+
+def _quotas_of(connection: "Connection", namespace: str) -> list[wire.ResourceQuota] | None:
+    """Return the quotas of a namespace, None where one may not list them."""
+    from slack.kube.errors import ApiError
+    from slack.kube.paging import listed
+    from slack.kube.paths import resource_path
+
+    try:
+        return list(listed(connection, resource_path("v1", "resourcequotas", namespace=namespace), wire.ResourceQuota))
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
 
 
 def _listed_if_any(connection: "Connection", path: str, item_type: type[T]) -> list[T]:

@@ -51,6 +51,8 @@ class Inputs:
     pools: "tuple[Pool, ...]" = ()
     """What ActivationPools announce."""
     quotas: "tuple[ResourceQuota, ...]" = ()
+    quotas_of: "Sequence[ResourceQuota] | None" = ()
+    """Of the namespace that was asked for; None where one may not list them."""
 
     def plan(self, default_rate: float) -> "Plan":
         """Return the plan for these inputs."""
@@ -78,8 +80,9 @@ def gather(
     at: str | None,
     placeholder_namespace: str,
     prices: Path | None = None,
+    quotas_of: str | None = None,
 ) -> Inputs:
-    """Read everything that the flags name.
+    """Read everything that the flags name, and the ResourceQuotas of a namespace.
 
     Raises:
         UserError, BadPolicy, BadSnapshot, KubeError: for what cannot be read, with its name.
@@ -108,6 +111,7 @@ def gather(
             now=now,
             placeholder_namespace=placeholder_namespace,
             objectives_of=[policy.name for policy in given if policy.spec.objective is not None],
+            quotas_of=quotas_of,
         )
     )
     from slack.cli.inputs.forms import with_forms
@@ -134,6 +138,7 @@ def gather(
         prices=known_prices,
         pools=seen.pools,
         quotas=seen.quotas,
+        quotas_of=seen.quotas_of,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.quantity import QuantityError, amount, manifest_text
+from slack.cluster.quantity import QuantityError, amount, format_quantity, manifest_text
 from slack.cluster.requests import effective_requests
 from slack.cluster.wire import ABSENT, Container, PodSpec, Quantities
 
@@ -135,6 +135,52 @@ class Quotas:
                 left[name] -= count * usage[name]
         return count
 
+    def against(self, namespace: str, requests: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return which quotas admit no further pod, and of which that is not known, each with the reason.
+
+        What is known of the pod is what it requests. Its limits, its class and whether it has a deadline are not.
+
+        Args:
+            namespace: of the pod.
+            requests: of the pod, in effect.
+        """
+        usage = {"pods": 1, "count/pods": 1} | {
+            key: value
+            for name, value in requests.items()
+            for key in (f"requests.{name}", *([name] if _is_plain(name) else []))
+        }
+        refused, unsure = [], []
+        for quota, left in self._of.get(namespace, ()):
+            name = f"ResourceQuota {namespace}/{quota.metadata.name}"
+            lacking = [key for key in sorted(left.keys() & usage.keys()) if left[key] < usage[key]]
+            limited = [key for key in sorted(left) if key.startswith("limits.")]
+            if lacking:
+                rest = ", ".join(f"{_shown(key, left[key])} {key}" for key in lacking)
+                text = f"{name} admits no further pod: it has {rest} left"
+                known = {"NotBestEffort"} if requests.get("cpu") or requests.get("memory") else set()
+                if _scopes(quota) <= known:
+                    refused.append(text)
+                else:
+                    unsure.append(f"{text}; whether the pod is in its scopes is not checked")
+            elif limited:
+                unsure.append(f"{name} bounds {', '.join(limited)}, which is not checked")
+        return tuple(refused), tuple(unsure)
+
+
+def _scopes(quota: wire.ResourceQuota) -> set[str]:
+    own = quota.spec or wire.QuotaSpec()
+    selected = (own.scope_selector.match_expressions if own.scope_selector is not None else None) or ()
+    return {*(own.scopes or ()), *(requirement.scope_name for requirement in selected)}
+
+
+def _is_plain(name: str) -> bool:
+    """Say whether a quota may name a resource without `requests.`."""
+    return name in _PLAIN or name.startswith("hugepages-")
+
+
+def _shown(name: str, value: int) -> str:
+    return format_quantity(name.removeprefix("requests."), max(value, 0))
+
 
 def _left(quota: wire.ResourceQuota) -> dict[str, int]:
     status, spec = quota.status or wire.QuotaStatus(), quota.spec or wire.QuotaSpec()
@@ -159,7 +205,7 @@ def _usage(spec: PodSpec) -> dict[str, int]:
     usage = {"pods": 1, "count/pods": 1}
     for name, value in effective_requests(spec).items():
         usage[f"requests.{name}"] = value
-        if name in _PLAIN or name.startswith("hugepages-"):
+        if _is_plain(name):
             usage[name] = value
     usage |= {f"limits.{name}": value for name, value in effective_requests(_limits_only(spec)).items()}
     return {name: value for name, value in usage.items() if value > 0}

@@ -1,10 +1,12 @@
 """A burst: equal pods that have no node yet, those that are there and those that their owner is about to make."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from slack.cluster.classes import Constraints
 from slack.cluster.snapshot import Amounts
+from slack.cluster.unchecked import AMONG_PODS, CLAIMS, Unchecked
 
 
 class LeftAlone(StrEnum):
@@ -37,6 +39,18 @@ class LeftAlone(StrEnum):
     """One pod alone lacks room: the scheduler's own preemption is as quick."""
     NO_FIT = "no-fit"
     """It would not fit even if every placeholder left that may."""
+
+
+_BY_PART: Mapping[Unchecked, LeftAlone] = {
+    Unchecked.HOST_PORTS: LeftAlone.HOST_PORTS,
+    **dict.fromkeys(AMONG_PODS, LeftAlone.AMONG_PODS),
+    **dict.fromkeys(CLAIMS, LeftAlone.CLAIMS),
+}
+
+
+def left_alone_for(parts: Sequence[Unchecked]) -> LeftAlone | None:
+    """Return why pods are left to the scheduler about whose node more decides than is checked."""
+    return _BY_PART[parts[0]] if parts else None
 
 
 @dataclass(frozen=True, slots=True)

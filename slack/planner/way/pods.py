@@ -16,9 +16,9 @@ from slack.cluster.labels import HOSTNAME
 from slack.cluster.requests import effective_requests
 from slack.cluster.selectors import resolved, selects
 from slack.cluster.tables.kind_table import unchecked_of
-from slack.cluster.unchecked import Unchecked
+from slack.cluster.unchecked import unchecked
 from slack.planner.way.admission import Quotas, with_defaults, within
-from slack.planner.way.burst import Burst, LeftAlone
+from slack.planner.way.burst import Burst, LeftAlone, left_alone_for
 from slack.planner.way.promises import Promise
 
 
@@ -130,18 +130,14 @@ def _burst(
     )
     priority, preempts = classes.of(spec)
     apart = _apart(constraints, labels)
-    unchecked = unchecked_of(spec)
+    among = left_alone_for(unchecked(unchecked_of(spec), constraints, kept_apart=apart is not None))
     reason = None
     if spec.is_gated():
         reason = LeftAlone.GATED
     elif not preempts:
         reason = LeftAlone.NEVER_PREEMPTS
-    elif constraints.pod_affinity or constraints.topology_spread or apart is None:
-        reason = LeftAlone.AMONG_PODS
-    elif Unchecked.DEVICE_CLAIMS in unchecked or Unchecked.VOLUME_CLAIMS in unchecked:
-        reason = LeftAlone.CLAIMS
-    elif Unchecked.HOST_PORTS in unchecked:
-        reason = LeftAlone.HOST_PORTS
+    elif among is not None:
+        reason = among
     elif status is not None and status.nominated_node_name:
         reason = LeftAlone.NOMINATED
     elif constraints.scheduler_name != scheduler:  # the last: callers that know other schedulers judge it anew

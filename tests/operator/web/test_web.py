@@ -4,8 +4,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
+from slack.cluster.wire import ResourceQuota
 from slack.planner.explain_text import lines
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.web import explaining
@@ -248,6 +250,28 @@ def _pod_on(node: str) -> dict[str, object]:
     return pod("late-abc-1", node)
 
 
+def none(_: str) -> tuple[ResourceQuota, ...]:
+    """Give no quota of any namespace."""
+    return ()
+
+
+def test_explain_promises_nothing_where_quotas_are_not_read_or_admit_no_pod() -> None:
+    _, board = settled()
+    reconciliation = board.last()[2]
+    assert reconciliation is not None
+    asked = explaining.question("shop", "deploy/api")
+    unread = explaining.answer(reconciliation, *asked)
+    assert not unread.ready
+    assert "whether ResourceQuotas of its namespace admit a further pod: they cannot be read here" in unread.text
+    full = msgspec.json.decode(
+        b'{"metadata": {"name": "q", "namespace": "shop"}, "status": {"hard": {"pods": "10"}, "used": {"pods": "10"}}}',
+        type=ResourceQuota,
+    )
+    found = explaining.answer(reconciliation, *asked, lambda namespace: {"shop": [full]}[namespace])
+    assert not found.ready
+    assert "  but ResourceQuota shop/q admits no further pod: it has 0 pods left" in found.text
+
+
 def test_explain_says_what_the_command_says() -> None:
     from types import MappingProxyType
 
@@ -258,7 +282,7 @@ def test_explain_says_what_the_command_says() -> None:
     reconciliation = board.last()[2]
     assert reconciliation is not None
     assert reconciliation.observation is not None
-    found = explaining.answer(reconciliation, *explaining.question("shop", "deploy/api"))
+    found = explaining.answer(reconciliation, *explaining.question("shop", "deploy/api"), none)
     direct = explain(
         reconciliation.observation.snapshot,
         Plan(reconciliation.items, MappingProxyType({})),
@@ -371,5 +395,5 @@ def test_a_policy_with_an_objective_says_why_it_keeps_this_much_here_too() -> No
     assert view.why == world.status("web")["objective"]["why"]
     reconciliation = board.last()[1]
     assert reconciliation is not None
-    found = explaining.answer(reconciliation, "deploy", "api", "shop")
+    found = explaining.answer(reconciliation, "deploy", "api", "shop", none)
     assert f"why this much: {view.why}" in found.text

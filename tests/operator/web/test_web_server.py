@@ -15,7 +15,6 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from slack_operator.placeholders.displaced import Displacement
-from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.web import explaining, failures, server
 from slack_operator.web.board import Board
 from slack_operator.web.guard import BadTokenFile, Guard, read_token
@@ -30,7 +29,7 @@ TOKEN = "correct-horse-battery-staple"
 def serving(
     board: Board | None = None, *, host: str = "127.0.0.1", token: str | None = None, load: LoadBoard | None = None
 ) -> Iterator[WebServer]:
-    made = WebServer(host, 0, board=board or Board(ABOUT), token=token, load=load)
+    made = WebServer(host, 0, board=board or Board(ABOUT), token=token, load=load, quotas_of=lambda _: ())
     made.start()
     try:
         yield made
@@ -350,7 +349,7 @@ def test_explain_is_bounded_in_time_and_in_callers(monkeypatch: pytest.MonkeyPat
     _, board = settled()
     go_on = threading.Event()
 
-    def slow(_turn: Reconciliation, _kind: str, _name: str, _namespace: str) -> explaining.Answer:
+    def slow(*_asked: object) -> explaining.Answer:
         go_on.wait(10)
         return explaining.Answer(found=True, ready=True, text="late")
 
