@@ -121,21 +121,35 @@ def test_two_scrape_jobs_of_one_kubelet_double_no_number(run: Run) -> None:
     assert answers[0] == answers[1]
 
 
+Moments = Callable[..., Path]
+
+
 @pytest.fixture
-def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
+def moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Moments:
     """Return the root of a node whose second moment comes while the command waits."""
 
-    def unpacked() -> Path:
-        root = unpack(INPUTS / "jvm.before.tree", tmp_path / "root")
+    def unpacked(name: str, *empty: str) -> Path:
+        root = unpack(INPUTS / f"{name}.before.tree", tmp_path / "root")
+        idle = "usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"
 
         class Walker(CgroupWalker):
             def __init__(self, at: Path) -> None:
                 super().__init__(at, clock=lambda: uptime(at))
 
         def wait(*_: object) -> bool:
-            unpack(INPUTS / "jvm.after.tree", root)
+            unpack(INPUTS / f"{name}.after.tree", root)
+            fill()
             return True
 
+        def fill() -> None:
+            for container in empty:
+                (pod,) = root.rglob("*-pod*.slice")
+                scope = pod / f"cri-containerd-{container}.scope"
+                scope.mkdir(exist_ok=True)
+                (scope / "cpu.max").write_text("max 100000\n")
+                (scope / "cpu.stat").write_text(idle)
+
+        fill()
         monkeypatch.setattr("slack.audit.sources.walker.CgroupWalker", Walker)
         monkeypatch.setattr(audit_taking, "_waited", wait)
         return root
@@ -143,9 +157,11 @@ def jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
     return unpacked
 
 
-def test_a_jvm_that_sees_its_limit_gets_no_flag_and_keeps_those_that_it_has(run: Run, jvm: Callable[[], Path]) -> None:
+def test_a_jvm_that_sees_its_limit_gets_no_flag_and_keeps_those_that_it_has(run: Run, moments: Moments) -> None:
     target = ("-n", "orders", "pod/cart-5c9d8f7b6-q7w2e/web")
-    found = run("audit", "explain", *target, "--root", jvm(), "--kubelet-pods", INPUTS / "jvm.pods.json", "-o", "json")
+    found = run(
+        "audit", "explain", *target, "--root", moments("jvm"), "--kubelet-pods", INPUTS / "jvm.pods.json", "-o", "json"
+    )
     assert found.code == 0, found.stderr
     document = json.loads(found.stdout)
     patches = [patch for advice in document["finding"]["advice"] for patch in advice["patches"]]
@@ -153,6 +169,32 @@ def test_a_jvm_that_sees_its_limit_gets_no_flag_and_keeps_those_that_it_has(run:
     assert "environment" not in {patch["kind"] for patch in patches}
     assert "JAVA_TOOL_OPTIONS" not in json.dumps(patches)
     assert "the JVM computes its number of processors from the container's limit by itself" in found.stdout
+
+
+@pytest.mark.parametrize("empty", [(), ("be" * 32,)], ids=["no cgroups of containers", "empty ones"])
+def test_of_a_runtime_that_isolates_pods_the_pod_is_judged_and_no_sandbox(
+    run: Run, moments: Moments, empty: tuple[str, ...]
+) -> None:
+    source = ("--root", moments("gvisor", *empty), "--kubelet-pods", INPUTS / "jvm.pods.json")
+    found = run("audit", *source, "-o", "json")
+    assert found.code == 0, found.stderr
+    (finding,) = json.loads(found.stdout)["findings"]
+    assert (finding["level"], finding["pod"], finding["severity"]) == ("pod", "cart-5c9d8f7b6-q7w2e", "high")
+    (advice,) = finding["advice"]
+    assert advice["id"] == "pod-limit"
+    (patch,) = advice["patches"]
+    assert (patch["kind"], "container web" in patch["about"]) == ("raise-limit", True)
+
+
+def test_a_container_of_such_a_runtime_is_explained_by_its_pod(run: Run, moments: Moments) -> None:
+    target = ("audit", "explain", "-n", "orders", "pod/cart-5c9d8f7b6-q7w2e/web")
+    found = run(*target, "--root", moments("gvisor"), "--kubelet-pods", INPUTS / "jvm.pods.json")
+    assert found.code == 2
+    assert "(gVisor, Kata) runs all of them in the pod's: ask for pod/cart-5c9d8f7b6-q7w2e" in found.stderr
+    found = run(*target, "--root", moments("gvisor", "be" * 32), "--kubelet-pods", INPUTS / "jvm.pods.json")
+    assert found.code == 0, found.stderr
+    assert "Nothing needs to be done" not in found.stdout
+    assert "the pod orders/cart-5c9d8f7b6-q7w2e is stopped by that quota: explain that one" in found.stdout
 
 
 def test_a_gate_passes_the_quota_and_the_least_requests_of_a_namespace_as_its_pod_does() -> None:

@@ -103,7 +103,9 @@ def evaluate(
     """
     windows = compare(before, after)
     if names is not None:
-        named = tuple(replace(window, target=names.named(window.target)) for window in windows.windows)
+        # What a sandbox without a limit uses and loses is its pod's, whose row says it already.
+        kept = (window for window in windows.windows if window.limited or not names.is_sandbox(window.target))
+        named = tuple(replace(window, target=names.named(window.target)) for window in kept)
         windows = replace(windows, windows=named)
     findings = judge(windows.windows, windows.nodes)
     kernels = {

@@ -105,6 +105,20 @@ class PodNames:
             return "/" in target.node
         return pod is not None and uid not in (pod.uid, pod.cgroup_uid)
 
+    def is_sandbox(self, target: Target) -> bool:
+        """Say whether a cgroup in a pod's is none of its containers', all of which are known.
+
+        It is that of the pod's sandbox: the pause container, and of a runtime that isolates pods all that runs in it
+        (gVisor, Kata), beside empty cgroups of the containers or none.
+        """
+        if target.level is not Level.CONTAINER or not target.container_id or not target.pod_uid:
+            return False
+        pod = self.by_uid(target.pod_uid.replace("_", "-"))
+        if pod is None or target.container_id in pod.container_ids:
+            return False
+        started = zip(pod.containers, pod.container_ids, strict=True)
+        return all(container_id or container.init for container, container_id in started)
+
     def named(self, target: Target) -> Target:
         """Return the target with its names; as it is where nobody knows them."""
         pod, container = self.facts_of(target)

@@ -305,6 +305,11 @@ def _advice(explanation: Explanation) -> Iterator[Text]:
     if not found and explanation.throttled is None:
         yield Text(f"There is no advice: {explanation.unjudged}.", style="yellow")
         return
+    governing = explanation.governing
+    if not found and governing is not None and explanation.subject.severity is Severity.NONE is not governing.severity:
+        whose = f"{governing.window.target.level} {target_name(governing.window.target)}"
+        yield Text(f"It loses no time itself; the {whose} is stopped by that quota: explain that one.", style="yellow")
+        return
     if not found:
         marks = short_marks(explanation.subject.marks)
         said = f" ({', '.join(marks)})" if marks else ""

@@ -122,10 +122,20 @@ def _by_name(result: AuditResult, kind: str, name: str, container: str, namespac
     if container:
         of_it = [finding for finding in found if finding.window.target.container == container]
         if not of_it:
+            if _has_container(result, found[0].window.target, container):
+                raise UserError(
+                    f"{text}: the container {container!r} has no cgroup of its own here; a runtime that isolates pods "
+                    f"(gVisor, Kata) runs all of them in the pod's: ask for {kind}/{name}"
+                )
             there = sorted({finding.window.target.container for finding in found if finding.window.target.container})
             raise UserError(f"{text}: no container {container!r} is seen in it; there are {', '.join(there) or 'none'}")
         return SelectedFinding(of_it[0], pods)
     return _worst_or_nearest(found, pods)
+
+
+def _has_container(result: AuditResult, target: Target, container: str) -> bool:
+    pod: PodFacts | None = result.names.facts_of(target)[0] if result.names is not None else None
+    return pod is not None and pod.container(container) is not None
 
 
 def _owner(result: AuditResult, target: Target) -> tuple[str, str]:
