@@ -16,7 +16,7 @@ _SECONDS_BELOW = 1e11
 """Time stamps are milliseconds since 1970, in OpenMetrics seconds: one reaches this in 1973, the other in 5138."""
 # Possessive quantifiers: a damaged line fails at once, however long it is.
 _LINE = re.compile(
-    rb'([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+(?:\{((?:[^"}]++|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s_]++)'
+    rb'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:[ \t]*+\{((?:[^"}]++|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s_]++)'
     rb"(?:[ \t]++([0-9]{1,19}(?:\.[0-9]{0,9})?+))?+[ \t]*+(?:#.*)?\r?"
 )
 _LABEL = re.compile(r'[ \t]*+([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"[ \t]*+(,|$)', re.DOTALL)

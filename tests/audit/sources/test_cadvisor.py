@@ -298,3 +298,10 @@ def test_a_node_in_a_container_shows_a_cgroup_by_two_paths_and_it_is_one(outer: 
         (Level.CONTAINER, f"{POD}/{ID}"),
         (Level.POD, POD),
     ]
+
+
+def test_a_machine_s_cores_are_read_without_labels_too() -> None:
+    """As a standalone cAdvisor and older kubelets write them."""
+    found = scraped(b"machine_cpu_cores 8\n" + b'machine_cpu_cores_other{a="b"} 3\n')
+    assert found.cpus == 8
+    assert Trouble.MALFORMED not in found.troubles

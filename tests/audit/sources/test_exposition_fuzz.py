@@ -4,6 +4,7 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -119,3 +120,55 @@ def test_the_parts_raise_nothing_but_bad_line(text: bytes) -> None:
         assert isinstance(labels(text), dict)
     with suppress(BadLine):
         assert not math.isnan(point(text).at_seconds or 0.0)
+
+
+NAMES = st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,12}\Z")
+VALUES = st.one_of(
+    st.integers(0, 2**53).map(str),
+    st.floats(0, 1e18).map(repr),
+    st.floats(0, 1e18).map(lambda value: f"{value:e}"),
+    st.sampled_from(["NaN", "+Inf", "-Inf", "1.795e+09", "0", "-1"]),
+)
+STAMPS = st.one_of(
+    st.none(),
+    st.integers(1_500_000_000_000, 2_000_000_000_000).map(lambda stamp: (str(stamp), stamp / 1000)),
+    st.integers(1_500_000_000_000, 2_000_000_000_000).map(lambda stamp: (f"{stamp / 1000:.3f}", stamp / 1000)),
+)
+"""Milliseconds, and OpenMetrics' seconds."""
+EXEMPLARS = st.sampled_from(["", ' # {trace_id="0a1b"} 0.67', ' # {a="}",b="\\""} 1 1795298000.123', " # {} 1"])
+
+
+@given(
+    st.sampled_from(FAMILIES),
+    st.none() | st.dictionaries(NAMES, st.text(max_size=30), max_size=5),
+    VALUES,
+    STAMPS,
+    EXEMPLARS,
+    st.sampled_from([" ", "  ", "\t"]),
+    st.booleans(),
+    st.sampled_from(["", " ", "\r"]),
+)
+def test_a_line_is_read_however_an_exporter_writes_it(
+    family: bytes,
+    known: dict[str, str] | None,
+    value: str,
+    stamp: tuple[str, float] | None,
+    exemplar: str,
+    space: str,
+    ends_with_comma: bool,
+    end: str,
+) -> None:
+    """Without labels, with escaped ones, with a time stamp of either format, an exemplar, and what is no number."""
+    escaped = {
+        name: text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+        for name, text in (known or {}).items()
+    }
+    written = ",".join(f'{name}="{text}"' for name, text in escaped.items())
+    if ends_with_comma and written:
+        written += ","
+    braces = "" if known is None else f"{{{written}}}"
+    at = f"{space}{stamp[0]}" if stamp else ""
+    found = point(f"{family.decode()}{braces}{space}{value}{at}{exemplar}{end}".encode())
+    assert (found.family, labels(found.labels)) == (family, known or {})
+    assert found.value == float(value) or (math.isnan(found.value) and value == "NaN")
+    assert found.at_seconds == (None if stamp is None else pytest.approx(stamp[1]))
