@@ -150,9 +150,13 @@ VENDORS = (
 )
 
 KEEPS_UPSTREAM = (
-    ("Amazon Linux 2", re.compile(r"-[0-9.]+\.amzn2(?:\.[a-z0-9_]+)?")),
+    ("Amazon Linux", re.compile(r"-[0-9.]+\.amzn[12](?:\.[a-z0-9_]+)?")),
     ("Container-Optimized OS", re.compile(r"\+")),
     ("CoreOS or Flatcar", re.compile(r"-(?:coreos|flatcar)(?:-r[0-9]+)?")),
+    ("ELRepo", re.compile(r"-[0-9]+\.el[678]\.elrepo(?:\.[a-z0-9_]+)?")),
+    ("LinuxKit", re.compile(r"-linuxkit")),
+    ("Talos", re.compile(r"-talos")),
+    ("Alpine", re.compile(r"-[0-9]+-(?:lts|virt|vanilla)")),
 )
 """Distributions whose names keep kernel.org's patch level, by what follows it."""
 

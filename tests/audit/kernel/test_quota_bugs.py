@@ -176,6 +176,102 @@ def test_every_line_has_its_source() -> None:
     assert len({line.series for line in SERIES}) == len(SERIES)
 
 
+KEEP_KERNEL_ORGS_NUMBERS = {
+    "kernel.org, Bottlerocket, minikube": "{version}",
+    "a candidate": "{series}.{patch}-rc{build}",
+    "Container-Optimized OS": "{version}+",
+    "CoreOS": "{version}-coreos",
+    "Flatcar": "{version}-flatcar",
+    "Flatcar, rebuilt": "{version}-flatcar-r{build}",
+    "Amazon Linux 1": "{version}-{build}.77.amzn1.x86_64",
+    "Amazon Linux 2": "{version}-{build}.257.amzn2.x86_64",
+    "Amazon Linux 2, Arm": "{version}-{build}.192.amzn2.aarch64",
+    "ELRepo": "{version}-{build}.el7.elrepo.x86_64",
+    "Talos": "{version}-talos",
+    "LinuxKit": "{version}-linuxkit",
+    "Alpine": "{version}-{build}-lts",
+}
+"""Releases of distributions whose patch level is kernel.org's."""
+KEEP_OTHERS = {
+    "Ubuntu": "{series}.0-{build}-generic",
+    "Ubuntu, cloud": "{series}.0-10{build:02}-aws",
+    "RHEL 7": "3.10.0-{build}.{patch}.1.el7.x86_64",
+    "RHEL 8": "4.18.0-{build}.{patch}.1.el8_1.x86_64",
+    "RHEL 8, real time": "4.18.0-{build}.rt24.{patch}.el8_1.x86_64",
+    "Oracle UEK": "4.14.35-{build}.{patch}.1.el7uek.x86_64",
+    "SUSE": "4.12.14-{build}.{patch}-default",
+    "SUSE, Azure": "5.3.18-{build}.{patch}-azure",
+    "Debian": "{series}.0-{build}-amd64",
+    "Debian, backported": "{series}.0-0.bpo.{build}-cloud-amd64",
+    "Fedora": "{version}-{build}.fc31.x86_64",
+    "WSL": "{version}-microsoft-standard",
+    "Tencent": "4.14.105-19-00{build:02}",
+    "a build of one's own": "{version}-dirty",
+}
+"""Releases whose patch level says nothing, or something else."""
+KNOWN_SERIES = st.sampled_from(sorted({line.series for line in SERIES} | {(3, 10), (4, 15), (5, 3)}))
+
+
+def named(form: str, series: tuple[int, int], patch: int, build: int) -> str:
+    name = f"{series[0]}.{series[1]}"
+    return form.format(series=name, patch=patch, version=f"{name}.{patch}", build=build)
+
+
+@given(st.sampled_from(sorted(KEEP_KERNEL_ORGS_NUMBERS)), KNOWN_SERIES, st.integers(0, 400), st.integers(1, 40))
+def test_a_distribution_that_keeps_the_patch_level_is_judged_by_it(
+    name: str, series: tuple[int, int], patch: int, build: int
+) -> None:
+    """CoreOS had the fix one patch level before kernel.org, and its releases from there on have lines of their own."""
+    release = named(KEEP_KERNEL_ORGS_NUMBERS[name], series, patch, build)
+    verdict, plain = kernel_verdict(release), kernel_verdict(named("{version}", series, patch, build))
+    if name == "CoreOS" and (series, patch) in {((4, 19), 82), ((4, 19), 83)}:
+        assert verdict.state is KernelState.FIXED
+        return
+    assert (verdict.state, verdict.bug) == (plain.state, plain.bug), release
+    assert verdict.ask is None
+
+
+@given(
+    st.sampled_from(sorted(KEEP_KERNEL_ORGS_NUMBERS | KEEP_OTHERS)),
+    st.tuples(st.sampled_from([5, 6, 7]), st.integers(0, 30)).filter(lambda series: series >= (5, 4)),
+    st.integers(0, 400),
+    st.integers(1, 40),
+)
+def test_whatever_a_distribution_calls_it_a_series_after_the_fix_has_it(
+    name: str, series: tuple[int, int], patch: int, build: int
+) -> None:
+    form = (KEEP_KERNEL_ORGS_NUMBERS | KEEP_OTHERS)[name]
+    if "{series}" in form or "{version}" in form:
+        assert kernel_verdict(named(form, series, patch, build)).state is KernelState.FIXED
+
+
+@given(
+    st.sampled_from(sorted(KEEP_OTHERS)),
+    KNOWN_SERIES,
+    st.integers(0, 20),
+    st.lists(st.integers(1, 2000), min_size=2, max_size=6).map(sorted),
+)
+def test_no_later_build_of_a_distribution_is_said_to_have_lost_a_fix(
+    name: str, series: tuple[int, int], patch: int, builds: list[int]
+) -> None:
+    verdicts = [kernel_verdict(named(KEEP_OTHERS[name], series, patch, build)) for build in builds]
+    states = [verdict.state for verdict in verdicts if verdict.state is not KernelState.UNKNOWN]
+    assert states == sorted(states, key=lambda state: state is KernelState.FIXED)
+    for verdict in verdicts:
+        assert verdict.source or verdict.ask, "what is not known says what to ask for"
+        assert (verdict.bug is not None) == (verdict.state is KernelState.AFFECTED)
+
+
+@given(KNOWN_SERIES, st.integers(0, 400))
+def test_the_patch_level_of_a_distribution_with_its_own_numbers_is_not_taken_for_kernel_orgs(
+    series: tuple[int, int], patch: int
+) -> None:
+    for name in ("Fedora", "WSL", "a build of one's own"):
+        verdict = kernel_verdict(named(KEEP_OTHERS[name], series, patch, 1))
+        assert verdict.state is KernelState.UNKNOWN
+        assert "uname -v" in present(verdict.ask)
+
+
 @given(st.text(max_size=60), st.text(max_size=80))
 def test_any_text_has_a_verdict(release: str, version: str) -> None:
     verdict = kernel_verdict(release, version)

@@ -147,3 +147,80 @@ def test_no_path_is_too_odd_for_a_level(parts: list[str]) -> None:
 )
 def test_a_cgroup_is_the_same_target_whether_or_not_the_one_above_is_given(pod: str, name: str) -> None:
     assert target_of(f"{pod}/{name}", above=target_of(pod)) == target_of(f"{pod}/{name}")
+
+
+HEXADECIMAL = st.text("0123456789abcdef", min_size=64, max_size=64)
+UIDS = st.uuids().map(str) | st.text("0123456789abcdef", min_size=32, max_size=32)
+"""Of a pod of the API server, and of one from a file: the hash of its manifest."""
+QOS = st.sampled_from(["", "burstable", "besteffort"])
+OUTER = st.sampled_from(
+    [
+        "",
+        f"/docker/{'ab' * 32}",
+        f"/docker/{'ab' * 32}/kubelet",
+        f"/system.slice/docker-{'ab' * 32}.scope",
+        f"/system.slice/docker-{'ab' * 32}.scope/init.scope",
+        "/lxc/105",
+        "/lxc.payload.node-1/ns",
+        "/../..",
+        "/actions_job/0a1b",
+    ]
+)
+"""What a node in a container has before its own tree: kind, minikube, LXC, and a cgroup namespace seen from inside."""
+PLAIN = {"{id}": "", "crio-{id}": "cri-o", "kata_{id}": ""}
+SCOPES = {
+    "cri-containerd-{id}.scope": "containerd",
+    "crio-{id}.scope": "cri-o",
+    "docker-{id}.scope": "docker",
+    "libpod-{id}.scope": "podman",
+    "nerdctl-{id}.scope": "containerd",
+}
+
+
+@given(OUTER, st.sampled_from(["", "/node/root", "/k8s.io"]), QOS, UIDS, HEXADECIMAL, st.sampled_from(sorted(PLAIN)))
+def test_a_container_of_the_cgroupfs_driver_is_known_wherever_its_node_is(
+    outer: str, root: str, qos: str, uid: str, container: str, form: str
+) -> None:
+    parts = [outer + root, "kubepods", *([qos] if qos else []), f"pod{uid}", form.format(id=container)]
+    _every_level_is_known(parts, qos, uid, container, PLAIN[form])
+
+
+@given(
+    OUTER,
+    st.sampled_from(["", "kubelet", "a-b"]),
+    QOS,
+    UIDS,
+    HEXADECIMAL,
+    st.sampled_from(sorted(SCOPES)),
+)
+def test_a_container_of_the_systemd_driver_is_known_wherever_its_node_is(
+    outer: str, root: str, qos: str, uid: str, container: str, form: str
+) -> None:
+    steps = root.split("-") if root else []
+    above = "".join(f"/{'-'.join(steps[: count + 1])}.slice" for count in range(len(steps)))
+    name = f"{root}-kubepods" if root else "kubepods"
+    slices = [f"{name}.slice", *([f"{name}-{qos}.slice"] if qos else [])]
+    pod = f"{name}-{qos}-pod" if qos else f"{name}-pod"
+    parts = [outer + above, *slices, f"{pod}{uid.replace('-', '_')}.slice", form.format(id=container)]
+    _every_level_is_known(parts, qos, uid, container, SCOPES[form])
+
+
+def _every_level_is_known(parts: list[str], qos: str, uid: str, container: str, runtime: str) -> None:
+    """Look at kubepods, its class, pod and container, by the path alone and as a walk meets them."""
+    paths = ["/".join(parts[: count + 2]) for count in range(len(parts) - 1)]
+    levels = [Level.KUBEPODS, *([Level.QOS] if qos else []), Level.POD, Level.CONTAINER]
+    names = [name_of(path) for path in paths]
+    assert [name and name.level for name in names] == levels
+    assert names[-2:] == [CgroupName(Level.POD, uid), CgroupName(Level.CONTAINER, uid, container, runtime)]
+    above = None
+    for path in paths:
+        found = target_of(path, above=above)
+        assert found == target_of(path)
+        above = found
+    for below in ("container", "init.scope", f"pod{OTHER}", f"kubepods/burstable/pod{OTHER}/{'cd' * 32}"):
+        deeper = name_of(f"{paths[-1]}/{below}")
+        assert deeper is not None
+        assert (deeper.level, deeper.pod_uid, deeper.container_id) == (Level.OTHER, uid, container)
+
+
+OTHER = "9d3e1c2b-3d4e-4f50-8a6b-7c8d9e0f1a2b"
