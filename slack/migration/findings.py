@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 _KEEPS_NODE = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERS_NODE = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class CannotMigrate(Exception):
@@ -130,6 +131,11 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
         about.notes.append("nodeSelector -> spec.nodeSelector")
     affinity = pod_spec.get("affinity") or {}
     selector |= _selector_of_affinity(affinity.get("nodeAffinity") or {}, about)
+    if (affinity.get("nodeAffinity") or {}).get(_PREFERS_NODE):
+        about.warn(
+            "the nodes that it prefers (nodeAffinity) are not kept; name them in spec.nodeSelector if all of the room "
+            "is to be there"
+        )
     for kind in ("podAffinity", "podAntiAffinity"):
         if affinity.get(kind):
             about.warn(
@@ -193,6 +199,12 @@ def object_named(manifests: Sequence[Json], kind: str, name: str, namespace: str
         if manifest.get("kind") == kind and meta.get("name") == name and meta.get("namespace", namespace) == namespace:
             return manifest
     return None
+
+
+def may_be_in(manifest: Json, namespace: str) -> bool:
+    """Tell whether an object is of a namespace; one without any, as in most charts, may be of each."""
+    own = (manifest.get("metadata") or {}).get("namespace")
+    return own is None or own == namespace
 
 
 def namespace_of(manifest: Json) -> str:

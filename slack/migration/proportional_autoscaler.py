@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 
 from slack.cluster.quantity import format_cpu
 from slack.cluster.rates import MOST_WITHOUT_CEILING
-from slack.migration.findings import CannotMigrate, Json, Remarks, named, namespace_of, object_named, template_of, times
+from slack.migration.findings import (
+    CannotMigrate,
+    Json,
+    Remarks,
+    may_be_in,
+    named,
+    namespace_of,
+    object_named,
+    template_of,
+    times,
+)
 
 _PROPORTIONAL = "proportional-autoscaler"
 _MOST_DIGITS = 4
@@ -48,19 +58,19 @@ def is_proportional(manifest: Json) -> bool:
 
 def settings_for(target: Json, manifests: Sequence[Json], remarks: Remarks) -> Iterator[Json]:
     """Yield what the proportional autoscalers of a Deployment are told: {"ladder": ...} or {"linear": ...}."""
-    name, space = str(target["metadata"]["name"]), namespace_of(target)
+    name = str(target["metadata"]["name"])
     for autoscaler in filter(is_proportional, manifests):
         flags = _flags(autoscaler)
-        inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or space
+        inside = flags.get("namespace") or (autoscaler.get("metadata") or {}).get("namespace") or namespace_of(target)
         targets = [each.strip().rpartition("/")[2] for each in flags.get("target", "").split(",")]
-        if name not in targets or inside != space:
+        if name not in targets or not may_be_in(target, inside):
             continue
         if "nodelabels" in flags:
             remarks.warn(
                 f"{named(autoscaler)} counts the nodes with {flags['nodelabels']} alone; "
                 f"the policy counts its own nodes: give it these labels in spec.nodeSelector where they are others"
             )
-        config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), space)
+        config = object_named(manifests, "ConfigMap", flags.get("configmap", ""), inside)
         texts = (config or {}).get("data") or {}
         if not texts and "default-params" in flags:
             defaults = _decoded(flags["default-params"], named(autoscaler))

@@ -5,7 +5,7 @@ Their metrics have no counterpart in a policy, so what they do is told and not g
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from slack.migration.findings import Json, named, namespace_of
+from slack.migration.findings import Json, may_be_in, named, namespace_of
 
 _KINDS = {
     "HorizontalPodAutoscaler": (("minReplicas", 1), ("maxReplicas", 1)),
@@ -29,7 +29,7 @@ def warnings_of_scalers(target: Json, manifests: Sequence[Json], kept: str) -> I
         ref = spec.get("scaleTargetRef") or {}
         if fields is None or ref.get("name") != name or (ref.get("kind") or "Deployment") != kind:
             continue
-        if (manifest.get("metadata") or {}).get("namespace", namespace_of(target)) != namespace_of(target):
+        if not may_be_in(target, (manifest.get("metadata") or {}).get("namespace") or namespace_of(target)):
             continue
         least, most = (default if spec.get(field) is None else spec[field] for field, default in fields)
         yield (

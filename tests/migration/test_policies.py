@@ -169,3 +169,29 @@ def test_a_ladder_by_cores_counts_them_rounded_up_as_theirs_does() -> None:
     """16 nodes of 3970m have 63.52 cores: 64."""
     (kept,) = rooms_in([pause("slack"), *proportional("slack", ladder={"coresToReplicas": [[1, 1], [64, 3]]})], None)
     assert [at for at, _ in kept.ladder] == [0, 63_001]
+
+
+@pytest.mark.parametrize(
+    ("own", "flag", "found"),
+    [
+        (None, "slack", True),
+        ("slack", "slack", True),
+        ("slack", None, True),
+        (None, None, True),
+        ("op", "slack", False),
+    ],
+)
+def test_an_object_without_a_namespace_is_of_the_one_that_the_autoscaler_names(
+    own: str | None, flag: str | None, found: bool
+) -> None:
+    op = pause("op", None)
+    autoscaler, sizes = proportional("op", ladder={"coresToReplicas": [[1, 1], [9, 4]]})
+    op["metadata"], sizes["metadata"] = {"name": "op"}, {"name": "sizes"}
+    autoscaler["metadata"] = {"name": "cpa"}
+    if own:
+        op["metadata"]["namespace"] = own
+    if flag:
+        container = autoscaler["spec"]["template"]["spec"]["containers"][0]
+        container["command"] = [*container["command"], f"--namespace={flag}"]
+    (kept,) = rooms_in([op, autoscaler, sizes], None)
+    assert bool(kept.ladder) is found

@@ -201,6 +201,16 @@ def test_node_affinity_of_single_labels_and_a_hard_zone_spread_are_kept(file: Pa
     assert not found.warnings
 
 
+def test_preferred_nodes_are_told(file: Path) -> None:
+    prefers = [
+        {"weight": 100, "preference": {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}}
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": prefers}}
+    found = Answer(file, pause("op", affinity=affinity))
+    assert "the nodes that it prefers (nodeAffinity) are not kept" in found.warnings
+    assert "nodeSelector" not in found.spec
+
+
 def test_a_buffer_of_a_pod_template_becomes_a_floor_within_its_limits(file: Path) -> None:
     template = pod_template({"cpu": "900m", "memory": "1Gi"}, nodeSelector={"pool": "web"})
     found = Answer(file, buffer(podTemplateRef={"name": "box"}, replicas=10, limits={"cpu": "4"}), template)

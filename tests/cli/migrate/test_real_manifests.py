@@ -91,3 +91,13 @@ def test_placeholders_of_a_notebook_hub_keep_their_scheduler_and_pool(run: Run, 
         "hub.jupyter.org/dedicated",
         "hub.jupyter.org_dedicated",
     ]
+
+
+def test_a_charts_ladder_is_found_though_its_objects_name_no_namespace(run: Run, tmp_path: Path) -> None:
+    written = run("migrate", "-f", INPUTS / "chart-of-ladders.yaml", "--node-cpu", "4")
+    assert written.code == 0, written.stderr
+    steps = yaml.safe_load(written.stdout)["spec"]["extraCapacity"]["ladder"]
+    assert [(step["fromAllocatable"]["cpu"], step.get("floor", {}).get("cpu", "0")) for step in steps] == [
+        ("0", "1"), ("18", "2"), ("38", "0"),
+    ]  # fmt: skip
+    assert "CronJob cronjob-cas-night (0 18 * * 1-5) changes the size at that time" in written.stderr
