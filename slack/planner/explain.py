@@ -379,8 +379,9 @@ def _hindrances(
         for hindrance, hindered in hindrances(snapshot, domain, np.array(rows, dtype=np.int64), counting, cache)
     }
     if mirrored:
-        # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks.
-        holds[Hindrance.NO_NODE_LEFT] = set()
+        # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks. And they are of its
+        # scheduler.
+        holds[Hindrance.NO_NODE_LEFT] = holds[Hindrance.SCHEDULER] = set()
     if domain.policy.unbound_scheduler:
         # The capacity is free: nothing has to be preempted for it, and any scheduler may use it.
         holds |= {key: set[int]() for key in (Hindrance.PRIORITY, Hindrance.SCHEDULER)}

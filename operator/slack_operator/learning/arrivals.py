@@ -10,7 +10,7 @@ from typing import Protocol
 from slack.cluster.snapshot import Workload
 from slack.planner.objective.amount import Requests
 from slack.planner.policy.spec import Policy
-from slack.planner.wanted.demand import is_selected
+from slack.planner.wanted.demand import is_helped
 from slack_operator.learning.lead_feed import Waited
 
 INSTANT_SECONDS = 2.0
@@ -68,10 +68,14 @@ def arrivals_of(
 def _helpable(start: Arrival, policy: Policy, priority: int, excluded: frozenset[str]) -> bool:
     return (
         not start.held_up
-        and (start.preempts or policy.unbound_scheduler != "")
-        and start.priority > priority
-        and start.scheduler == policy.spec.scheduler_name
-        and any(start.requests)
         and str(start.workload) not in excluded
-        and not any(is_selected(selector, start.workload) for selector in policy.spec.cover.exclude)
+        and is_helped(
+            policy,
+            priority,
+            workload=start.workload,
+            requests=start.requests,
+            priority=start.priority,
+            preempts=start.preempts,
+            scheduler=start.scheduler,
+        )
     )

@@ -69,14 +69,14 @@ def bound_requests(snapshot: Snapshot, classes: BoolArray, counting: Counting) -
     nodes = snapshot.nodes
     here = classes[nodes.class_id].astype(np.int64)
     running: IntArray = here @ np.clip(nodes.real, 0, nodes.allocatable)
-    others = requests_beside(snapshot, classes, counting)
+    others = _requests_beside(snapshot, classes, counting)
     if others.any():
         everything = here @ nodes.real.astype(np.float64)  # beyond an int64 where pods request anything
         running = np.minimum(running.astype(np.float64), np.maximum(everything - others, 0)).astype(np.int64)
     return running
 
 
-def requests_beside(snapshot: Snapshot, classes: BoolArray, counting: Counting) -> FloatArray:
+def _requests_beside(snapshot: Snapshot, classes: BoolArray, counting: Counting) -> FloatArray:
     """[R] what the bound pods request that are no part of the base, on nodes of these classes."""
     presence = snapshot.presence
     rows = np.flatnonzero(classes[presence.node_class] & ~counting.bound[presence.kind])

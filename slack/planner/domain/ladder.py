@@ -12,7 +12,7 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import RATED, average_node, rated
-from slack.planner.domain.counting import Counting, bound_requests, requests_beside
+from slack.planner.domain.counting import Counting, bound_requests
 from slack.planner.domain.membership import Domain
 from slack.planner.policy.spec import LadderStep
 
@@ -37,8 +37,8 @@ class ClusterSize:
 def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray, counting: Counting) -> ClusterSize:
     """Measure a domain by its real pods.
 
-    Each node counts by the share of it that its pods request, so that one which only slack keeps counts for nothing;
-    pods that wait count as shares of an average node, and so are those taken off that are no part of the base.
+    Each node counts by the share of it that its pods request, so that one which only slack keeps counts for nothing. Of
+    these shares that part counts which is part of the base. Pods that wait count as shares of an average node.
 
     Args:
         snapshot: the cluster.
@@ -50,11 +50,11 @@ def cluster_size(snapshot: Snapshot, domain: Domain, pending: IntArray, counting
     room = np.maximum(nodes.allocatable[members] - nodes.daemon[members], 0)
     real = np.clip(nodes.real, 0, nodes.allocatable)[members]
     average = average_node(room if len(room) else np.array([t.allocatable for t in domain.templates] or [pending]))
-    further = pending - requests_beside(snapshot, domain.classes, counting)
-    shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) + further / np.maximum(average, 1)
-    requested = bound_requests(snapshot, domain.classes, counting) + pending
+    bound = bound_requests(snapshot, domain.classes, counting)
+    part = bound / np.maximum(real.sum(axis=0, dtype=np.int64), 1)
+    shares = np.where(room > 0, real / np.maximum(room, 1), 0.0).sum(axis=0) * part + pending / np.maximum(average, 1)
     allocatable = nodes.allocatable[domain.eligible].sum(axis=0, dtype=np.int64)
-    return ClusterSize(float(shares[:RATED].max()), requested, allocatable)
+    return ClusterSize(float(shares[:RATED].max()), bound + pending, allocatable)
 
 
 def ladder_step(

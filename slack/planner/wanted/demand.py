@@ -19,7 +19,7 @@ from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import Uncovered
 from slack.planner.model.vectors import any_of, distinct, holds
 from slack.planner.objective.amount import Requests
-from slack.planner.policy.spec import PodSelector
+from slack.planner.policy.spec import PodSelector, Policy
 from slack.planner.wanted.cover_choice import FloatArray, reach_classes
 from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
 
@@ -94,6 +94,36 @@ def is_selected(selector: PodSelector, workload: Workload) -> bool:
         selector.namespace in ("", workload.namespace)
         and (not kind or _KINDS.get(kind, kind) == workload.kind)
         and selector.name in ("", workload.name)
+    )
+
+
+def is_helped(
+    policy: Policy,
+    placeholder_priority: int,
+    *,
+    workload: Workload,
+    requests: Requests,
+    priority: int,
+    preempts: bool,
+    scheduler: str,
+) -> bool:
+    """Whether slack of a policy can help a pod: what slack cannot help is no arrival that an objective learns from.
+
+    Args:
+        policy: whose slack it is.
+        placeholder_priority: value of its placeholders' PriorityClass.
+        workload: what the pod belongs to.
+        requests: of the pod.
+        priority: of the pod.
+        preempts: its preemptionPolicy is not Never.
+        scheduler: its schedulerName.
+    """
+    return (
+        any(requests)
+        and priority > placeholder_priority
+        and (preempts or bool(policy.unbound_scheduler))
+        and scheduler == policy.spec.scheduler_name
+        and not any(is_selected(selector, workload) for selector in policy.spec.cover.exclude)
     )
 
 

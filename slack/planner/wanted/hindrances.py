@@ -4,7 +4,7 @@ Judged once: the demand leaves such pods out, and an explanation says so.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -55,6 +55,27 @@ def hindrances(
         yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
     if refuses_hosts(snapshot, domain.policy):
         yield Hindrance.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
+
+
+def why_useless(snapshot: Snapshot, domain: Domain, rows: Sequence[int], counting: Counting) -> str | None:
+    """Say why no pod of a workload can take a mirror's place; None if one can, or none is known.
+
+    A mirror has the scheduler of its workload's pods, so that another one than the policy's does no harm.
+
+    Args:
+        snapshot: the cluster.
+        domain: the policy's part of it.
+        rows: of `Snapshot.kinds`, the workload's.
+        counting: how each kind counts for the policy.
+    """
+    kinds, at = snapshot.kinds, np.array(rows, dtype=np.int64)
+    if domain.policy.unbound_scheduler or not len(at):
+        return None
+    if not (counting.not_above[at] | ~kinds.preempts[at]).all():
+        return None
+    if not kinds.preempts[rows[0]]:
+        return "preemptionPolicy Never: its pods cannot take a placeholder's place"
+    return f"priority {kinds.priority[rows[0]]} is not above the placeholders': its pods cannot take their place"
 
 
 def _apart(constraints: tuple[Constraints, ...]) -> BoolArray:

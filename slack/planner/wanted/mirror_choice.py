@@ -22,6 +22,7 @@ from slack.planner.model.added import NO_ADDITIONS, Additions
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import CutReservation, ExistingShape, Uncovered
 from slack.planner.model.shape import Role, Shape, Wanted
+from slack.planner.wanted.hindrances import why_useless
 from slack.planner.wanted.homes import Home, choose_home, home_of
 from slack.planner.wanted.mirror_domains import divided_mirror
 from slack.planner.wanted.mirror_standing import MirrorsThere, StandingMirrors
@@ -241,6 +242,9 @@ def _candidate(
         if labels is None and asks_for_labels(policy.spec.reserve):
             reason += ", whose labels are not known"
         mirrors.cut(reservation, 0, reason)
+        return None
+    if useless := why_useless(snapshot, home.domain, rows, counting):
+        mirrors.cut(reservation, 0, useless)
         return None
     most = own_most(policy.spec.reserve, snapshot, rows, workload.kind, reservation.replicas, counting)
     if most < asked:

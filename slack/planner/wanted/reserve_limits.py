@@ -19,7 +19,7 @@ import numpy as np
 from slack.cluster.labels import NAMESPACE_NAME
 from slack.cluster.snapshot import IntArray, Snapshot
 from slack.planner.domain.capacity import UNLIMITED
-from slack.planner.domain.counting import Counting, requests_beside
+from slack.planner.domain.counting import Counting, bound_requests
 from slack.planner.domain.membership import Domain
 from slack.planner.policy.spec import Reserve
 
@@ -102,9 +102,8 @@ def budget_of(snapshot: Snapshot, domain: Domain, ceiling: IntArray, counting: C
         ceiling: [R] `spec.extraCapacity.ceiling`.
         counting: how each kind counts for the policy.
     """
-    nodes, presence, reserve = snapshot.nodes, snapshot.presence, domain.policy.spec.reserve
-    everything = domain.owned[nodes.class_id].astype(np.int64) @ nodes.real
-    real = np.maximum(everything - requests_beside(snapshot, domain.owned, counting), 0)
+    presence, reserve = snapshot.presence, domain.policy.spec.reserve
+    real = bound_requests(snapshot, domain.owned, counting)
     pods = presence.count[domain.owned[presence.node_class] & counting.bound[presence.kind]].sum()
     part = default_part(int(pods))
     whole = np.append(real, pods).astype(np.int64)

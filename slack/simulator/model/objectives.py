@@ -1,7 +1,7 @@
 """The operator's learners in a model: fed as the operator's loop feeds them, and the amounts that they ask for.
 
-Starts are counted on the nodes of a policy, as the operator counts them; those of pods that no room could help (of a
-priority not above, or that never preempt) are left out.
+Starts are counted on the nodes of a policy, as the operator counts them. Those of pods that its slack could not help
+are left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from slack.planner.objective.lead import LeadTimes
 from slack.planner.objective.learner import Learner
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Policy
+from slack.planner.wanted.demand import is_helped
 from slack.simulator.model.kinds import Kind
 from slack.simulator.model.state import Cluster
 
@@ -22,14 +23,31 @@ from slack.simulator.model.state import Cluster
 class Objectives:
     """One learner for each policy that has an objective."""
 
-    def __init__(self, policies: tuple[Policy, ...], cluster: Cluster, instant_seconds: float, priority: int) -> None:
-        self._policies = policies
+    def __init__(
+        self,
+        policies: tuple[Policy, ...],
+        cluster: Cluster,
+        instant_seconds: float,
+        priority: int,
+        excluded: frozenset[int] = frozenset(),
+    ) -> None:
+        """Begin to learn.
+
+        Args:
+            policies: all of the scenario.
+            cluster: the modelled one.
+            instant_seconds: a start that took longer was late.
+            priority: of the placeholders.
+            excluded: rows of workloads that are annotated to be left out.
+        """
+        self._policies = {policy.name: policy for policy in policies}
         self._aims = {p.name: p.spec.objective for p in policies if p.spec.objective is not None}
         self._delays = {p.name: p.spec.stabilization.keep_seconds for p in policies}
         self.learners = {name: Learner() for name in self._aims}
         self._cluster = cluster
         self._instant_seconds = instant_seconds
         self._priority = priority
+        self._excluded = excluded
         self._lead = LeadTimes()
         self._seen_started = 0
         self._policy_of: dict[int, str] = {}
@@ -55,9 +73,20 @@ class Objectives:
     def started(self, kind: Kind, node: int, waited_seconds: float) -> None:
         """A real pod has got its node."""
         name = self._policy_of.get(int(self._cluster.group_of[node]))
-        if name not in self._aims or kind.priority <= self._priority or not kind.preempts:
+        if name not in self._aims or kind.workload in self._excluded:
             return
         requests = (int(kind.requests[0]), int(kind.requests[1]))
+        helped = is_helped(
+            self._policies[name],
+            self._priority,
+            workload=self._cluster.kinds.workloads[kind.workload],
+            requests=requests,
+            priority=kind.priority,
+            preempts=kind.preempts,
+            scheduler=kind.constraints.scheduler_name,
+        )
+        if not helped:
+            return
         self._arrived[name][requests] = self._arrived[name].get(requests, 0) + 1
         self._late[name] += waited_seconds > self._instant_seconds
 
@@ -93,6 +122,6 @@ class Objectives:
             return
         self._version = self._cluster.node_version
         group_of = {self._cluster.names[row]: int(self._cluster.group_of[row]) for row in range(self._cluster.size)}
-        for domain in self._cache.of(divided, node_view(snapshot), self._policies):
+        for domain in self._cache.of(divided, node_view(snapshot), tuple(self._policies.values())):
             for row in domain.members.nonzero()[0].tolist():
                 self._policy_of[group_of[snapshot.nodes.names[row]]] = domain.policy.name

@@ -75,7 +75,11 @@ class Operator:
         self.rhythm = Rhythm(clock, self._settings.interval.total_seconds(), self._tick, self._passed, first=False)
         self._cache = PlanCache()
         self.objectives = Objectives(
-            self._policies, cluster, scenario.instant_seconds, max(self._priorities.values(), default=PRIORITY)
+            self._policies,
+            cluster,
+            scenario.instant_seconds,
+            max(self._priorities.values(), default=PRIORITY),
+            frozenset(row for row, workload in enumerate(scenario.workloads) if workload.exclude),
         )
         self.pools = Announced(scenario, cluster, epoch)
         self._planned_at = (0, 0)

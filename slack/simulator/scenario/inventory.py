@@ -117,7 +117,7 @@ class Workload(Model):
     priority: Annotated[int, Field(ge=-(2**31), le=1_000_000_000)] = 0
     """Value of its PriorityClass."""
     preempts: bool = True
-    """False: preemptionPolicy Never; such pods cannot use slack."""
+    """False: preemptionPolicy Never; such pods cannot take a bound placeholder's place."""
     exclude: bool = False
     """Annotated resource-slack.io/exclude: no room is kept for it (R6)."""
     reserve: Annotated[str, Field(pattern=r"^$|^\d+%?$")] = ""

@@ -1,9 +1,5 @@
 """How each kind of pod counts: all combinations of what a pod can be, against the table that users read."""
 
-import re
-from collections.abc import Iterator
-from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,111 +7,78 @@ import pytest
 
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.snapshot import Snapshot
-from slack.planner.domain.capacity import base_of
+from slack.planner.domain.capacity import base_of, ceiling_of, pending_requests
 from slack.planner.domain.counting import counting_of
+from slack.planner.domain.ladder import cluster_size
 from slack.planner.domain.membership import divide
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.plan import plan
 from slack.planner.wanted.demand import demand_of, pending_shares, pods_of
+from slack.planner.wanted.reserve_limits import budget_of
 from tests.cluster.build import NOW, Json, node, pod
-from tests.planner.scenes import plan_of, policy_of, replicas, snapshot_of
-
-_PAGE = Path(__file__).parents[3] / "docs/how-it-works.md"
-_PRIORITY = -10
-_VIRTUAL = {"key": "virtual-kubelet.io/provider", "value": "cloud", "effect": "NoSchedule"}
-_NODES = (
-    node("n1", cpu="8"),
-    node("cordoned", cpu="8", unschedulable=True),
-    node("not-ready", cpu="8", ready=False),
-    node("virtual", cpu="8", taints=[_VIRTUAL]),
-)
-_OTHERS = replicas(4, "api", "1", "1Gi", node="n1")
-
-_Attribute = tuple[str, dict[str, Any]]
-_BOUND: tuple[_Attribute, ...] = (("running", {}), ("running, being deleted", {"deleted": "2027-01-15T07:59:00Z"}))
-_UNBOUND: tuple[_Attribute, ...] = (
-    ("pending", {}),
-    ("behind scheduling gates", {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}),
-    ("larger than any node", {"cpu": "9"}),
-    ("pending, being deleted", {"deleted": "2027-01-15T07:59:00Z"}),
-)
-_FINISHED: tuple[_Attribute, ...] = (("finished", {"phase": "Succeeded"}), ("finished", {"phase": "Failed"}))
-_PLACES: tuple[_Attribute, ...] = (
-    ("", {"node": "n1"}),
-    ("on a cordoned node", {"node": "cordoned"}),
-    ("on a node that is not ready", {"node": "not-ready"}),
-    ("on a virtual or Fargate node", {"node": "virtual"}),
-)
-_OWNERS: tuple[_Attribute, ...] = (
-    ("", {"owner": ("ReplicaSet", "tried")}),
-    ("of a DaemonSet", {"owner": ("DaemonSet", "tried")}),
-    (
-        "of a DaemonSet",
-        {
-            "owner": ("ExtendedDaemonSetReplicaSet", "tried"),
-            "annotations": {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"},
-        },
-    ),
-    ("static", {"owner": ("Node", "n1"), "annotations": {"kubernetes.io/config.mirror": "x"}}),
-)
-_SCHEDULERS: tuple[_Attribute, ...] = (("", {}), ("of another scheduler", {"schedulerName": "volcano"}))
-_PRIORITIES: tuple[_Attribute, ...] = (
-    ("", {"priority": 0}),
-    ("of the placeholders' priority", {"priority": _PRIORITY}),
-    ("below the placeholders' priority", {"priority": _PRIORITY - 1}),
-)
-_PREEMPTION: tuple[_Attribute, ...] = (("", {}), ("that never preempts", {"preemptionPolicy": "Never"}))
-_SPLIT = {"of another scheduler", "of the placeholders' priority", "below the placeholders' priority"}
-"""Rows of which the table has one for pods on nodes and one for pods without."""
+from tests.planner.pod_table import NODES, OF_NODES, OTHERS, PRIORITY, combinations, expected, table
+from tests.planner.scenes import FREELY, plan_of, policy_of, replicas, snapshot_of
 
 
-class Counts(NamedTuple):
-    """Where a pod counts."""
+class Measured(NamedTuple):
+    """What one pod changes."""
 
-    room: bool
-    base: bool
-    cover: bool
-
-
-def combinations() -> Iterator[tuple[frozenset[str], Json]]:
-    """Yield each kind of pod with the rows of the table that describe it."""
-    kinds = [_OWNERS, _SCHEDULERS, _PRIORITIES, _PREEMPTION]
-    here = (*product(_BOUND, _PLACES, *kinds), *product(_FINISHED, _PLACES[:1], *kinds))  # a finished one is nowhere
-    for chosen in (*here, *product(_UNBOUND, *kinds)):
-        names = {name for name, _ in chosen if name}
-        fields: dict[str, Any] = {"tolerations": [{"key": _VIRTUAL["key"], "operator": "Exists"}]}
-        for _, more in chosen:
-            fields |= more
-        where = "running" if "node" in fields else "pending"
-        rows = frozenset(f"{name}, {where}" if name in _SPLIT else name for name in names)
-        yield rows, pod("tried", cpu=fields.pop("cpu", "1"), **fields)
+    free_millis: int
+    """Of all nodes."""
+    base_millis: int
+    ladder_millis: int
+    """How large the cluster is for a ladder by what is requested."""
+    ladder_nodes: float
+    """The same by nodes."""
+    reservable_pods: int
+    """How many placeholders all reservations may take."""
+    pods: int
+    """Of the policy's status."""
+    covered: bool
+    """The cover has room for it to make."""
+    reserved: int
+    """Placeholders that its workload gets for its annotation."""
 
 
-def table() -> dict[str, Counts]:
-    """Return the rows of the page's table."""
-    section = _PAGE.read_text().split("## Which pods count", 1)[1].split("\n## ", 1)[0]
-    rows = re.findall(r"^\| ([^|]+) \| (yes|no) \| (yes|no) \| (yes|no) \|", section, flags=re.MULTILINE)
-    return {name: Counts(*(word == "yes" for word in words)) for name, *words in rows}
-
-
-def measured(item: Json | None, unbound_scheduler: str = "") -> tuple[int, int, bool]:
-    """Return the free millicores of all nodes, the base's, and whether the cover has room for the pod to make."""
-    snapshot = snapshot_of(*_NODES, *_OTHERS, *([item] if item else []))
+def measured(item: Json | None, unbound_scheduler: str = "") -> Measured:
+    """Return what a cluster comes to with this pod."""
+    snapshot = snapshot_of(*NODES, *OTHERS, *([item] if item else []))
     policy = policy_of().model_copy(update={"unbound_scheduler": unbound_scheduler})
     (domain,), cache = divide(snapshot, [policy]), PlanCache()
-    counting = counting_of(snapshot, domain, _PRIORITY, cache)
+    counting = counting_of(snapshot, domain, PRIORITY, cache)
     (pending,) = pending_shares(snapshot, (domain,), [counting], cache)
-    base = base_of(snapshot, domain, pending, counting)
     demand = demand_of(
         snapshot,
         domain,
-        priority=_PRIORITY,
+        priority=PRIORITY,
         counting=counting,
         mirrored=np.zeros(len(snapshot.kinds), dtype=bool),
         cache=cache,
     )
-    covered = any(snapshot.kinds.workloads[k].name == "tried" and fits(snapshot, int(k)) for k in demand.rows)
-    return int(snapshot.nodes.free[:, 0].sum()), int(base[0]), covered
+    size = cluster_size(snapshot, domain, pending_requests(snapshot, pending), counting)
+    return Measured(
+        free_millis=int(snapshot.nodes.free[:, 0].sum()),
+        base_millis=int(base_of(snapshot, domain, pending, counting)[0]),
+        ladder_millis=int(size.requested[0]),
+        ladder_nodes=size.nodes,
+        reservable_pods=int(budget_of(snapshot, domain, ceiling_of(snapshot, domain.policy), counting).most[-1]),
+        pods=pods_of(snapshot, domain, pending, counting),
+        covered=any(snapshot.kinds.workloads[k].name == "tried" and fits(snapshot, int(k)) for k in demand.rows),
+        reserved=mirrors_of(unbound_scheduler, *NODES, *OTHERS, *([reserving(item)] if item else [])),
+    )
+
+
+def reserving(item: Json) -> Json:
+    """Return the pod with an annotation that reserves one more of its kind."""
+    annotations = {**(item["metadata"]["annotations"] or {}), "resource-slack.io/reserve": "1"}
+    return {**item, "metadata": {**item["metadata"], "annotations": annotations}}
+
+
+def mirrors_of(unbound_scheduler: str, *objects: Json) -> int:
+    """Return how many placeholders are kept for workloads by name."""
+    policy = policy_of(reserve=FREELY).model_copy(update={"unbound_scheduler": unbound_scheduler})
+    item = plan(snapshot_of(*objects), [policy], now=NOW).items[0]
+    return sum(s.count for s in item.shapes if s.role == "mirror")
 
 
 def fits(snapshot: Snapshot, kind: int) -> bool:
@@ -125,20 +88,40 @@ def fits(snapshot: Snapshot, kind: int) -> bool:
 
 @pytest.mark.parametrize("unbound_scheduler", ["", UNBOUND_SCHEDULER])
 def test_every_combination_counts_as_the_table_says(unbound_scheduler: str) -> None:
-    rows = table()
-    if unbound_scheduler:  # as the page says below the table
-        rows["that never preempts"] = rows["that never preempts"]._replace(cover=True)
-    free, base, _ = measured(None, unbound_scheduler)
-    used, wrong = set[str](), []
+    used, wrong, without = set[str](), [], measured(None)
     for names, item in combinations():
         used |= names
-        expected = Counts(*(all(column) for column in zip(*(rows[name] for name in names), strict=True)))
-        free_with, base_with, covered = measured(item, unbound_scheduler)
-        found = Counts(free_with < free, base_with > base, covered)
-        if found != expected:
-            wrong.append((sorted(names), found, expected))
-    assert not wrong, f"{len(wrong)} kinds of pods count otherwise: {wrong[:5]}"
-    assert used == set(rows), "the table has rows that no pod here is of"
+        says, found = expected(names, unbound=unbound_scheduler != ""), measured(item, unbound_scheduler)
+        # Mirrors have their workload's tolerations, so pods on tainted nodes count for what these may take.
+        bounds = expected(names - {"on a virtual or Fargate node"}).base and item["spec"]["nodeName"] is not None
+        right = {
+            "room": (found.free_millis < without.free_millis) == says.room,
+            "base": (found.base_millis > without.base_millis) == says.base,
+            "ladder": (found.ladder_millis > without.ladder_millis) == says.base,
+            # What DaemonSets take leaves less of a node for the pods that fill it.
+            "nodes": bool(names & OF_NODES) or (found.ladder_nodes > without.ladder_nodes + 1e-9) == says.base,
+            "status": (found.pods > without.pods) == says.base,
+            "budget": (found.reservable_pods > without.reservable_pods) == bounds,
+            "cover": found.covered == says.cover,
+            "reserve": (found.reserved > 0) == says.reserve,
+        }
+        wrong += [(sorted(names), what) for what, is_right in right.items() if not is_right]
+    assert not wrong, f"{len(wrong)} kinds of pods count otherwise: {wrong[:9]}"
+    assert used == set(table()), "the table has rows that no pod here is of"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"preemptionPolicy": "Never"}, "preemptionPolicy Never: its pods cannot take a placeholder's place"),
+        ({"priority": -10}, "priority -10 is not above the placeholders': its pods cannot take their place"),
+    ],
+)
+def test_a_reservation_that_no_pod_could_use_is_cut_with_the_reason(fields: Json, reason: str) -> None:
+    item = reserving(pod("tried", cpu="1", node="n1", owner=("ReplicaSet", "tried"), **fields))
+    made = plan(snapshot_of(*NODES, *OTHERS, item), [policy_of(reserve=FREELY)], now=NOW).items[0]
+    assert [(cut.name, cut.granted, cut.reason) for cut in made.cut] == [("tried", 0, reason)]
+    assert made.feasible
 
 
 @pytest.mark.parametrize(
@@ -201,12 +184,17 @@ def test_bound_pods_below_the_placeholders_make_no_slack_that_would_preempt_them
     assert (found.base[0], found.pods) == (4000, 4)
 
 
-def test_a_pod_that_requests_anything_on_a_node_that_it_names_takes_nothing_off_the_others() -> None:
+@pytest.mark.parametrize("priority", [-100, 0])
+def test_a_pod_that_requests_anything_on_a_node_that_it_names_takes_nothing_off_the_others(priority: int) -> None:
     api, host = replicas(4, "api", "1", "1Gi", node="n0"), node("n0", cpu="32")
-    huge = [pod(f"huge-{i}", cpu="9000000000000000", node="n0", priority=-100) for i in range(300)]
+    huge = [pod(f"huge-{i}", cpu="9000000000000000", node="n0", priority=priority) for i in range(3000)]
     snapshot = snapshot_of(host, *api, *huge)
     (domain,), cache = divide(snapshot, [policy_of()]), PlanCache()
-    counting = counting_of(snapshot, domain, _PRIORITY, cache)
+    counting = counting_of(snapshot, domain, PRIORITY, cache)
     base = base_of(snapshot, domain, np.zeros(0, dtype=np.int64), counting)
     assert 0 <= base[0] <= 32_000
-    assert pods_of(snapshot, domain, np.zeros(0, dtype=np.int64), counting) == 4
+    size = cluster_size(snapshot, domain, np.zeros(len(base), dtype=np.int64), counting)
+    assert 0 <= size.nodes <= 1
+    assert 0 <= budget_of(snapshot, domain, ceiling_of(snapshot, domain.policy), counting).most[0] <= 32_000
+    pods = pods_of(snapshot, domain, np.zeros(0, dtype=np.int64), counting)
+    assert pods == (4 if priority < 0 else 3004)

@@ -22,6 +22,7 @@ from tests.planner.scenes import GI, as_existing, plan_of, policy_of, replicas, 
 TENTH = "slack.planner.wanted.reserve_limits.SMALL_PODS"
 """At 0 a tenth is the bound on every cluster."""
 NODES = [node(f"n{i}", "16", "64Gi") for i in range(3)]
+LARGE_NODES = [node(f"n{i}", "64", "256Gi") for i in range(3)]
 
 
 def reserve(text: str) -> dict[str, str]:
@@ -128,22 +129,22 @@ def test_all_reservations_together_take_a_tenth_of_what_real_pods_request(monkey
     monkeypatch.setattr(TENTH, 0)
     others = replicas(90, "other", "500m", "1Gi", node="n1")
     asks = [p for i in range(10) for p in of("shop", f"w{i}", 1, "500m", "1", "1Gi")]
-    item = plan_of(*NODES, *others, *asks)
+    item = plan_of(*LARGE_NODES, *others, *asks)
     assert spent(item).tolist() == [5000, 10 * GI]
     more = [p for i in range(20) for p in of("shop", f"w{i}", 1, "500m", "1", "1Gi")]
-    item = plan_of(*NODES, *others, *more)
+    item = plan_of(*LARGE_NODES, *others, *more)
     assert spent(item).tolist() == [5500, 11 * GI]
     assert "spec.reserve.ceiling" in item.cut[0].reason
     assert "10 % of what the policy's real pods have" in item.cut[0].reason
     wide = {"ceiling": {"cpu": "8", "memory": "64Gi", "pods": "100"}}
-    assert spent(plan_of(*NODES, *others, *more, reserve=wide)).tolist() == [8000, 16 * GI]
+    assert spent(plan_of(*LARGE_NODES, *others, *more, reserve=wide)).tolist() == [8000, 16 * GI]
 
 
 def test_neither_nodes_nor_placeholders_raise_what_reservations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TENTH, 0)
     pods = [*replicas(40, "other", "1", "1Gi", node="n1"), *of("shop", "api", 9, "1", "9", "1Gi")]
-    first = plan_of(*NODES, *pods)
-    more = plan_of(*NODES, *(node(f"m{i}", "64", "256Gi") for i in range(9)), *pods, existing=as_existing(first))
+    first = plan_of(*LARGE_NODES, *pods)
+    more = plan_of(*LARGE_NODES, *(node(f"m{i}", "64", "256Gi") for i in range(9)), *pods, existing=as_existing(first))
     assert mirrors(more) == mirrors(first) == {"shop/rs/api": 4}
 
 

@@ -1,9 +1,20 @@
 """A policy with an objective is played as one with a rate: its learner is fed, and its amount is kept."""
 
+from itertools import product
+from typing import Any
+
+import pytest
+
 from slack.simulator.runs.baselines import variant
 from slack.simulator.runs.engine import Simulation
 from slack.simulator.scenario.scenario import parse_scenario
 
+WORKLOAD = {
+    "name": "report",
+    "requests": {"cpu": "1", "memory": "2Gi"},
+    "life": {"kind": "constant", "seconds": 400},
+    "arrivals": {"kind": "jobs", "parallelism": 10, "every": "20m", "firstAt": "5m"},
+}
 SCENARIO = {
     "name": "waves",
     "duration": "8h",
@@ -12,14 +23,7 @@ SCENARIO = {
     "nodeGroups": [
         {"name": "small", "allocatable": {"cpu": "4", "memory": "16Gi"}, "initial": 2, "max": 40, "pricePerHour": 0.2}
     ],
-    "workloads": [
-        {
-            "name": "report",
-            "requests": {"cpu": "1", "memory": "2Gi"},
-            "life": {"kind": "constant", "seconds": 400},
-            "arrivals": {"kind": "jobs", "parallelism": 10, "every": "20m", "firstAt": "5m"},
-        },
-    ],
+    "workloads": [WORKLOAD],
 }
 
 
@@ -47,3 +51,24 @@ def test_an_objective_is_reached_with_unbound_placeholders_too() -> None:
     assert result.total.pods == 90
     assert result.instant_start_ratio >= 0.9
     assert result.placeholders_displaced == 0
+
+
+@pytest.mark.parametrize(
+    ("hold", "priority", "preempts", "exclude"),
+    list(product(["Bound", "Unbound"], [0, -10, -11], [True, False], [False, True])),
+)
+def test_only_pods_that_slack_can_help_are_learnt_from(hold: str, priority: int, preempts: bool, exclude: bool) -> None:
+    fields: dict[str, Any] = {"priority": priority, "preempts": preempts, "exclude": exclude}
+    document = {
+        **SCENARIO,
+        "duration": "30m",
+        "warmUp": "0s",
+        "operator": {"hold": hold},
+        "workloads": [{**WORKLOAD, **fields}],
+    }
+    simulation = Simulation(variant("objective=0.9", parse_scenario(document, source="waves")).scenario)
+    simulation.run()
+    assert simulation.operator is not None
+    (learner,) = simulation.operator.objectives.learners.values()
+    helped = not exclude and priority > -10 and (preempts or hold == "Unbound")
+    assert (learner.tally.started > 0) == helped
