@@ -267,6 +267,7 @@ def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: Unboun
         bound_allowed=settings.bound,
         recognised=lambda: autoscalers.recognition,
         untold=lambda: unbound.problem,
+        clock=time.monotonic,
         wall=time.time,
     )
 

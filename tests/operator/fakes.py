@@ -401,6 +401,7 @@ class World:
                 default=self.hold,
                 recognised=self.recognised,
                 untold=lambda: self.unbound.problem,
+                clock=self.clock,
                 wall=self.wall,
             ),
             releasing=self.releasing,

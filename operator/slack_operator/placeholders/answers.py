@@ -76,6 +76,12 @@ class Answers:
             return _Silence(now, fitting)
         return _Silence(max(before.since, min(waiting)), fitting)
 
+    def shift(self, seconds: float) -> None:
+        """Go on from earlier looks when the clock was set by so much."""
+        self._silences = {
+            name: _Silence(silence.since + seconds, silence.fitting) for name, silence in self._silences.items()
+        }
+
     def silent_seconds(self, now: float) -> Mapping[str, float]:
         """Return by policy for how long its unbound placeholders have waited without an answer."""
         return {name: now - silence.since for name, silence in self._silences.items()}

@@ -38,6 +38,8 @@ FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 3600.0, 86_400.0
 """How long placeholders are bound after unbound ones were of no use: the first time, and at most."""
 GOOD_SECONDS = 86_400.0
 """Unbound for so long, earlier failures are forgotten."""
+JUMP_SECONDS = 10.0
+"""A wall clock that is set by so much makes nobody silent for longer."""
 _RETRIED = "; Unbound is tried again at "
 Problem = tuple[str, str]
 """Reason, and a sentence for people."""
@@ -101,6 +103,7 @@ class Forms:
         bound_allowed: bool = True,
         recognised: Callable[[], Recognition | None],
         untold: Callable[[], str | None] = lambda: None,
+        clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
         """Nothing is decided yet.
@@ -111,6 +114,7 @@ class Forms:
             bound_allowed: whether placeholders may be bound at all.
             recognised: the autoscaler that is there; None before anybody has looked.
             untold: why autoscalers cannot be told of unbound placeholders; None while they can.
+            clock: monotonic seconds.
             wall: Unix seconds.
         """
         self._scheduler = scheduler
@@ -118,7 +122,10 @@ class Forms:
         self._bound_allowed = bound_allowed
         self._recognised = recognised
         self._untold = untold
+        self._clock = clock
         self._wall = wall
+        self._looked: tuple[float, float] | None = None
+        """When the last look was, by both clocks."""
         self._answers = Answers()
         self._untold_since: float | None = None
         self._forms: dict[str, Form] = {}
@@ -197,6 +204,9 @@ class Forms:
 
     def _look(self, seen: Observation, refused: Mapping[str, Sequence[str]], now: float) -> None:
         """Find what is wrong with unbound placeholders, by policy."""
+        if jump := self._jump(now):
+            self._answers.shift(jump)
+            self._untold_since = None if self._untold_since is None else self._untold_since + jump
         self._answers.look(seen, now)
         limit = silence_seconds(seen.snapshot.node_start_seconds)
         untold = self._untold()
@@ -218,6 +228,13 @@ class Forms:
         for name, text in changed_schedulers(seen.present).items():
             problems[name] = ("SchedulerNameChanged", text)
         self._problems = problems
+
+    def _jump(self, now: float) -> float:
+        """Return by how much the wall clock was set since the last look; 0 where it was not, or by seconds only."""
+        clock, before = self._clock(), self._looked
+        self._looked = now, clock
+        jump = 0.0 if before is None else now - before[0] - (clock - before[1])
+        return jump if abs(jump) >= JUMP_SECONDS else 0.0
 
     def _found(self) -> Recognition:
         """Return the autoscaler that is recognised, or remembered."""

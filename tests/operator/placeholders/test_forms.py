@@ -189,6 +189,23 @@ def test_an_autoscaler_that_was_known_by_its_events_is_remembered() -> None:
     assert (hold_of(world)["form"], hold_of(world)["reason"]) == ("Bound", "NoAnswer")
 
 
+@pytest.mark.parametrize("jump", [7200.0, -7200.0])
+def test_a_clock_that_is_set_makes_no_autoscaler_silent(jump: float) -> None:
+    world = world_of(hold="Auto")
+    world.autoscaler = KARPENTER
+    turn(world)
+    full(world)
+    turn(world, 6)
+    world.wall.now += jump
+    turn(world, 6)
+    assert hold_of(world)["form"] == "Unbound"
+    assert not form_events(world)
+    turn(world, 40)
+    assert (hold_of(world)["form"], hold_of(world)["reason"]) == (
+        ("Bound", "NoAnswer") if jump > 0 else ("Unbound", "AutoscalerRecognised")
+    )
+
+
 def test_an_event_of_the_autoscaler_is_an_answer_also_if_it_refuses() -> None:
     world = world_of(hold="Auto")
     world.autoscaler = KARPENTER

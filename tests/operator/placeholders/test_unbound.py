@@ -295,7 +295,11 @@ def test_a_turn_is_bounded() -> None:
 def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_others() -> None:
     world = World(nodes=3, pods=9)
     world.loop._forms = Forms(
-        scheduler=UNBOUND_SCHEDULER, bound_allowed=False, recognised=world.recognised, wall=world.wall
+        scheduler=UNBOUND_SCHEDULER,
+        bound_allowed=False,
+        recognised=world.recognised,
+        clock=world.clock,
+        wall=world.wall,
     )
     world.apply_policy(policy("web", hold="Bound", **SLACK))
     turn(world)
