@@ -135,11 +135,12 @@ def is_excluded(metadata: Metadata) -> bool:
 
 
 def deletion_cost(metadata: Metadata) -> int:
-    """Return the pod-deletion-cost, 0 where it is absent or no integer (as the ReplicaSet controller takes it)."""
+    """Return the pod-deletion-cost, 0 where it is absent or no int32 (as the ReplicaSet controller takes it)."""
     try:
-        return int(metadata.annotation(ANNOTATION_DELETION_COST) or 0)
+        cost = int(metadata.annotation(ANNOTATION_DELETION_COST) or 0)
     except ValueError:
         return 0
+    return cost if -(1 << 31) <= cost < 1 << 31 else 0
 
 
 def owner_name(pod: Pod) -> str:

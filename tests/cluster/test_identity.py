@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.cluster.identity import workload_of
+from slack.cluster.identity import deletion_cost, workload_of
+from slack.cluster.labels import ANNOTATION_DELETION_COST
 from slack.cluster.wire import NAMING_LABELS, Metadata, OwnerReference
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -74,3 +75,11 @@ def test_a_revision_never_changes_the_name(name: str, one: str, other: str, labe
 @given(NAMES, st.dictionaries(st.sampled_from(NAMING_LABELS), NAMES), NAMES)
 def test_a_label_without_its_controller_names_nothing(owner: str, labels: dict[str, str], kind: str) -> None:
     assert workload_of(_pod(kind.title() + "X", owner, labels)) == ("shop", (kind.title() + "X").lower(), owner)
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [("5", 5), ("-2147483648", -(1 << 31)), ("2147483648", 0), ("9" * 30, 0), ("9" * 5000, 0), ("", 0), ("much", 0)],
+)
+def test_a_deletion_cost_is_an_int32_or_none(text: str, cost: int) -> None:
+    assert deletion_cost(Metadata(name="p", annotations={ANNOTATION_DELETION_COST: text})) == cost

@@ -1,7 +1,7 @@
 """ResourceQuotas and LimitRanges as their watches show them: what admission will make of pods that are promised.
 
-No plan depends on them, and they change with every pod of their namespace: nobody is woken. Sink of its own watch; the
-lock is the view's.
+No plan depends on them, and they change with every pod of their namespace: nobody is woken. Of an object only its name
+and what it admits are kept, and so many objects at most. Sink of its own watch; the lock is the view's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,8 @@ from slack.cluster import wire
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 
+MOST = 20_000
+"""Objects of one kind; whoever administers a namespace can make thousands. What the others admit is not known."""
 A = TypeVar("A", wire.ResourceQuota, wire.LimitRange)
 
 
@@ -22,6 +24,7 @@ class Admission(Generic[A]):
         self._lock = lock
         self._known: dict[str, dict[str, A]] = {}
         """By namespace, then by name."""
+        self._count = 0
         self._listed: set[tuple[str, str]] = set()
         self._is_whole = False
         """They have been listed: it is not so where they may not be."""
@@ -47,7 +50,7 @@ class Admission(Generic[A]):
                 if event is EventType.DELETED:
                     self._forget(namespace, name)
                 else:
-                    self._known.setdefault(namespace, {})[name] = item
+                    self._keep(namespace, name, item)
                     self._listed.add((namespace, name))
 
     def keep(self, who: ObjectName) -> None:
@@ -64,8 +67,16 @@ class Admission(Generic[A]):
             self._is_whole = True
         self._listed = set()
 
+    def _keep(self, namespace: str, name: str, item: A) -> None:
+        if name not in self._known.get(namespace, {}):
+            if self._count >= MOST:
+                return
+            self._count += 1
+        item.metadata = wire.Metadata(name=name, namespace=namespace)
+        self._known.setdefault(namespace, {})[name] = item
+
     def _forget(self, namespace: str, name: str) -> None:
         items = self._known.get(namespace, {})
-        items.pop(name, None)
+        self._count -= items.pop(name, None) is not None
         if not items:
             self._known.pop(namespace, None)

@@ -453,7 +453,7 @@ class Loop:
 
     def _tell_taken_back(self, subjects: Sequence[Subject]) -> None:
         for taken in (*self._actuator.taken_back(), *self._priority_class.taken_back()):
-            self._metrics.taken_back.labels(taken.policy, taken.part).inc()
+            self._metrics.took_back(taken.policy, taken.part)
             self._reporter.taken_back(
                 [s.entry for s in subjects if s.policy.name == taken.policy or not taken.policy], taken
             )

@@ -91,7 +91,7 @@ class Metrics(ProcessMetrics):
         self._instant_start = self._histogram(families.INSTANT_START, _INSTANT_BUCKETS)
         self.stuck = self._counter(families.STUCK)
         self.rescues = self._counter(families.RESCUES)
-        self.taken_back = self._counter(families.TAKEN_BACK)
+        self._taken_back = self._counter(families.TAKEN_BACK)
         self.plan_duration = self._histogram(families.PLAN_DURATION, _PLAN_BUCKETS)
         self.plan_timestamp = self._gauge(families.PLAN_TIMESTAMP)
         self.plan_interval = self._gauge(families.PLAN_INTERVAL)
@@ -126,7 +126,7 @@ class Metrics(ProcessMetrics):
             self._in_vain,
             self._making_way,
             self._failed,
-            self.taken_back,
+            self._taken_back,
             self._instant_start,
             *self._of_objectives,
         )
@@ -144,6 +144,12 @@ class Metrics(ProcessMetrics):
         """A real pod got its node."""
         self._begin(policy)
         self._instant_start.labels(policy, _STATUSES[in_slack]).observe(seconds)
+
+    def took_back(self, policy: str, part: str) -> None:
+        """Count what was taken back from somebody else; '' for what belongs to no policy."""
+        if policy:
+            self._shown.add(policy)  # of a policy that is gone the series goes with the next `keep_only`
+        self._taken_back.labels(policy, part).inc()
 
     def made_way(self, policy: str, cause: str, count: int, *, in_vain: int, seconds: float) -> None:
         """A burst is over for which placeholders of a policy made way."""
@@ -244,7 +250,7 @@ class Metrics(ProcessMetrics):
             self._made_way.labels(policy, cause)
         self._in_vain.labels(policy)
         for part in _PARTS_OF_A_POLICY:
-            self.taken_back.labels(policy, part)
+            self._taken_back.labels(policy, part)
         for cause in _USUAL_FAILURES:
             self._failed.labels(policy, cause)
         for in_slack in _STATUSES.values():

@@ -20,6 +20,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import rest
 from slack.supervision.threads import SupervisedThread
+from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.runtime.body_budget import BodyBudget, BudgetSpent
 
 STUCK_SECONDS: Final = 30.0
@@ -27,6 +28,10 @@ STUCK_SECONDS: Final = 30.0
 CONNECTIONS: Final = 128
 """At once; with TLS each costs some 100 KiB."""
 STRANGERS: Final = 64
+WORKERS: Final = 4
+"""Threads for what takes too long for the event loop."""
+WORK_SECONDS: Final = 120.0
+"""What takes longer there counts as stuck."""
 REQUEST_SECONDS: Final = 10.0
 """Until a request's head is whole, from accept or from its first byte."""
 BODY_BYTES: Final = 24 << 20
@@ -64,6 +69,7 @@ class ServingThread(ABC):
         self._socket: socket.socket | None = None
         self._acceptor: Acceptor | None = None
         self._budget = BodyBudget(BODY_BYTES)
+        self._off_loop = UnawaitedWorkers(WORKERS, name=f"{name} work", limit_seconds=WORK_SECONDS)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
@@ -79,7 +85,8 @@ class ServingThread(ABC):
         self._socket = listening_socket(self._host, self.port)
         self.port = int(self._socket.getsockname()[1])
         self._thread.start()
-        self._started.wait()
+        while not self._started.wait(0.1) and self._thread.alive:
+            continue  # a server that could not begin is unhealthy, and holds nobody up
 
     def stop(self, timeout: float = 3.0) -> None:
         """Close the socket and end the thread; nothing where it was never started."""
@@ -87,11 +94,13 @@ class ServingThread(ABC):
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(timeout)
+        if self._acceptor is None and self._socket is not None:
+            self._socket.close()
 
     def unhealthy(self) -> str | None:
         """Return why nothing is served any more; None if the event loop turns, or has not begun."""
         acceptor = () if self._acceptor is None else (self._acceptor,)
-        return first_problem(self._thread, *acceptor)
+        return first_problem(self._thread, self._off_loop, *acceptor)
 
     @property
     def _stopping(self) -> bool:
@@ -158,6 +167,7 @@ class ServingThread(ABC):
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop.set_default_executor(self._off_loop)
         application = self._application()
         application.middlewares.insert(0, self._track)
         runner = web.AppRunner(

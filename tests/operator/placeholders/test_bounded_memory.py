@@ -11,6 +11,7 @@ import pytest
 from slack.cluster import wire
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
+from slack_operator.placeholders import admission
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.displaced import EXPECTED_SECONDS, Displaced
 from slack_operator.placeholders.instant_starts import KEPT_SECONDS, InstantStarts
@@ -104,6 +105,33 @@ def starting(number: int, node_name: str = "") -> wire.Pod:
     document = pod(f"job-{number}", node_name)
     document["metadata"]["uid"] = f"u{number}"
     return msgspec.json.decode(json.dumps(document).encode(), type=wire.Pod)
+
+
+def test_of_a_quota_only_what_it_admits_is_kept_and_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "MOST", 100)
+    view = ClusterView(NAMESPACE, lambda: None)
+
+    def quota(number: int) -> wire.ResourceQuota:
+        notes = {"notes": str(number) + "x" * 100_000}
+        metadata = {"name": f"q{number}", "namespace": "shop", "annotations": notes, "labels": notes}
+        document = {"metadata": metadata, "spec": {"hard": {"pods": str(number)}}}
+        return msgspec.json.decode(json.dumps(document).encode(), type=wire.ResourceQuota)
+
+    def feed() -> None:
+        view.quotas.begin()
+        for number in range(300):
+            view.quotas.apply([(EventType.ADDED, quota(number))])
+        view.quotas.end()
+
+    assert grown(feed) < 300 * 3000
+    assert len(view.quotas.of(["shop"])) == 100
+    view.quotas.apply([(EventType.DELETED, quota(5)), (EventType.ADDED, quota(200))])
+    kept = {found.metadata.name for found in view.quotas.of(["shop"])}
+    assert kept == {f"q{number}" for number in range(100)} - {"q5"} | {"q200"}
+    view.quotas.begin()
+    view.quotas.end()
+    assert view.quotas.of(["shop"]) == []
+    assert view.quotas._count == 0
 
 
 def test_starts_that_no_plan_takes_are_forgotten() -> None:

@@ -61,6 +61,16 @@ def test_everything_of_a_policy_goes_with_it() -> None:
     assert of_policies(metrics) == set()
 
 
+def test_what_is_taken_back_for_a_policy_that_is_gone_leaves_no_series() -> None:
+    metrics = Metrics()
+    metrics.took_back("gone", "pods")
+    metrics.took_back("web", "pods")
+    metrics.took_back("", "globalDefault")
+    metrics.keep_only(["web"])
+    assert of_policies(metrics) == {"web", ""}
+    assert value(metrics, "slack_ownership_taken_back_total", policy="web", part="pods") == 1
+
+
 def test_the_displaced_counter_begins_at_zero_and_follows_the_view() -> None:
     metrics = Metrics()
     metrics.show([policy_plan(shape_plan(1))])

@@ -39,6 +39,51 @@ class Sizes(ServingThread):
             return response
 
 
+class Slow(ServingThread):
+    """Answers what a thread has done."""
+
+    def _application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/", self._get)
+        self.entered, self.leave = threading.Event(), threading.Event()
+        return app
+
+    async def _get(self, _: web.Request) -> web.Response:
+        return web.Response(text=await asyncio.to_thread(self._work))
+
+    def _work(self) -> str:
+        self.entered.set()
+        self.leave.wait(10)
+        return "done"
+
+
+class Broken(ServingThread):
+    def _application(self) -> web.Application:
+        raise RuntimeError("a bug")
+
+
+def test_a_thread_beside_the_event_loop_that_hangs_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "WORK_SECONDS", 0.05)
+    made = Slow("127.0.0.1", 0, name="slow")
+    made.start()
+    connection = http.client.HTTPConnection("127.0.0.1", made.port, timeout=10)
+    connection.request("GET", "/")
+    assert made.entered.wait(10)
+    time.sleep(0.1)
+    assert "thread 0 of slow work has not moved" in (made.unhealthy() or "")
+    made.leave.set()
+    assert connection.getresponse().read() == b"done"
+    connection.close()
+    made.stop()
+
+
+def test_a_server_that_cannot_begin_is_unhealthy_and_holds_up_nobody() -> None:
+    made = Broken("127.0.0.1", 0, name="broken")
+    made.start()
+    assert "the broken server has ended: RuntimeError: a bug" in (made.unhealthy() or "")
+    made.stop()
+
+
 @pytest.fixture
 def server() -> Iterator[Sizes]:
     made = Sizes("127.0.0.1", 0, name="sizes")
