@@ -19,6 +19,7 @@ from slack.cluster.snapshot_builder import SnapshotBuilder
 from slack.cluster.tables.interning import ConstraintTable, RequestTable, Resources, grown
 from slack.cluster.tables.kind_table import (
     BY_CLASS,
+    LONGEST_RESERVE,
     Arrivals,
     KindKey,
     KindTable,
@@ -381,7 +382,10 @@ class ClusterColumns:
         text, kind = self.kinds.find(metadata, spec, status)
         role = REAL if kind >= 0 else role_of(metadata, self.placeholder_namespace)
         created = metadata.creation_timestamp.timestamp() if new and metadata.creation_timestamp is not None else None
+        version = self.kinds.version
         bucket = self.arrivals.bucket_of(created) if new and role == REAL else NONE
+        if self.kinds.version != version:  # the arrivals that were forgotten may have been all that held the kind
+            text, kind = self.kinds.find(metadata, spec, status)
         counted = bucket >= 0 or (row is not None and not new and self.pods.cells.arrival_kind[row] >= 0)
         # What can fail comes before what changes anything.
         if kind >= 0 and (using or counted):
@@ -452,7 +456,7 @@ class ClusterColumns:
                 (spec.priority_class_name or "") if by_class else "",
                 spec.preemption_policy or ("" if by_class else "PreemptLowerPriority"),
                 is_excluded(metadata),
-                metadata.annotation(ANNOTATION_RESERVE),
+                metadata.annotation(ANNOTATION_RESERVE)[:LONGEST_RESERVE],
                 gang,
                 spec.is_gated(),
                 labels,

@@ -309,6 +309,16 @@ class RequestTable(Interner[Requests]):
                 del self._lacking[name]
 
 
+LONGEST_RULES = 32_768
+"""Bytes of one pod's scheduling rules that are read. Values of them take many times the text's memory."""
+MOST_LABEL_KEYS = 64
+"""Keys of its own labels that a pod's terms may look at; each kind of pod keeps the values of these."""
+LONG_RULES = 4096
+"""Longer ones are read only while there is room for them."""
+MOST_RULES = 16 * 1024 * 1024
+"""Characters of all rules together, as values: some 100 MiB. Whoever may make pods can make each with others."""
+UNREAD = b'{"resource-slack.io/scheduling-rules-too-long":""}'
+"""A node selector in place of rules that are not read: no node has this label, so such a pod fits nowhere."""
 Needs = frozenset[tuple[str, str | None]]
 """Node labels that somebody looks at: (key, value), None for every value."""
 _RawKey = tuple[bytes, bytes, bytes, bytes, str | None, str | None, tuple[str, ...]]
@@ -327,9 +337,17 @@ class ConstraintTable(Interner[Constraints]):
         self._need_count: dict[tuple[str, str | None], int] = {}
         self.needs_version = 0
         """Grows when the set of node labels that anything looks at changes."""
+        self._length = 0
+        """Characters of all values."""
+        self.is_crowded = False
+        """Whether there is no room for long rules."""
 
     def intern_spec(self, spec: PodSpec) -> int:
-        """Return the id of a pod spec's constraints."""
+        """Return the id of a pod spec's constraints; rules that are too long are replaced by `UNREAD`."""
+        rules = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints)
+        length = sum(memoryview(part).nbytes for part in rules)
+        if length > LONGEST_RULES or (length > LONG_RULES and self.is_crowded):
+            return self._intern_unread(spec)
         key = (
             bytes(spec.node_selector),
             bytes(spec.affinity),
@@ -346,16 +364,23 @@ class ConstraintTable(Interner[Constraints]):
             value = parse_constraints(*key)
         except msgspec.DecodeError as error:
             raise ValueError(f"scheduling constraints: {error}") from None
+        if len(label_keys(value)) > MOST_LABEL_KEYS:
+            return self._intern_unread(spec)
         index = self.intern(value)
         self._raws.put(key, index, sum(len(part or ()) for part in key))
         return index
+
+    def _intern_unread(self, spec: PodSpec) -> int:
+        return self.intern(parse_constraints(UNREAD, b"", b"", b"", spec.scheduler_name))
 
     def intern(self, value: Constraints) -> int:
         """Return the id of parsed constraints; a new one's label keys become needed."""
         before = self.version
         index = super().intern(value)
         if self.version != before:
-            self._text[index] = repr(value)
+            self._text[index] = text = repr(value)
+            self._length += len(text)
+            self.is_crowded = self._length > MOST_RULES
             self.label_keys[index] = label_keys(value)
             needs = self._needs[index] = label_needs(value)
             for need in needs:
@@ -375,6 +400,8 @@ class ConstraintTable(Interner[Constraints]):
 
     def _forget(self, index: int, value: Constraints) -> None:
         self._raws.forget(index)
+        self._length -= len(self._text[index])
+        self.is_crowded = self._length > MOST_RULES
         del self._text[index], self.label_keys[index]
         for need in self._needs.pop(index):
             self._need_count[need] -= 1

@@ -32,7 +32,15 @@ _BUCKETS = 72
 """Buckets a window: 5 minutes each for the default of 6 hours."""
 
 _NOTHING = (b"", b"null", b"[]")
+_UNMARKED: tuple[bool, bool, bool, str | None] = (False, False, False, None)
 _NAMING_LABELS = frozenset(NAMING_LABELS)
+
+MOST_KINDS = 100_000
+"""Beyond it arrivals are forgotten early. Whoever may make pods can make and delete thousands, each of another kind."""
+LONGEST_RESERVE = 64
+"""As much of the annotation for reservations is kept: no count or share is longer."""
+_FORGOTTEN_AT_ONCE = 8
+"""Arrivals, with each pod that is new."""
 
 BY_CLASS = -(1 << 40)
 """No pod's priority: those are int32."""
@@ -77,6 +85,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
     group = spec.scheduling_group
     # What `needed_features` and `gang_of` read stands here as it is: they are asked once a kind, this for each event.
     unchecked = unchecked_of(spec)
+    marks = _marks_of(annotations) if annotations else _UNMARKED
     return (
         request_text(
             spec, status, spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints
@@ -87,10 +96,7 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         labels.get(LABEL_TEMPLATE_HASH) if labels else None,
         tuple(map(labels.get, NAMING_LABELS)) if labels and not _NAMING_LABELS.isdisjoint(labels) else None,
         labels.get(LABEL_PLACEHOLDER) if labels else None,
-        annotations.get(ANNOTATION_STATIC_POD) if annotations else None,
-        annotations.get(ANNOTATION_DAEMON_POD) if annotations else None,
-        annotations.get(ANNOTATION_EXCLUDE) if annotations else None,
-        annotations.get(ANNOTATION_RESERVE) if annotations else None,
+        *marks,
         spec.priority,
         spec.priority_class_name,
         spec.preemption_policy,
@@ -101,6 +107,17 @@ def kind_text(metadata: Metadata, spec: PodSpec, status: PodStatus) -> KindText:
         group.pod_group_name if group is not None else None,
         spec.scheduling_gates is not ABSENT and spec.is_gated(),
         unchecked,
+    )
+
+
+def _marks_of(annotations: Mapping[str, str]) -> tuple[bool, bool, bool, str | None]:
+    """Return what annotations decide, and nothing of what else may stand in them."""
+    reserve = annotations.get(ANNOTATION_RESERVE)
+    return (
+        ANNOTATION_STATIC_POD in annotations,
+        annotations.get(ANNOTATION_DAEMON_POD) == "true",
+        annotations.get(ANNOTATION_EXCLUDE) == "true",
+        reserve if reserve is None else reserve[:LONGEST_RESERVE],
     )
 
 
@@ -161,6 +178,8 @@ class KindTable(Interner[KindKey]):
         """[id] of the kind's request vector."""
         self.together = array("d")
         """[id] mark of the largest number of its pods that came together."""
+        self.is_crowded = False
+        """Whether there are more kinds, or longer ones, than there is room for; asked with each pod that is new."""
         self.texts: Texts[KindText] = Texts()
         """Kinds by what their pods say, so that each such text is read once; see `find`."""
 
@@ -178,6 +197,7 @@ class KindTable(Interner[KindKey]):
             self.together[index] = NEVER
             constraints = self._constraints[value.constraints]
             text = self._constraints.sort_key(value.constraints)
+            self._look_around()
             self.changes[index] = KindRow(value, self._requests[value.requests], constraints, text)
         return index
 
@@ -260,6 +280,10 @@ class KindTable(Interner[KindKey]):
         self.changes[index] = None
         self._requests.release(value.requests)
         self._constraints.release(value.constraints)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        self.is_crowded = len(self._ids) > MOST_KINDS or self._constraints.is_crowded
 
 
 class Arrivals:
@@ -273,17 +297,26 @@ class Arrivals:
         self._newest = -1
         self._forgotten = -1
         """The newest bucket that was forgotten; no bucket up to it comes back."""
+        self._left_over = False
+        """Some of these buckets are still there."""
         self._counts = np.zeros(64, dtype=np.int64)
 
     def bucket_of(self, created_seconds: float | None) -> int:
-        """Return the bucket of a creation, -1 when the window has passed it for certain or nobody knows it."""
+        """Return the bucket of a creation, -1 when the window has passed it for certain or nobody knows it.
+
+        Old arrivals are forgotten here, a few at a time, and kinds with them: look for a kind afterwards.
+        """
         if created_seconds is None:
             return NONE
         bucket = max(int(created_seconds // self._width_seconds), 0)
         if bucket > self._newest:
             # Whatever `now` is, it is not before this; so old pods of a first list are not even counted.
             self._newest = bucket
-            self.forget_before(bucket * self._width_seconds)
+            self._pass(int((bucket * self._width_seconds - self._window_seconds) // self._width_seconds) - 1)
+        if self._kinds.is_crowded and self._buckets:
+            self._pass(min(self._buckets))
+        if self._left_over:
+            self._forget(_FORGOTTEN_AT_ONCE)
         return bucket if bucket > self._forgotten else NONE
 
     def old_bucket_of(self, created_seconds: float | None) -> int:
@@ -334,8 +367,15 @@ class Arrivals:
         Returns:
             whether that is all.
         """
-        last = int((now - self._window_seconds) // self._width_seconds) - 1
-        self._forgotten = max(self._forgotten, last)
+        self._pass(int((now - self._window_seconds) // self._width_seconds) - 1)
+        return self._forget(most)
+
+    def _pass(self, last: int) -> None:
+        """Let no bucket up to this one come back."""
+        if last > self._forgotten:
+            self._forgotten, self._left_over = last, True
+
+    def _forget(self, most: int | None) -> bool:
         done = 0
         for bucket in [bucket for bucket in self._buckets if bucket <= self._forgotten]:
             kinds = self._buckets[bucket]
@@ -347,6 +387,7 @@ class Arrivals:
                 self._kinds.release(kind, count)
                 done += 1
             del self._buckets[bucket]
+        self._left_over = False
         return True
 
     def counts(self, capacity: int) -> IntArray:

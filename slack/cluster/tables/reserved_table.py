@@ -14,6 +14,7 @@ from slack.cluster.identity import SHORT_KINDS, is_excluded, workload_of_owner
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.requests import effective_requests
 from slack.cluster.tables.interning import ConstraintTable, RequestTable, vector_of
+from slack.cluster.tables.kind_table import LONGEST_RESERVE
 
 WorkloadKey = tuple[str, str, str]
 """(namespace, short kind, name), as `identity.workload_of` gives it for pods."""
@@ -101,7 +102,7 @@ class ReservedTable:
             workload_of_owner(kind, item.metadata),
             uid,
             version,
-            item.metadata.annotation(ANNOTATION_RESERVE),
+            item.metadata.annotation(ANNOTATION_RESERVE)[:LONGEST_RESERVE],
             is_excluded(item.metadata),
             replicas,
             requests,
