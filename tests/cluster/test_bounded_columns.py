@@ -1,4 +1,4 @@
-"""What columns keep of pods is bounded, whatever their makers write into them, and however many they make and delete."""
+"""What columns keep of pods is bounded, whatever is written into them and however many come and go."""
 
 import json
 import tracemalloc
