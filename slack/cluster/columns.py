@@ -16,10 +16,9 @@ from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.snapshot_builder import SnapshotBuilder
-from slack.cluster.tables.interning import ConstraintTable, RequestTable, Resources, grown
+from slack.cluster.tables.interning import LONGEST_RESERVE, ConstraintTable, RequestTable, Resources, grown
 from slack.cluster.tables.kind_table import (
     BY_CLASS,
-    LONGEST_RESERVE,
     Arrivals,
     KindKey,
     KindTable,

@@ -309,6 +309,8 @@ class RequestTable(Interner[Requests]):
                 del self._lacking[name]
 
 
+LONGEST_RESERVE = 64
+"""As much of the annotation for reservations is kept: no count or share is longer."""
 LONGEST_RULES = 32_768
 """Bytes of one pod's scheduling rules that are read. Values of them take many times the text's memory."""
 MOST_LABEL_KEYS = 64

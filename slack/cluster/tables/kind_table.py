@@ -22,7 +22,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.requests import request_text
 from slack.cluster.snapshot import IndexArray, IntArray
-from slack.cluster.tables.interning import ConstraintTable, Interner, Requests, RequestTable, Texts
+from slack.cluster.tables.interning import LONGEST_RESERVE, ConstraintTable, Interner, Requests, RequestTable, Texts
 from slack.cluster.tables.pod_table import NONE
 from slack.cluster.together import HALF_LIFE_SECONDS, LOG2_OF, MOST, NEVER, mark_of
 from slack.cluster.unchecked import Unchecked
@@ -37,8 +37,6 @@ _NAMING_LABELS = frozenset(NAMING_LABELS)
 
 MOST_KINDS = 100_000
 """Beyond it arrivals are forgotten early. Whoever may make pods can make and delete thousands, each of another kind."""
-LONGEST_RESERVE = 64
-"""As much of the annotation for reservations is kept: no count or share is longer."""
 _FORGOTTEN_AT_ONCE = 8
 """Arrivals, with each pod that is new."""
 

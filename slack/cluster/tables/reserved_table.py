@@ -13,8 +13,7 @@ from slack.cluster.freshness import NO_VERSION, version_number
 from slack.cluster.identity import SHORT_KINDS, is_excluded, workload_of_owner
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.requests import effective_requests
-from slack.cluster.tables.interning import ConstraintTable, RequestTable, vector_of
-from slack.cluster.tables.kind_table import LONGEST_RESERVE
+from slack.cluster.tables.interning import LONGEST_RESERVE, ConstraintTable, RequestTable, vector_of
 
 WorkloadKey = tuple[str, str, str]
 """(namespace, short kind, name), as `identity.workload_of` gives it for pods."""
