@@ -33,9 +33,14 @@ NOT_SCHEDULABLE_TAINTS = frozenset(
         "node.kubernetes.io/out-of-service",
         "ToBeDeletedByClusterAutoscaler",
         "karpenter.sh/disrupted",
+        "karpenter.sh/disruption",
+        "cloud.google.com/impending-node-termination",
     }
 )
-"""memory-pressure is not here: admission lets every pod with requests tolerate it."""
+"""memory-pressure is not here: admission lets every pod with requests tolerate it.
+
+Karpenter before 1.0 writes `disruption`.
+"""
 DELETION_CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
 LIFECYCLE_TAINTS = (
     NOT_READY_TAINTS | NOT_SCHEDULABLE_TAINTS | {"node.kubernetes.io/memory-pressure", DELETION_CANDIDATE_TAINT}
@@ -53,6 +58,12 @@ _STARTUP_ENDS = ("not-ready", "unregistered", "uninitialized")
 """Ends of the names of such taints: node.cilium.io/agent-not-ready, cni.istio.io/not-ready, CSI drivers'."""
 
 
+_LEAVING = "aws-node-termination-handler/"
+"""Before the reason why AWS takes a node away, or may: spot-itn, asg-lifecycle-termination and others."""
+_LEAVING_END = "/unschedulable"
+"""End of the taints of nodes that a cloud repairs: remediator.aks.microsoft.com/unschedulable."""
+
+
 def is_startup(key: str) -> bool:
     """Say whether a taint keeps pods away only until its node is up: such a node is not ready."""
     return key in NOT_READY_TAINTS or key.startswith(_STARTUP) or ("/" in key and key.endswith(_STARTUP_ENDS))
@@ -63,12 +74,16 @@ def is_transient(key: str) -> bool:
 
     Pods on such a node stay in the base, and nobody is told to tolerate the taint.
     """
-    return key in LIFECYCLE_TAINTS or key.startswith(_NODES_OWN) or is_startup(key)
+    return key in LIFECYCLE_TAINTS or key.startswith(_NODES_OWN) or is_startup(key) or _is_leaving(key)
+
+
+def _is_leaving(key: str) -> bool:
+    return key.startswith(_LEAVING) or key.endswith(_LEAVING_END)
 
 
 def keeps_from_scheduling(key: str) -> bool:
     """Say whether a transient taint says that nothing more goes to a node, which may be ready."""
-    known = key in NOT_SCHEDULABLE_TAINTS
+    known = key in NOT_SCHEDULABLE_TAINTS or _is_leaving(key)
     return known or (key.startswith(_NODES_OWN) and key not in LIFECYCLE_TAINTS and not is_startup(key))
 
 
