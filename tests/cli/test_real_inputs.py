@@ -13,7 +13,7 @@ from slack.planner.policy.spec import Policy as SlackPolicy
 from slack.planner.policy.spec import parse_policy
 from slack.simulator.traces.format import NodeRow, PodRow, Trace
 from slack.simulator.traces.parquet import write_trace
-from tests.cli.build import listed, node, pod, slack_policy
+from tests.cli.build import Json, listed, node, pod, slack_policy
 from tests.cli.conftest import Policy, Run
 
 INPUTS = Path(__file__).parent / "real_inputs"
@@ -177,3 +177,74 @@ def test_a_mirror_keeps_empty_selectors_of_namespaces_and_of_pods() -> None:
         {**host, "labelSelector": {"matchLabels": {"noisy": "true"}}, "namespaceSelector": {}},
         {**host, "labelSelector": {}, "namespaces": ["batch"]},
     ]
+
+
+def _container(cpu: str, memory: str, **more: Any) -> Json:
+    return {"name": f"c-{cpu}", "resources": {"requests": {"cpu": cpu, "memory": memory}}, **more}
+
+
+def _daemon(*init: Json, on: str = "n0", **annotations: str) -> Json:
+    made = pod(f"agent-{on}", on, "10m", "10Mi", app="agent", initContainers=list(init))
+    kind = "ExtendedDaemonSetReplicaSet" if annotations else "DaemonSet"
+    made["metadata"] |= {
+        "annotations": annotations,
+        "ownerReferences": [{"kind": kind, "name": "a", "controller": True}],
+    }
+    return made
+
+
+_MARKED = {"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}
+_SIDECARS = [
+    _container("250m", "256Mi", restartPolicy="Always"),
+    _container("4100m", "1Gi"),
+    _container("500m", "64Mi", restartPolicy="Always"),
+]
+_CPU_ALONE = {"name": "main", "resources": {"requests": {"cpu": "100m"}}}
+_ACI = {"key": "virtual-kubelet.io/provider", "value": "azure", "effect": "NoSchedule"}
+_SPOT = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
+
+
+def _tainted(made: Json, taint: Json) -> Json:
+    return {**made, "spec": {"taints": [taint]}}
+
+
+@pytest.mark.parametrize(
+    ("items", "cpu_millis", "memory_bytes"),
+    [
+        ([pod("a", "n0", "4", "1Gi", initContainers=_SIDECARS)], 4750, 1344 << 20),
+        ([pod("a", "n0", "4", "1181116006400m")], 4000, 1_181_116_007),
+        ([pod("a", "n0", containers=[_CPU_ALONE], resources={"limits": {"cpu": "2", "memory": "2Gi"}})], 100, 2 << 30),
+        ([pod("a", "n0", "1", "1Gi"), *(_daemon(on=n, **_MARKED) for n in ("n0", "n1"))], 1000, 1 << 30),
+        ([pod("a", "n0", "1", "1Gi"), _tainted(node("aci", "10k", "40Ti"), _ACI)], 1000, 1 << 30),
+        ([pod("a", "spot", "1", "1Gi"), _tainted(node("spot"), _SPOT)], 1000, 1 << 30),
+    ],
+    ids=[
+        "sidecars",
+        "thousandths of bytes",
+        "limits of the pod",
+        "custom DaemonSet",
+        "virtual node",
+        "interrupted node",
+    ],
+)
+def test_the_base_is_what_the_scheduler_counts(
+    run: Run, tmp_path: Path, items: list[Json], cpu_millis: int, memory_bytes: int
+) -> None:
+    (tmp_path / "cluster.json").write_text(listed(node("n0", "8", "32Gi"), node("n1", "8", "32Gi"), *items))
+    found = run("plan", "--snapshot", "cluster.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    (item,) = json.loads(found.stdout)["items"]
+    assert (item["base"]["cpu_millis"], item["base"]["memory_bytes"]) == (cpu_millis, memory_bytes)
+
+
+def test_a_whole_node_is_less_what_the_init_containers_of_its_daemon_set_need(
+    run: Run, policy: Policy, tmp_path: Path
+) -> None:
+    nodes = [node(f"n{n}", "8", "32Gi") for n in range(2)]
+    daemons = [_daemon(_container("500m", "1Gi"), on=f"n{n}") for n in range(2)]
+    (tmp_path / "cluster.json").write_text(listed(*nodes, *daemons))
+    spec = {"extraCapacity": {"nodes": 1}, "cover": {"mode": "None"}}
+    found = run("plan", "-f", policy(spec), "--snapshot", "cluster.json", *AT, "-o", "json")
+    assert found.code == 0, found.stderr
+    (shape,) = json.loads(found.stdout)["items"][0]["shapes"]
+    assert (shape["count"], shape["requests"]["cpu_millis"], shape["requests"]["memory_bytes"]) == (1, 7500, 31 << 30)
