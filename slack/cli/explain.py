@@ -119,4 +119,5 @@ def _document(found: "Explanation") -> dict[str, Any]:
         "reasons": list(found.reasons),
         "warnings": list(found.warnings),
         "unknown": list(found.unknown),
+        "cut": list(found.cut),
     }

@@ -109,6 +109,8 @@ class Explanation:
     """What keeps it from using the room all the same."""
     unknown: tuple[str, ...] = ()
     """What may keep it from using the room, and is not checked."""
+    cut: tuple[str, ...] = ()
+    """By policy, why it gets less than it reserves by annotation, where it gets some."""
 
     @property
     def ready(self) -> bool:
@@ -200,6 +202,13 @@ def explain(
         reasons=tuple(dict.fromkeys(reasons)),
         warnings=tuple(dict.fromkeys([*warnings, *refused])),
         unknown=(*_unknown(snapshot, rows, rooms), *unsure) if rooms else (),
+        cut=_cut(plan, workload) if rooms else (),
+    )
+
+
+def _cut(plan: Plan, workload: Workload) -> tuple[str, ...]:
+    return tuple(
+        f"policy {item.policy}: {cut.reason}" for item in plan.items for cut in item.cut if str(cut) == str(workload)
     )
 
 

@@ -29,6 +29,7 @@ def lines(found: Explanation, whys: Mapping[str, str] = MappingProxyType({})) ->
         text.append("  none of it stands yet; the operator would make it")
     if found.unknown and not found.warnings:
         text.append(f"  whether its next pod starts there is not known: {'; '.join(found.unknown)}")
+    text += [f"  less is kept than it reserves: {reason}" for reason in found.cut]
     text += [f"  because {reason}" for reason in found.reasons]
     text += [f"  but {warning}" for warning in found.warnings]
     return text

@@ -150,3 +150,4 @@ class Explanation(Record):
     reasons: list[str]
     warnings: list[str]
     unknown: list[str]
+    cut: list[str]
