@@ -91,10 +91,6 @@ def _of_template(manifest: Json, name: str, manifests: Sequence[Json], remarks: 
 def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Json], remarks: Remarks) -> KeptRoom:
     spec, namespace, source = manifest["spec"], namespace_of(manifest), remarks.source
     kind, name = str(ref.get("kind")), str(ref.get("name"))
-    if kind not in _SHORT:
-        raise CannotMigrate(
-            f"{source}: spec.scalableRef.kind: {kind} cannot be annotated; one of {', '.join(_SHORT)} can"
-        )
     workload = object_named(manifests, kind, name, namespace)
     requests = {} if workload is None else requests_of(template_of(workload), named(workload))
     percentage, replicas = spec.get("percentage"), spec.get("replicas")
@@ -112,10 +108,9 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         )
         reserve = str(replicas) if larger else reserve
     ceiling = _amounts(spec["limits"], f"{source}: spec.limits") if spec.get("limits") else {}
-    command = f'kubectl annotate {_SHORT[kind]} {name} -n {namespace} {ANNOTATION_RESERVE}="{reserve}"'
     asked = f"{percentage} % of" if reserve.endswith("%") else f"{replicas} pods like"
     remarks.notes += [
-        f"{asked} {kind} {namespace}/{name} -> an annotation on it; run: {command}",
+        f"{asked} {kind} {namespace}/{name} -> {_annotation(kind, name, namespace, reserve)}",
         "the policy only has to cover the nodes; its own rate is 0",
     ]
     if workload is None:
@@ -137,6 +132,17 @@ def _of_workload(manifest: Json, ref: Mapping[str, str], manifests: Sequence[Jso
         namespace=namespace,
         notes=tuple(remarks.notes),
         warnings=tuple(remarks.warnings),
+    )
+
+
+def _annotation(kind: str, name: str, namespace: str, reserve: str) -> str:
+    """Say how a workload gets its annotation: those of other projects are not watched, but their pods are."""
+    if kind in _SHORT:
+        command = f'kubectl annotate {_SHORT[kind]} {name} -n {namespace} {ANNOTATION_RESERVE}="{reserve}"'
+        return f"an annotation on it; run: {command}"
+    return (
+        f'an annotation on its pods: write {ANNOTATION_RESERVE}: "{reserve}" into the annotations of its pod template, '
+        "which rolls it out once"
     )
 
 

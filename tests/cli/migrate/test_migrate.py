@@ -250,7 +250,6 @@ def test_a_buffer_that_follows_a_workload_becomes_an_annotation(file: Path) -> N
             "names nothing that the pods request (cpu)",
         ),
         ([buffer(scalableRef={"kind": "Deployment", "name": "a"})], "spec.percentage or spec.replicas"),
-        ([buffer(scalableRef={"kind": "Rollout", "name": "a"}, replicas=1)], "Rollout cannot be annotated"),
         ([{"kind": "Deployment", "metadata": {"name": "a"}, "spec": []}], "spec: expected fields, found list"),
         ([{"kind": "Deployment"}], "metadata.name: is missing"),
         ([pause("op"), *proportional("op", ladder=[1])], "expected an object such as"),

@@ -101,3 +101,35 @@ def test_a_charts_ladder_is_found_though_its_objects_name_no_namespace(run: Run,
         ("0", "1"), ("18", "2"), ("38", "0"),
     ]  # fmt: skip
     assert "CronJob cronjob-cas-night (0 18 * * 1-5) changes the size at that time" in written.stderr
+
+
+def test_a_buffer_of_a_rollout_becomes_an_annotation_of_its_pods(run: Run, tmp_path: Path) -> None:
+    spec = {"scalableRef": {"apiGroup": "argoproj.io", "kind": "Rollout", "name": "api"}, "percentage": 50}
+    container = {"name": "app", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}
+    rollout = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": "api", "namespace": "shop"},
+        "spec": {"replicas": 6, "template": {"spec": {"containers": [container]}}},
+    }
+    metadata = {"name": "room", "namespace": "shop"}
+    wanted = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": metadata,
+        "spec": spec,
+    }
+    (tmp_path / "buffer.yaml").write_text(yaml.safe_dump_all([wanted, rollout]))
+    found = run("migrate", "-f", "buffer.yaml")
+    assert (found.code, found.stderr) == (0, "")
+    said = " ".join(found.stdout.replace("#", "").split())
+    assert 'write resource-slack.io/reserve: "50%" into the annotations of its pod template' in said
+    (tmp_path / "policy.yaml").write_text(found.stdout)
+    cluster = json.loads((INPUTS / "argo-rollout.json").read_text())
+    for item in cluster["items"]:
+        if item["kind"] == "Pod":
+            item["metadata"]["annotations"] = {"resource-slack.io/reserve": "50%"}
+    (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+    planned = run("plan", "-f", "policy.yaml", "--snapshot", "cluster.json", *AT, "-o", "json")
+    (shape,) = json.loads(planned.stdout)["items"][0]["shapes"]
+    assert (shape["role"], shape["count"], shape["for"]) == ("mirror", 3, ["shop/rollout/api"])
