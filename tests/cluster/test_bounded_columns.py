@@ -137,6 +137,24 @@ def test_pods_that_come_and_go_without_end_keep_no_more_kinds_than_there_is_room
     assert columns.snapshot(NOW + 2000).kinds.running.sum() == 1
 
 
+def test_pods_that_request_what_no_node_has_leave_no_more_names_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interning, "MOST_LACKED", 500)
+    columns = columns_of("n0")
+    for number in range(300):
+        names = {f"example.com/r{number}-{each}": "1" for each in range(10)}
+        it = pod(f"p{number}", "shop", "100m", created=at(10 * number), extended=names)
+        apply(columns, "ADDED", it)
+        apply(columns, "DELETED", it)
+    assert columns.requests._lacked < 1500
+    assert columns.requests._lacked == sum(map(len, columns.requests.unoffered.values()))
+    verify(columns)
+    columns.arrivals.forget_before(NOW + 30 * 86_400)
+    assert columns.requests._lacked == 0
+    assert not columns.requests.is_crowded
+
+
 def test_a_kind_whose_last_arrival_is_forgotten_with_the_next_is_made_anew() -> None:
     columns = columns_of("n0")
     own = ("StatefulSet", "db")

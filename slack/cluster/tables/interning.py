@@ -133,6 +133,8 @@ class Texts(Generic[K]):
 
 MOST_RESOURCES = 64
 """Columns beside cpu and memory. A cluster has a handful; device plugins that name each device would widen all rows."""
+MOST_LACKED = 100_000
+"""Names of resources that no node has, in all vectors together: some 60 MiB."""
 FURTHER = "further resources"
 """Stands for the names that a pod requests beyond as many as there can be columns; no resource has this name."""
 _ALWAYS = ("cpu", "memory")
@@ -246,6 +248,10 @@ class RequestTable(Interner[Requests]):
         """By id, where there are any: what it requests of resources that have no column, as no node has them."""
         self._lacking: dict[str, set[int]] = {}
         """By name of such a resource, the ids that request it."""
+        self._lacked = 0
+        """How many such names all vectors have together."""
+        self.is_crowded = False
+        """Whether there are too many; pods may name whatever resources they like."""
 
     def intern_pod(self, spec: PodSpec, status: PodStatus) -> int:
         """Return the id of what a pod requests in effect.
@@ -294,6 +300,7 @@ class RequestTable(Interner[Requests]):
         lacking = tuple(pair for pair in value if self._resources.column(pair[0]) is None)
         if lacking:
             self.unoffered[index] = lacking
+            self._count_lacked(len(lacking))
             for name, _ in lacking:
                 self._lacking.setdefault(name, set()).add(index)
 
@@ -301,8 +308,14 @@ class RequestTable(Interner[Requests]):
         self._texts.forget(index)
         self._forget_lacking(index)
 
+    def _count_lacked(self, more: int) -> None:
+        self._lacked += more
+        self.is_crowded = self._lacked > MOST_LACKED
+
     def _forget_lacking(self, index: int) -> None:
-        for name, _ in self.unoffered.pop(index, ()):
+        lacking = self.unoffered.pop(index, ())
+        self._count_lacked(-len(lacking))
+        for name, _ in lacking:
             ids = self._lacking[name]
             ids.discard(index)
             if not ids:

@@ -281,7 +281,8 @@ class KindTable(Interner[KindKey]):
         self._look_around()
 
     def _look_around(self) -> None:
-        self.is_crowded = len(self._ids) > MOST_KINDS or self._constraints.is_crowded
+        crowded = self._constraints.is_crowded or self._requests.is_crowded
+        self.is_crowded = crowded or len(self._ids) > MOST_KINDS
 
 
 class Arrivals:
