@@ -184,6 +184,7 @@ BAD: tuple[tuple[Spec, str], ...] = (
     ({"objective": OBJECTIVE, **sized(minRate=0)}, EXCLUDED),
     ({"objective": OBJECTIVE, **sized(replicas=0)}, EXCLUDED),
     ({"objective": OBJECTIVE, **sized(ladder=[{"fromNodes": 0, "minRate": 0.1}])}, EXCLUDED),
+    ({"schedulerName": "resource-slack.io/unbound"}, "for unbound placeholders give hold: Unbound"),
     ({"objective": OBJECTIVE, **window(**DAYS)}, "with an objective a window of extraCapacity.schedule"),
     ({"nodeTemplates": [{"name": "x", "allocatable": {"cpu": "1"}}]}, "spec.nodeTemplates[0]"),
     ({"nodeTemplates": [{"allocatable": {"cpu": "1", "memory": "1Gi"}}]}, "spec.nodeTemplates[0].name"),

@@ -227,7 +227,7 @@ class UnboundTelling:
         self.problem = self._write(some) or self._removed(waiting, now)
         self._explain(facts, some, uids)
         if self.problem is not None:
-            if self._outages.is_new(self.problem):
+            if self._outages.is_new(self.problem.partition(":")[0]):  # a count of pods makes it no other one
                 log.warning("unbound placeholders are not told of: %s", self.problem)
             return REPEAT_SECONDS
         if len(due) <= AT_ONCE:

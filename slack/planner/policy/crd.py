@@ -6,6 +6,7 @@ that an operator's flag or a later version can still change them. What neither c
 zone) the operator says in status.
 """
 
+from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.labels import API_VERSION, SLACK_POLICIES
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.placeholders import (
@@ -18,7 +19,7 @@ from slack.planner.policy.placeholders import (
     SECRET_NAME,
 )
 from slack.planner.policy.scale import scale_paths
-from slack.planner.policy.spec import KIND, NO_CHANGE, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
+from slack.planner.policy.spec import KIND, NO_CHANGE, NO_SCHEDULER, ONE_NUMBER, ONE_THRESHOLD, PolicySpec
 from slack.planner.policy.status_schema import PRINTER_COLUMNS, STATUS_SCHEMA
 from slack.schema.structural import AGE, Rules, Schema, custom_resource, structural
 
@@ -89,6 +90,7 @@ _RULES: Rules = {
         ),
     ),
     "PolicySpec": (
+        (f"!has(self.schedulerName) || self.schedulerName != '{UNBOUND_SCHEDULER}'", NO_SCHEDULER),
         (
             "!has(self.objective) || !has(self.extraCapacity) || (!has(self.extraCapacity.minRate) && "
             "!has(self.extraCapacity.replicas) && !has(self.extraCapacity.nodes) && "

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from slack.cluster.classes import Toleration
-from slack.cluster.hold import Hold
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
 from slack.planner.policy.placeholders import Placeholders
@@ -26,6 +26,10 @@ DEFAULT_RATE = 0.1
 
 
 ResourceName = Literal["cpu", "memory"]
+NO_SCHEDULER = (
+    f"schedulerName is that of real pods, and no scheduler has the name {UNBOUND_SCHEDULER}; for unbound placeholders "
+    "give hold: Unbound"
+)
 ONE_NUMBER = "nodes and replicas are two fixed numbers; give one of them"
 NO_CHANGE = "the window changes nothing; give minRate, floor, replicas or nodes"
 ONE_THRESHOLD = "give exactly one of fromNodes, fromRequested and fromAllocatable"
@@ -394,6 +398,12 @@ class PolicySpec(SpecModel):
     """Delete placeholders for a burst of real pods at once, before the scheduler has to preempt them one by one."""
     dry_run: Switch = False
     """Work everything out and write it into status, but make, change and delete no placeholder."""
+
+    @model_validator(mode="after")
+    def _some_scheduler(self) -> Self:
+        if self.scheduler_name == UNBOUND_SCHEDULER:
+            raise ValueError(NO_SCHEDULER)
+        return self
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:

@@ -1,5 +1,6 @@
 """The unbound form through the loop: told of, counted where it fits, exchanged step by step, and left alone."""
 
+import copy
 import time
 from typing import Any
 
@@ -372,3 +373,38 @@ def test_a_refused_condition_is_explained_by_no_event() -> None:
     )
     turn(world)
     assert not [line for line in world.recorder.lines if line[1] == PENDING_ON_PURPOSE]
+
+
+def test_pods_of_others_with_our_scheduler_name_and_labels_change_nothing() -> None:
+    world = world_of()
+    turn(world)
+    known = next(iter(world.placeholders().values()))
+    before = world.replicas(), world.status("web")
+    writes = len(world.api.log)
+    for number in range(200):
+        name = f"like-ours-{number}"
+        document = copy.deepcopy(known)
+        document["metadata"] |= {"name": name, "namespace": "shop", "uid": name}
+        document["status"] = {"phase": "Pending"}
+        world.api.put(f"/api/v1/namespaces/shop/pods/{name}", document)
+    turn(world)
+    assert (world.replicas(), world.status("web")["desired"]) == (before[0], before[1]["desired"])
+    assert not [entry for entry in world.api.log[writes:] if "/pods/" in entry[1] or "replicasets" in entry[1]]
+
+
+def test_a_lost_lease_stops_in_the_middle_of_a_turn() -> None:
+    world = world_of()
+    world.reconcile()
+    world.observe()
+    assert len(world.placeholders()) > 2
+
+    def lose(_: str, path: str) -> ApiError | None:
+        if path.endswith("/status") and "/pods/" in path:
+            world.leading = False
+        return None
+
+    world.api.refuse = lose
+    world.unbound.turn()
+    assert len(told(world)) == 1
+    world.unbound.turn()
+    assert len(told(world)) == 1

@@ -205,6 +205,11 @@ WRONG: list[tuple[Json, str]] = [
         {"objective": OBJECTIVE, "extraCapacity": {"schedule": [CRON]}},
         "spec: with an objective a window of extraCapacity.schedule can raise the floor only",
     ),
+    (
+        {"schedulerName": "resource-slack.io/unbound"},
+        "spec: schedulerName is that of real pods, and no scheduler has the name resource-slack.io/unbound; for "
+        "unbound placeholders give hold: Unbound",
+    ),
     ({"objective": {}}, "spec.objective.instantStart: field required"),
     ({"objective": {"instantStart": "99%"}}, "spec.objective.instantStart: '99%' is text; write a number, 0.99"),
     ({"objective": {**OBJECTIVE, "prices": {"cpu": "1"}}}, "spec.objective.prices.cpu: '1' is text; write a number"),
