@@ -6,7 +6,9 @@ environment, so images without a shell, probes, commands and Pod Security's leve
 
 The variable is from a file (`fileKeyRef`) that is not there until the gate writes it, or from a ConfigMap's key that is
 not there until the controller does: the kubelet then cannot create this one container, and goes on with the others.
-What a user has under a name of ours is never written over: such a pod is refused, with the field.
+What a user has under a name of ours is never written over: such a pod is refused, with the field. What another webhook
+has lost of ours is put back: one that is built with an older API writes pods without the fields that it does not know,
+such as a sidecar's restartPolicy (amazon-eks-pod-identity-webhook 208) and fileKeyRef.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,7 +206,18 @@ def _names(pod: Mapping[str, Any]) -> list[str]:
 
 def _variables(operations: list[Json], spec: Mapping[str, Any], wanted: Any) -> None:
     for place, container in enumerate(spec["containers"]):
-        _append(operations, f"/spec/containers/{place}/env", container.get("env"), [wanted(container["name"])])
+        path, ours = f"/spec/containers/{place}/env", wanted(container["name"])
+        _append(operations, path, container.get("env"), [ours])
+        operations += [
+            {"op": "replace", "path": f"{path}/{at}", "value": ours}
+            for at, entry in enumerate(container.get("env") or ())
+            if entry.get("name") == VARIABLE and _is_emptied(entry)
+        ]
+
+
+def _is_emptied(entry: Mapping[str, Any]) -> bool:
+    """Whether another webhook has written a variable without its source, which it does not know."""
+    return not entry.get("value") and not any((entry.get("valueFrom") or {}).values())
 
 
 def _append(operations: list[Json], path: str, there: Sequence[Json] | None, wanted: Iterable[Json]) -> None:
@@ -229,6 +242,10 @@ def _gate(operations: list[Json], spec: Mapping[str, Any], names: Sequence[str],
             else {"op": "add", "path": "/spec/initContainers", "value": [container]}
         )
         return
+    if (
+        there[place].get("restartPolicy") is None
+    ):  # as an init container that has to end, it would hold the pod for ever
+        operations.append({"op": "add", "path": f"/spec/initContainers/{place}/restartPolicy", "value": "Always"})
     for at, entry in enumerate(there[place].get("env") or ()):
         if entry.get("name") == TOLD and set((entry.get("value") or "").split(",")) != set(names):
             path = f"/spec/initContainers/{place}/env/{at}/value"
@@ -261,7 +278,7 @@ def _foreign_gate(spec: Mapping[str, Any]) -> list[str]:
         if container.get("name") == GATE
     ]
     for at, container in enumerate(spec.get("initContainers") or ()):
-        ours = container.get("restartPolicy") == "Always" and any(
+        ours = container.get("restartPolicy") in ("Always", None) and any(
             entry.get("name") == TOLD for entry in container.get("env") or ()
         )
         if container.get("name") == GATE and not ours:
@@ -274,7 +291,9 @@ def _foreign_variables(spec: Mapping[str, Any], ours: Any) -> list[str]:
         f"spec.containers[{at}].env[{place}].name: {VARIABLE} is the throttler's own; leave it out"
         for at, container in enumerate(spec["containers"])
         for place, entry in enumerate(container.get("env") or ())
-        if entry.get("name") == VARIABLE and not _same_source(entry.get("valueFrom"), ours(container["name"]))
+        if entry.get("name") == VARIABLE
+        and not _is_emptied(entry)
+        and not _same_source(entry.get("valueFrom"), ours(container["name"]))
     ]
 
 

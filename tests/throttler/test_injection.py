@@ -227,6 +227,21 @@ def test_what_a_user_has_under_a_name_of_ours_is_refused_with_the_field_and_neve
         patch(pod, OPTIONS)
 
 
+@pytest.mark.parametrize("source", [None, {}, {"fileKeyRef": None}])
+def test_what_a_webhook_with_an_older_api_has_lost_of_ours_is_put_back(source: Json | None) -> None:
+    """amazon-eks-pod-identity-webhook 208: without restartPolicy the gate would have to end before the pod starts."""
+    pod = a_pod(WEB, LOG, initContainers=[{"name": "mesh", "restartPolicy": "Always"}])
+    whole = patched(pod, patch(pod, OPTIONS))
+    lost = copy.deepcopy(whole)
+    del lost["spec"]["initContainers"][0]["restartPolicy"]
+    for container in lost["spec"]["containers"]:
+        (entry,) = (entry for entry in container["env"] if entry["name"] == VARIABLE)
+        entry.pop("valueFrom")
+        if source is not None:
+            entry["valueFrom"] = source
+    assert patched(lost, patch(lost, OPTIONS)) == whole
+
+
 def test_a_pod_that_carries_its_gate_by_hand_is_as_it_was_made() -> None:
     by_hand = patched(a_pod(WEB), patch(a_pod(WEB), OPTIONS))
     by_hand["spec"]["volumes"][0]["emptyDir"] = {"medium": "Memory", "sizeLimit": "1Mi"}

@@ -159,9 +159,30 @@ spec:
         expression: |-
           !variables.wanted ? [] :
           variables.envs.filter(i, object.spec.containers[i].?env.orValue([]).exists(e,
-            e.name == variables.permit && !e.?valueFrom.?fileKeyRef.hasValue())).map(i,
+            e.name == variables.permit && !e.?valueFrom.?fileKeyRef.hasValue() &&
+            (e.?value.orValue("") != "" || e.?valueFrom.?fieldRef.hasValue() || e.?valueFrom.?resourceFieldRef.hasValue() ||
+            e.?valueFrom.?configMapKeyRef.hasValue() || e.?valueFrom.?secretKeyRef.hasValue()))).map(i,
             JSONPatch{op: "add", path: "/spec/containers/" + string(i) + "/env/-", value: Object.spec.containers.env{
               name: variables.permit + "= is the throttler's own; leave it out"}})
+    - patchType: JSONPatch # what a webhook that is built with an older API has lost of ours
+      jsonPatch:
+        expression: |-
+          !variables.wanted || !variables.gated ? [] :
+          lists.range(variables.before.size()).filter(i, variables.before[i].name == "throttler-gate" &&
+            !variables.before[i].?restartPolicy.hasValue()).map(i,
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/restartPolicy", value: "Always"}) +
+          variables.envs.map(i, lists.range(object.spec.containers[i].?env.orValue([]).size()).filter(k,
+            object.spec.containers[i].env[k].name == variables.permit &&
+            object.spec.containers[i].env[k].?value.orValue("") == "" &&
+            !object.spec.containers[i].env[k].?valueFrom.?fileKeyRef.hasValue() &&
+            !object.spec.containers[i].env[k].?valueFrom.?fieldRef.hasValue() &&
+            !object.spec.containers[i].env[k].?valueFrom.?resourceFieldRef.hasValue() &&
+            !object.spec.containers[i].env[k].?valueFrom.?configMapKeyRef.hasValue() &&
+            !object.spec.containers[i].env[k].?valueFrom.?secretKeyRef.hasValue()).map(k,
+            JSONPatch{op: "replace", path: "/spec/containers/" + string(i) + "/env/" + string(k),
+              value: Object.spec.containers.env{name: variables.permit, valueFrom: Object.spec.containers.env.valueFrom{
+                fileKeyRef: Object.spec.containers.env.valueFrom.fileKeyRef{volumeName: "throttler-permits",
+                  path: object.spec.containers[i].name + ".env", key: "GO", optional: false}}}})).flatten()
     - patchType: JSONPatch # whom the gate asks for
       jsonPatch:
         expression: |-
