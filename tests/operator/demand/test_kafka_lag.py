@@ -29,6 +29,8 @@ class Admin:
         self.failing = failing or {}
         self.asked: list[list[str]] = []
         self.reads = 0
+        self.offsets: dict[int, tuple[int, int, int]] = {}
+        """By partition: committed, the oldest that is kept, the next that is written; else 10, 0 and 17."""
 
     def __call__(self, **_: Any) -> "Admin":
         return self
@@ -39,12 +41,16 @@ class Admin:
 
     def list_group_offsets(self, groups: Mapping[str, Iterable[Any]]) -> dict[str, dict[Any, Any]]:
         self.reads += 1
-        return {group: self._answer(parts, 10) for group, parts in groups.items()}
+        return {group: self._answer(dict.fromkeys(parts), 0) for group, parts in groups.items()}
 
-    def list_partition_offsets(self, parts: Iterable[Any]) -> dict[Any, Any]:
-        return self._answer(parts, 17)
+    def list_partition_offsets(self, parts: Mapping[Any, Any]) -> dict[Any, Any]:
+        from kafka.admin import OffsetSpec
 
-    def _answer(self, parts: Iterable[Any], offset: int) -> dict[Any, Any]:
+        earliest = {part: spec for part, spec in parts.items() if spec == OffsetSpec.EARLIEST}
+        latest = {part: spec for part, spec in parts.items() if part not in earliest}
+        return self._answer(earliest, 1) | self._answer(latest, 2)
+
+    def _answer(self, parts: Mapping[Any, Any], which: int) -> dict[Any, Any]:
         from kafka import errors
 
         for part in parts:
@@ -53,7 +59,8 @@ class Admin:
                 raise self.failing[part.topic]
             if found["error_code"] or any(own["leader_id"] < 0 for own in found["partitions"]):
                 raise errors.UnknownTopicOrPartitionError
-        return {part: SimpleNamespace(offset=offset) for part in parts}
+        known = {part: self.offsets.get(part.partition, (10, 0, 17)) for part in parts}
+        return {part: SimpleNamespace(offset=offsets[which]) for part, offsets in known.items()}
 
     def close(self) -> None:
         """Hold no connection."""
@@ -108,6 +115,31 @@ def test_only_the_wanted_topics_are_asked_for_and_one_that_is_not_made_yet_is_le
 def test_a_partition_that_misses_a_replica_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     lags = read(monkeypatch, Admin([topic(GOOD, part_error=REPLICA_MISSING)]), ["thumbnail"])
     assert lags[subject("thumbnail")].backlog == 7
+
+
+@pytest.mark.parametrize(
+    ("offsets", "backlog"),
+    [
+        ({0: (-1, 0, 17)}, 17),
+        ({0: (-1, 500, 500)}, 0),
+        ({0: (-1, 480, 500)}, 20),
+        ({0: (100, 500, 500)}, 0),
+        ({0: (100, 495, 500)}, 5),
+        ({0: (500, 400, 500)}, 0),
+        ({0: (900, 0, 7), 1: (3, 0, 8)}, 5),
+        ({0: (0, 0, 0)}, 0),
+    ],
+    ids=["never read", "all expired", "some expired", "expired since", "some since", "read", "made anew", "empty"],
+)
+def test_what_the_retention_has_taken_away_waits_for_nobody(
+    monkeypatch: pytest.MonkeyPatch, offsets: dict[int, tuple[int, int, int]], backlog: int
+) -> None:
+    """keda 7936 and 5274: partitions that nobody reads any more would keep containers for messages that are gone."""
+    found = topic(GOOD)
+    found["partitions"] = [found["partitions"][0] | {"partition_index": number} for number in offsets]
+    admin = Admin([found])
+    admin.offsets = offsets
+    assert read(monkeypatch, admin, ["thumbnail"])[subject("thumbnail")].backlog == backlog
 
 
 @pytest.mark.parametrize("count", [50, 5000])

@@ -200,14 +200,19 @@ class KafkaLag:
         every = [part for own in partitions.values() for part in own]
         committed = self._client.list_group_offsets({self._group: every}).get(self._group, {})
         ends = self._client.list_partition_offsets(dict.fromkeys(every, OffsetSpec.LATEST))
-        fresh = [part for part in every if _offset(committed.get(part)) < 0]
-        begins = self._client.list_partition_offsets(dict.fromkeys(fresh, OffsetSpec.EARLIEST)) if fresh else {}
+        behind = [part for part in every if _offset(committed.get(part)) < _offset(ends.get(part))]
+        # What the retention has taken away waits for nobody, whether or not the group ever read the partition.
+        begins = self._client.list_partition_offsets(dict.fromkeys(behind, OffsetSpec.EARLIEST)) if behind else {}
         lags: dict[str, QueueLag] = {}
         for name, own in partitions.items():
             published = sum(_offset(ends.get(part)) for part in own)
-            delivered = sum(max(_offset(committed.get(part)), _offset(begins.get(part))) for part in own)
+            # A group may be ahead of a topic that was made anew: that hides no messages of other partitions.
+            delivered = sum(
+                min(max(_offset(committed.get(part)), _offset(begins.get(part))), _offset(ends.get(part)))
+                for part in own
+            )
             lags[name] = QueueLag(
-                backlog=max(published - delivered, 0),
+                backlog=published - delivered,
                 in_flight=0,
                 delivered_total=delivered,
                 published_total=published,
