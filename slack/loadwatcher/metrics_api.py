@@ -15,6 +15,8 @@ PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NANOS = {"n": 1e-6, "u": 1e-3, "m": 1.0}
 """To millicores."""
 _KIBI = 1024
+_MOST_TIMES = 10.0
+"""A node's capacity: a machine that is a container may tell a capacity that is too small, but not by that much."""
 
 
 class _Metadata(msgspec.Struct):
@@ -62,7 +64,8 @@ def _samples(items: list[_Item], nodes: Mapping[str, KnownNode]) -> Iterator[Sam
 
 
 def _share(used: float, capacity: float) -> float:
-    return 100.0 * used / capacity if capacity > 0 else math.nan
+    """Return percent. Far more than there is was not used: a counter that fell reads as some 2^64 nanoseconds."""
+    return 100.0 * used / capacity if capacity > 0 and used <= _MOST_TIMES * capacity else math.nan
 
 
 def _cpu_millis(text: str) -> float:

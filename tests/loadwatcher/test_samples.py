@@ -137,6 +137,16 @@ def test_what_cannot_be_read_is_no_number_and_who_is_unknown_is_left_out() -> No
     assert list(decode(b'{"items":null}', NODES)) == []
 
 
+@pytest.mark.parametrize("cpu", ["18446744073709551449n", "18446744074", "18446744073709m", "41"])
+def test_more_than_a_node_could_use_is_no_number(cpu: str) -> None:
+    """metrics-server 1300 and kubernetes 27194: a counter that fell reads as 2^64 nanoseconds, less a few."""
+    (sample,) = decode(items(("n", _AT, cpu, "4Gi")), NODES)
+    assert math.isnan(sample.cpu_percent)
+    assert sample.memory_percent == 50.0
+    (busy,) = decode(items(("n", _AT, "5", "4Gi")), NODES)
+    assert busy.cpu_percent == 125.0
+
+
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b"<html>", b'{"items":[{}]}', b"[" * 10_000])
 def test_another_answer_is_refused(body: bytes) -> None:
     with pytest.raises(BadProviderAnswer, match="Metrics Server"):
