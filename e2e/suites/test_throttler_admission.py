@@ -380,6 +380,22 @@ def test_a_container_that_comes_after_the_gate_is_gated_too(place: Place) -> Non
     assert next(entry["value"] for entry in gate["env"] if entry["name"] == "THROTTLER_CONTAINERS") == "main,late"
 
 
+def test_what_a_webhook_with_an_older_api_has_lost_of_ours_is_put_back(place: Place) -> None:
+    """As the API server asks again after such a webhook: without restartPolicy the gate would have to end."""
+    first = place.admitted(a_pod(container("main"), container("b", env=[{"name": "LEVEL", "value": "1"}])))
+    again = a_pod(*copy.deepcopy(first["spec"]["containers"]))
+    again["spec"] |= {name: copy.deepcopy(first["spec"][name]) for name in ("volumes", "initContainers")}
+    del again["spec"]["initContainers"][0]["restartPolicy"]
+    for entry in (entry for each in again["spec"]["containers"] for entry in each["env"]):
+        entry.pop("valueFrom", None)
+    found = place.admitted(again)
+    assert is_injected(found)
+    assert gates(found) == gates(first)
+    assert [each["env"] for each in found["spec"]["containers"]] == [
+        each["env"] for each in first["spec"]["containers"]
+    ]
+
+
 def test_volumes_of_a_users_own_under_our_names_are_refused_by_name(place: Place) -> None:
     for name in ("throttler-permits", "throttler-token"):
         with pytest.raises(ApiError, match=rf"spec\.volumes\[\d\]\.name: .*{name}"):
