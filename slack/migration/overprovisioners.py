@@ -44,18 +44,17 @@ _AUTOSCALER_CUTOFF = -10
 def is_placeholder(manifest: Json, manifests: Sequence[Json]) -> bool:
     """Whether a Deployment is there to keep room: it runs pause, has a negative priority, or says so in its name."""
     kind = manifest.get("kind")
-    if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest) or _belongs_to_another(manifest, manifests):
+    if kind not in (*_LASTING, *_OTHERS) or is_proportional(manifest):
         return False
     spec = _pod_spec(manifest)
     containers = spec.get("containers") or ()
-    runs_pause = bool(containers) and all(_is_pause(str(container.get("image") or "")) for container in containers)
-    value = _priority(spec, manifests)
-    below = value is not None and value < 0
-    if kind in _LASTING:
-        return runs_pause or below or _says_so(manifest, spec)
-    waits = bool(containers) and all(map(_waits, containers)) and bool(requests_of(spec, named(manifest)))
+    if kind in _OTHERS and not (containers and all(map(_waits, containers)) and requests_of(spec, named(manifest))):
+        return False  # the most of Jobs, of which a namespace may have thousands: seen at once
     # A DaemonSet of pause containers alone is what pulls images.
-    return waits and (below or _says_so(manifest, spec) or (runs_pause and kind != "DaemonSet"))
+    runs_pause = bool(containers) and kind != "DaemonSet" and all(map(_runs_pause, containers))
+    value = None if runs_pause else _priority(spec, manifests)
+    keeps = runs_pause or (value is not None and value < 0) or _says_so(manifest, spec)
+    return keeps and not _belongs_to_another(manifest, manifests)
 
 
 def _says_so(manifest: Json, spec: Json) -> bool:
@@ -71,7 +70,7 @@ def _says_so(manifest: Json, spec: Json) -> bool:
 def _waits(container: Json) -> bool:
     """Whether a container does nothing: it runs pause, or sleeps."""
     words = " ".join(map(str, [*(container.get("command") or ()), *(container.get("args") or ())])).split()
-    return _is_pause(str(container.get("image") or "")) or any(word.rpartition("/")[2] == "sleep" for word in words)
+    return _runs_pause(container) or any(word.rpartition("/")[2] == "sleep" for word in words)
 
 
 def _pod_spec(manifest: Json) -> Json:
@@ -79,9 +78,9 @@ def _pod_spec(manifest: Json) -> Json:
     return template_of(((manifest.get("spec") or {}).get("jobTemplate") or {}) or manifest)
 
 
-def _is_pause(image: str) -> bool:
-    """Whether an image is pause by its name, also as mirrors and older releases call it: mirrored-pause."""
-    name = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
+def _runs_pause(container: Json) -> bool:
+    """Whether a container's image is pause by its name, also as mirrors and older releases call it: mirrored-pause."""
+    name = str(container.get("image") or "").rpartition("/")[2].partition(":")[0].partition("@")[0]
     return "pause" in name.split("-")
 
 
