@@ -19,6 +19,7 @@ from slack.cluster.labels import (
     LABEL_LEADER_WORKER_SET,
     LABEL_PLACEHOLDER,
     LABEL_RAY_ORIGIN,
+    LABEL_RAY_SERVE,
     LABEL_ROLLOUT_HASH,
     LABEL_RUNNER_SCALE_SET,
     LABEL_SHAPE,
@@ -62,8 +63,14 @@ _NAMED_BY: dict[str, tuple[tuple[str, str], ...]] = {
 
 A Spark executor is controlled by its driver's pod.
 """
-_RAY_CLUSTER = re.compile(r"(?P<name>.+)-raycluster-[a-z0-9]{5}")
-"""How KubeRay names the RayCluster of a RayService or RayJob; each update makes another."""
+_RAY_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
+"""Letters and digits of k8s.io/apimachinery/pkg/util/rand."""
+_RAY_CLUSTER = re.compile(rf"(?P<name>.+)-raycluster-{_RAY_RANDOM}")
+"""How KubeRay names the RayCluster of a RayService or RayJob (utils.GenerateRayClusterName); each update makes another.
+"""
+_RAY_SERVICE = re.compile(rf"(?P<name>.+)-{_RAY_RANDOM}")
+"""The same from KubeRay 1.4 on, as documented (rayservice-sample-cxm7t). A user's own RayCluster may be called so, too;
+only its label tells a pod of a RayService."""
 
 _SCHEDULED = re.compile(r"(?P<name>.+)-(?P<time>[0-9]{8,10})")
 _FIRST_SCHEDULE = 25_000_000
@@ -101,8 +108,11 @@ def workload_of(metadata: Metadata) -> tuple[str, str, str]:
                 return namespace, kind, above
     elif owner.kind == "Job" and (cron_job := cron_job_of(owner.name)) is not None:
         return namespace, "cronjob", cron_job
-    elif owner.kind == "RayCluster" and (match := _RAY_CLUSTER.fullmatch(owner.name)):
-        return namespace, "raycluster", match["name"]
+    elif owner.kind == "RayCluster":
+        match = _RAY_CLUSTER.fullmatch(owner.name)
+        if match is None and metadata.label(LABEL_RAY_SERVE):
+            match = _RAY_SERVICE.fullmatch(owner.name)
+        return namespace, "raycluster", match["name"] if match else owner.name
     return namespace, SHORT_KINDS.get(owner.kind) or owner.kind.lower(), owner.name
 
 
