@@ -173,8 +173,9 @@ def _reserve(
         remarks.notes.append(
             f"spec.reserve.ceiling holds the placeholders of {_GROWTH} times the {pods} pods that there are now"
         )
-    if percentage is None:
-        remarks.notes.append(f"spec.reserve.maxShare: {most} placeholders while it has {-(-most // 10)} pods or more")
+    if replicas:
+        fixed = f"{replicas} placeholders while it has {-(-replicas // 10)} pods or more"
+        remarks.notes.append(f"spec.reserve.maxShare: {fixed}")
     amounts = {**times(requests, most), "pods": most}
     return {name: min(amount, limits.get(name, amount)) for name, amount in amounts.items()}
 

@@ -148,7 +148,10 @@ def placement_of(pod_spec: Json, remarks: Remarks, source: str | None = None) ->
         for constraint in constraints
     )
     if per_zone:
-        about.notes.append("topologySpreadConstraints by zone -> spec.perDomain: Zone")
+        about.notes.append(
+            "topologySpreadConstraints by zone -> spec.perDomain: Zone; the part of each zone is rounded up to whole "
+            "placeholders"
+        )
     elif constraints:
         about.notes.append("topologySpreadConstraints -> none needed: placeholders spread softly over zones and nodes")
     tolerations = _tolerations(pod_spec.get("tolerations") or (), about)

@@ -230,8 +230,10 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
     if not is_of_nodes(group) and not all(kept.mirrors for kept in group):
         lines += _wrapped(
             "The floor or rate is the same room; its pieces are cut to the pods that run here, so that each of those "
-            "that come often finds room at once. Where those are larger than all of it, more is kept; "
-            "spec.cover.exclude leaves them out.",
+            "that come often finds room at once. If no such pod is larger than their placeholders, and some are like "
+            "them, the policy keeps as much as they do, give or take one piece. Pods that are larger, or that use cpu "
+            "and memory in another ratio, make it keep more, or less where the ceiling binds. `resource-slack plan` "
+            "shows the amount for a cluster; spec.cover.exclude leaves pods out.",
             "",
         )
     return lines
