@@ -92,6 +92,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 """What toleration comparison takes (apimachinery content.IsDecimalInteger)."""
 _INT64 = 1 << 63
+_LONGEST_INTEGER = 64
+"""Characters, leading zeros among them; Python refuses to read thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -210,7 +212,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
             # KEP-5471 (1.35+): where its gate is off, the API server takes no such toleration, so none is seen here.
             if not (_PLAIN_INTEGER.fullmatch(toleration.value) and _PLAIN_INTEGER.fullmatch(taint.value)):
                 return False
-            mine, its = int(toleration.value), int(taint.value)
+            mine, its = integer(toleration.value), integer(taint.value)
+            if mine is None or its is None:  # no int64: such a toleration tolerates nothing
+                return False
             return its > mine if toleration.operator == "Gt" else its < mine
         case _:
             return False
@@ -275,7 +279,7 @@ def _term_text(term: tuple[Requirement, ...]) -> str:
 
 def integer(text: str) -> int | None:
     """Return the number that Gt and Lt compare, None for a text that is none."""
-    if not _INTEGER.fullmatch(text):
+    if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
         return None
     value = int(text)
     return value if -_INT64 <= value < _INT64 else None

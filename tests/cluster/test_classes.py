@@ -65,6 +65,9 @@ def wants(*expressions: Json) -> Constraints:
         (expression("cores", "Gt", "8"), {"cores": "many"}, False),
         (expression("cores", "Gt", "8"), {"cores": " 16"}, False),
         (expression("cores", "Gt", "8"), {"cores": str(1 << 63)}, False),
+        (expression("cores", "Gt", "8"), {"cores": "9" * 5000}, False),
+        (expression("cores", "Lt", "9" * 5000), {"cores": "1"}, False),
+        (expression("cores", "Gt", "08"), {"cores": "16"}, True),
         (expression("cores", "Gt", "8"), {}, False),
         (expression("cores", "Gt", "eight"), {"cores": "16"}, False),
         (expression("cores", "Gt", "1", "2"), {"cores": "16"}, False),
@@ -150,7 +153,8 @@ def test_one_toleration_against_one_taint(toleration: Json, tolerated: bool) -> 
 @pytest.mark.parametrize(
     ("operator", "mine", "its", "tolerated"),
     [("Gt", "5", "6", True), ("Gt", "5", "5", False), ("Lt", "5", "4", True), ("Lt", "5", "6", False),
-     ("Lt", "5", "x", False), ("Gt", "05", "6", False)],
+     ("Lt", "5", "x", False), ("Gt", "05", "6", False), ("Lt", "9" * 5000, "5", False), ("Gt", "5", "9" * 5000, False),
+     ("Gt", "5", str(1 << 63), False)],
 )  # fmt: skip
 def test_numeric_tolerations(operator: str, mine: str, its: str, tolerated: bool) -> None:
     assert tolerates(Toleration("sla", operator, mine, ""), Taint("sla", its, "NoSchedule")) is tolerated

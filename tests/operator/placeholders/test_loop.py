@@ -11,7 +11,7 @@ from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
 from slack.planner.policy.placeholders import Placeholders
 from slack_operator.placeholders.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
-from tests.operator.fakes import NAMESPACE, Crash, World, pod, policy
+from tests.operator.fakes import NAMESPACE, Crash, Json, World, node, pod, policy
 
 IN_BOTH_FORMS = pytest.mark.usefixtures("hold")
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -571,3 +571,35 @@ def test_a_priority_class_without_an_answer_costs_no_turn(failure: KubeError) ->
     w.api.refuse = fail
     w.settle(2)
     assert w.status("web")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["9" * 5000]}]}
+                        ]
+                    }
+                }
+            }
+        },
+        {"tolerations": [{"key": "cores", "operator": "Gt", "value": "9" * 5000}]},
+    ],
+    ids=["affinity", "toleration"],
+)
+def test_a_number_that_nobody_reads_in_one_pod_stops_no_plan(rules: Json) -> None:
+    world = World(nodes=3, pods=9)
+    world.apply_policy(policy("web", extraCapacity={"minRate": 0.5}))
+    tainted = node("n0", cores="5")
+    if "tolerations" in rules:
+        tainted["spec"] = {"taints": [{"key": "cores", "value": "5", "effect": "NoSchedule"}]}
+    world.api.put("/api/v1/nodes/n0", tainted)
+    hostile = pod("hostile")
+    hostile["spec"] |= rules
+    world.api.put("/api/v1/namespaces/shop/pods/hostile", hostile)
+    world.settle(2)
+    assert world.placeholders()
