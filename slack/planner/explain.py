@@ -42,6 +42,8 @@ KINDS: Mapping[str, str] = {
         "dc": "dc deploymentconfig deploymentconfigs deploymentconfig.apps.openshift.io",
         "ksvc": "ksvc service.serving.knative.dev services.serving.knative.dev",
         "lws": "lws leaderworkerset leaderworkersets leaderworkerset.leaderworkerset.x-k8s.io",
+        "raycluster": "raycluster rayclusters rayclusters.ray.io rayservice rayservices rayservices.ray.io "
+        "rayjob rayjobs rayjobs.ray.io",
         "actpool": "actpool activationpool activationpools activationpools.resource-slack.io",
     }.items()
     for name in names.split()

@@ -183,6 +183,9 @@ SCOPED: Json = {
         ([quota({"pods": "4"}, {"pods": "4"}, namespace="lab")], "", ""),
         ([quota({"services": "0", "requests.nvidia.com/gpu": "0"}, {})], "", ""),
         ([quota({"limits.cpu": "9"}, {"limits.cpu": "1"})], "", "bounds limits.cpu, which is not checked"),
+        ([quota({"limits.cpu": "4"}, {"limits.cpu": "4"})], "it has 0 limits.cpu left", ""),
+        ([quota({"limits.memory": "4Gi"}, {"limits.memory": "3100Mi"})], "it has 996Mi limits.memory left", ""),
+        ([quota({"limits.ephemeral-storage": "0"}, {})], "", "bounds limits.ephemeral-storage, which is not checked"),
         ([quota({"pods": "4"}, {"pods": "4"}, **SCOPED)], "", "whether the pod is in its scopes is not checked"),
         ([quota({"pods": "4"}, {"pods": "4"}, scopes=["Terminating"])], "", "whether the pod is in its scopes"),
         ([quota({"pods": "5"}, {"pods": "4"}, **SCOPED)], "", ""),
@@ -604,6 +607,7 @@ def test_room_that_it_cannot_use_is_not_named_beside_room_that_it_can() -> None:
         *((kind, "job") for kind in ("job", "jobs", "job.batch", "jobs.batch")),
         *((kind, "cronjob") for kind in ("cj", "cronjob", "cronjobs", "cronjobs.batch")),
         *((kind, "pod") for kind in ("po", "pod", "Pods")),
+        *((kind, "raycluster") for kind in ("RayCluster", "rayclusters.ray.io", "rayservice", "RayService", "rayjobs")),
     ],
 )
 def test_kinds_and_short_names_are_kubectls(kind: str, known: str) -> None:
@@ -650,7 +654,7 @@ def test_a_custom_owner_is_found_by_its_kind_and_by_its_pods(name: str) -> None:
         (
             "deplyo/api",
             "unknown kind 'deplyo'; did you mean deploy? "
-            "(known: actpool, cronjob, dc, deploy, ds, job, ksvc, lws, pod, rollout, rs, sts)",
+            "(known: actpool, cronjob, dc, deploy, ds, job, ksvc, lws, pod, raycluster, rollout, rs, sts)",
         ),
         ("service/x", "unknown kind 'service'"),
     ],

@@ -102,6 +102,9 @@ def _resources(container: Container) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+_LIMITED = tuple(name for name, (part, _) in _MUST_SAY.items() if part == "limits")
+
+
 class Quotas:
     """ResourceQuotas by namespace, and what is left of them while promises are gone through one after the other."""
 
@@ -138,7 +141,9 @@ class Quotas:
     def against(self, namespace: str, requests: Mapping[str, int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return which quotas admit no further pod, and of which that is not known, each with the reason.
 
-        What is known of the pod is what it requests. Its limits, its class and whether it has a deadline are not.
+        What is known of the pod is what it requests; a limit is no less than that, and a quota of limits for cpu or
+        memory admits no pod without one. How large its limits are, its class, and whether it has a deadline are not
+        known.
 
         Args:
             namespace: of the pod.
@@ -149,6 +154,7 @@ class Quotas:
             for name, value in requests.items()
             for key in (f"requests.{name}", *([name] if _is_plain(name) else []))
         }
+        usage |= {name: max(requests.get(name.removeprefix("limits."), 0), 1) for name in _LIMITED}
         refused, unsure = [], []
         for quota, left in self._of.get(namespace, ()):
             name = f"ResourceQuota {namespace}/{quota.metadata.name}"
@@ -179,7 +185,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _shown(name: str, value: int) -> str:
-    return format_quantity(name.removeprefix("requests."), max(value, 0))
+    return format_quantity(name.removeprefix("requests.").removeprefix("limits."), max(value, 0))
 
 
 def _left(quota: wire.ResourceQuota) -> dict[str, int]:
