@@ -390,16 +390,20 @@ class SnapshotBuilder:
 
 
 def _hosts_of(workloads: Collection[str], copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> HostsOf:
-    """Return the rows of the nodes on which workloads have pods."""
-    found: dict[str, npt.NDArray[np.int64]] = {}
-    ids: dict[str, list[int]] = {}
+    """Return the rows of the nodes on which workloads have pods, in one pass over the pods."""
+    names = {workload.rpartition("/")[2] for workload in workloads}
+    numbers: dict[str, int] = {}
+    # An id of -1, which is no real pod, finds the last entry.
+    number = np.full(kinds.position.size + 1, -1, dtype=np.int32)
     for index, workload in zip(kinds.ids.tolist(), kinds.workloads, strict=True) if workloads else ():
-        if (key := str(workload)) in workloads:
-            ids.setdefault(key, []).append(index)
-    for key, own in ids.items():
-        rows = nodes.position[copy.node[np.isin(copy.kind, own) & (copy.node >= 0)]]
-        found[key] = np.unique(rows[rows >= 0]).astype(np.int64)
-    return found
+        if workload.name in names and (key := str(workload)) in workloads:
+            number[index] = numbers.setdefault(key, len(numbers))
+    if not numbers:
+        return {}
+    of_pods = number.take(copy.kind, mode="wrap")
+    theirs = np.flatnonzero((of_pods >= 0) & (copy.node >= 0))
+    rows, of_pods = nodes.position[copy.node[theirs]], of_pods[theirs]
+    return {key: np.unique(rows[(of_pods == own) & (rows >= 0)]).astype(np.int64) for key, own in numbers.items()}
 
 
 def _node_columns(copy: ColumnsCopy, nodes: _Nodes, bound: dict[int, IntArray], used: list[int]) -> NodeColumns:

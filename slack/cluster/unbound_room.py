@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from slack.cluster.classes import Constraints, NodeClass, admits
 from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
-from slack.cluster.snapshot import BoolArray, IntArray, NodeColumns, Placeholder
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
-HostsOf = Mapping[str, npt.NDArray[np.int64]]
+HostsOf = Mapping[str, IntArray]
 """By workload (`shop/deploy/api`): rows of the nodes that have pods of it."""
 
 
@@ -34,16 +33,25 @@ class Packed:
 
 @dataclass(slots=True)
 class _Room:
-    """What is left while placeholders are packed."""
+    """What is left while placeholders are packed; its columns have the nodes in the order in which they are filled."""
 
+    order: IntArray
+    """[N] rows of the nodes."""
     free: IntArray
-    """[N, R]"""
+    """[R, N]"""
     slots: IntArray
     """[N] pod slots."""
     usable: BoolArray
-    """[N] ready and schedulable."""
-    order: npt.NDArray[np.int64]
-    """[N] rows in the order in which they are filled."""
+    """[N] ready and schedulable, and with a slot left."""
+    class_id: IndexArray
+    """[N]"""
+
+    def take(self, places: IntArray, each: IntArray, asked: Iterable[tuple[int, int]]) -> None:
+        """Fill these places, each of which occurs once, with so many placeholders that request so much."""
+        self.slots[places] -= each
+        self.usable[places] &= self.slots[places] > 0
+        for column, amount in asked:
+            self.free[column, places] -= each * amount
 
 
 class _Wait(NamedTuple):
@@ -64,6 +72,8 @@ class _Group:
     """Of each, its index in the placeholders of the snapshot."""
     vector: IntArray
     """[R] what one requests."""
+    asked: tuple[tuple[int, int], ...]
+    """The same as columns and amounts, without zeros."""
     constraints: Constraints
     topology: tuple[str, ...]
     """Keys over which they avoid their workload and one another."""
@@ -73,6 +83,8 @@ class _Group:
     classes: Sequence[NodeClass] = ()
     reach: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """[NC] which of `classes` admits them."""
+    rows: IntArray | None = None
+    """The nodes with which `shown` was made, where nothing else decides it; None where some wait or have waited."""
 
     def reach_of(self, classes: Sequence[NodeClass]) -> BoolArray:
         """[NC] which of these classes admits them; the same array while the classes are the same."""
@@ -81,8 +93,11 @@ class _Group:
             self.reach = np.array([admits(self.constraints, _kept(each)) for each in classes], dtype=np.bool_)
         return self.reach
 
-    def show(self, rows: npt.NDArray[np.int64], waits: Mapping[str, _Wait]) -> list[Placeholder]:
+    def show(self, rows: IntArray, waits: Mapping[str, _Wait]) -> Sequence[Placeholder | None]:
         """Return them where they fit; what is as it was stays the same value."""
+        if self.rows is not None and not waits and np.array_equal(self.rows, rows):
+            return self.shown
+        self.rows = None if waits else rows
         nodes = rows.tolist() + [-1] * (len(self.pods) - len(rows))
         found = [
             known
@@ -93,7 +108,7 @@ class _Group:
             )
         ]
         self.shown = list(found)
-        return found
+        return self.shown
 
 
 class UnboundRoom:
@@ -102,7 +117,7 @@ class UnboundRoom:
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
         """By uid; of those that have fitted nowhere since they were first seen."""
-        self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], list[_Group]] | None = None
+        self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], Sequence[_Group]] | None = None
 
     def pack(
         self,
@@ -126,32 +141,31 @@ class UnboundRoom:
             now: Unix seconds.
         """
         groups = self._grouped(placeholders, unbound, resources)
-        scale = np.maximum(nodes.allocatable.max(axis=0, initial=1), 1)
-        groups.sort(key=lambda group: -float((group.vector / scale).max(initial=0.0)))
-        room = _room_of(nodes, classes)
-        placed: list[tuple[_Group, npt.NDArray[np.int64]]] = []
-        for group in groups:
-            rows = _rows(room, group, nodes, classes, hosts_of)
-            np.subtract.at(room.free, rows, group.vector)
-            np.subtract.at(room.slots, rows, 1)
-            placed.append((group, rows))
+        room, domains = _room_of(nodes, classes), _Domains(nodes, classes)
+        placed: list[tuple[_Group, IntArray]] = []
+        for group in _largest_first(groups, nodes):
+            places, each = _places(room, group, classes, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
+            room.take(places, each, group.asked)
+            placed.append((group, np.repeat(room.order[places], each)))
         self._wait(unbound, {pod.uid for group, rows in placed for pod in group.pods[len(rows) :]}, now)
-        shown = list(placeholders)
+        shown: list[Any] = list(placeholders)
         for group, rows in placed:
             for index, pod in zip(group.at, group.show(rows, self._waits), strict=True):
                 shown[index] = pod
+        free, slots = np.empty_like(nodes.free), np.empty_like(room.slots)
+        free[room.order], slots[room.order] = room.free.T, room.slots
         return Packed(
             tuple(shown),
             replace(
                 nodes,
-                placeholders=_frozen(nodes.placeholders + (nodes.free - room.free)),
-                pod_count=_frozen(nodes.max_pods - room.slots),
+                placeholders=_frozen(nodes.allocatable - nodes.real - nodes.daemon - free),
+                pod_count=_frozen(nodes.max_pods - slots),
             ),
         )
 
     def _grouped(
         self, placeholders: Sequence[Placeholder], unbound: Sequence[PlaceholderFacts], resources: Sequence[str]
-    ) -> list[_Group]:
+    ) -> Sequence[_Group]:
         """Return them by shape, in an order that does not depend on the order of events."""
         if self._groups is not None and self._groups[0] is unbound and self._groups[1] == resources:
             return self._groups[2]
@@ -169,9 +183,10 @@ class UnboundRoom:
             pods.sort(key=lambda pod: (pod.created_seconds, pod.name))
             first, constraints = pods[0], pods[0].constraints or Constraints()
             vector, topology = _vector(first.requests, resources), _apart(constraints.anti_affinity)
+            asked = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount)
             at = [index[pod.uid] for pod in pods]
             shown = [before.get(id(pod)) for pod in pods]
-            groups.append(_Group(pods, at, vector, constraints, topology, first.reserved_for, shown))
+            groups.append(_Group(pods, at, vector, asked, constraints, topology, first.reserved_for, shown))
         groups.sort(key=lambda group: (group.pods[0].policy, group.pods[0].shape, group.pods[0].name))
         self._groups = unbound, resources, groups
         return groups
@@ -194,30 +209,45 @@ def _since(pod: PlaceholderFacts, waits: Mapping[str, _Wait]) -> float:
     return pod.created_seconds if wait is None else wait.since
 
 
-def _rows(
-    room: _Room, group: _Group, nodes: NodeColumns, classes: Sequence[NodeClass], hosts_of: HostsOf
-) -> npt.NDArray[np.int64]:
-    """Return the rows of nodes that take placeholders of one shape, one row each; at most as many as there are."""
-    count = len(group.pods)
-    usable = room.usable & group.reach_of(classes)[nodes.class_id] if len(classes) else room.usable
-    fitting = np.where(usable, np.maximum(room.slots, 0), 0)
-    for column in np.flatnonzero(group.vector).tolist():
-        np.minimum(fitting, np.maximum(room.free[:, column], 0) // group.vector[column], out=fitting)
-    for key in group.topology:
-        domain = _domains(key, nodes, classes)
-        taken = np.isin(domain, domain[hosts_of.get(group.reserved_for, _NO_ROWS)]) & (domain >= 0)
-        fitting[taken] = 0
+def _largest_first(groups: Sequence[_Group], nodes: NodeColumns) -> list[_Group]:
+    """Return the groups by what one takes of the largest node, equal ones in the order that they have."""
+    scale = np.maximum(nodes.allocatable.max(axis=0, initial=1), 1)
+    shares = (np.array([group.vector for group in groups]) / scale).max(axis=1, initial=0.0)
+    return [groups[index] for index in np.argsort(-shares, kind="stable").tolist()]
+
+
+def _places(
+    room: _Room, group: _Group, classes: Sequence[NodeClass], domains: "_Domains", hosts: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return the places that take placeholders of one shape, and how many of them each takes; no more than there are.
+
+    Over all nodes there are comparisons only: what divides and adds up looks at as many nodes as there are
+    placeholders at most.
+    """
+    count, reach = len(group.pods), group.reach_of(classes)
+    fits = room.usable if reach.all() else room.usable & reach[room.class_id]
+    for column, amount in group.asked:
+        fits = fits & (room.free[column] >= amount)
+    places = np.flatnonzero(fits)
     if group.topology:
-        rows = room.order[fitting[room.order] > 0]
         for key in group.topology:
-            rows = _one_each(rows, _domains(key, nodes, classes))
-        return rows[:count]
-    total = np.cumsum(np.minimum(fitting[room.order], count))
-    most = min(count, int(total[-1])) if total.size else 0
-    return room.order[np.searchsorted(total, np.arange(most), side="right")]
+            places = domains.without(key, hosts, places, room.order)
+        for key in group.topology:
+            places = domains.one_each(key, places, room.order)
+        return places[:count], np.ones(min(count, places.size), dtype=np.int64)
+    places = places[:count]
+    each = room.slots[places]
+    for column, amount in group.asked:
+        np.minimum(each, room.free[column, places] // amount, out=each)
+    total = np.cumsum(each)
+    number = min(int(np.searchsorted(total, count)) + 1, places.size)
+    places, each = places[:number], each[:number]
+    if number and total[number - 1] > count:
+        each[-1] -= total[number - 1] - count
+    return places, each
 
 
-_NO_ROWS = np.zeros(0, dtype=np.int64)
+_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 
 def _is_released(node_class: NodeClass) -> bool:
@@ -235,11 +265,14 @@ def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass]) -> _Room:
     empty = nodes.pod_count - nodes.daemon_count <= 0
     released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
     last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
+    order = np.lexsort((empty, last))
+    slots = (nodes.max_pods - nodes.pod_count)[order]
     return _Room(
-        free=nodes.free,
-        slots=nodes.max_pods - nodes.pod_count,
-        usable=nodes.ready & nodes.schedulable,
-        order=np.lexsort((empty, last)),
+        order=order,
+        free=np.ascontiguousarray(nodes.free[order].T),
+        slots=slots,
+        usable=(nodes.ready & nodes.schedulable)[order] & (slots > 0),
+        class_id=nodes.class_id[order],
     )
 
 
@@ -266,24 +299,46 @@ def _labels_of(term: Mapping[str, Any]) -> Mapping[str, Any]:
     return (term.get("labelSelector") or {}).get("matchLabels") or {}
 
 
-def _domains(key: str, nodes: NodeColumns, classes: Sequence[NodeClass]) -> npt.NDArray[np.int64]:
-    """[N] a number for the node's value of a label, -1 where it has none; each node is its own host."""
-    if key == HOSTNAME:
-        return np.arange(len(nodes.names), dtype=np.int64)
-    numbers: dict[str, int] = {}
-    of_class = [
-        -1 if (value := dict(each.labels).get(key)) is None else numbers.setdefault(value, len(numbers))
-        for each in classes
-    ]
-    return np.array(of_class, dtype=np.int64)[nodes.class_id]
+class _Domains:
+    """The topology domains of nodes, by the key of a label; each node is its own host."""
 
+    def __init__(self, nodes: NodeColumns, classes: Sequence[NodeClass]) -> None:
+        self._nodes = nodes
+        self._classes = classes
+        self._of: dict[str, IntArray] = {}
 
-def _one_each(rows: npt.NDArray[np.int64], domain: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Keep the first row of each domain, and all rows without one."""
-    of_rows = domain[rows]
-    first = np.zeros(rows.size, dtype=np.bool_)
-    first[np.unique(of_rows, return_index=True)[1]] = True
-    return rows[first | (of_rows < 0)]
+    def without(self, key: str, hosts: IntArray, places: IntArray, order: IntArray) -> IntArray:
+        """Leave out the places in a domain of which a host is part."""
+        domain = self._domain(key)
+        taken = np.zeros(max(len(self._nodes.names), len(self._classes)) + 1, dtype=np.bool_)
+        taken[domain[hosts]] = True
+        taken[-1] = False  # nodes without the label
+        return places[~taken[domain[order[places]]]]
+
+    def one_each(self, key: str, places: IntArray, order: IntArray) -> IntArray:
+        """Keep the first place of each domain, and all places without one."""
+        if key == HOSTNAME:
+            return places
+        of_places = self._domain(key)[order[places]]
+        first = np.zeros(places.size, dtype=np.bool_)
+        first[np.unique(of_places, return_index=True)[1]] = True
+        return places[first | (of_places < 0)]
+
+    def _domain(self, key: str) -> IntArray:
+        """[N] a number for the node's value of a label, -1 where it has none."""
+        if key not in self._of:
+            self._of[key] = self._numbered(key)
+        return self._of[key]
+
+    def _numbered(self, key: str) -> IntArray:
+        if key == HOSTNAME:
+            return np.arange(len(self._nodes.names), dtype=np.int64)
+        numbers: dict[str, int] = {}
+        of_class = [
+            -1 if (value := dict(each.labels).get(key)) is None else numbers.setdefault(value, len(numbers))
+            for each in self._classes
+        ]
+        return np.array(of_class, dtype=np.int64)[self._nodes.class_id]
 
 
 def _frozen(array: IntArray) -> IntArray:

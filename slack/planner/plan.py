@@ -7,6 +7,8 @@ as kinds and nodes as classes.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
@@ -55,7 +57,7 @@ from slack.planner.wanted.mirror_choice import assign_mirrors
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts, uncovered_gangs, unzoned
 
 UNKNOWN_CLASSES = PriorityClasses({})
-_Alike = Mapping[tuple[str, tuple[tuple[str, int], ...] | None, bool], int]
+_Alike = Counter[tuple[str, tuple[tuple[str, int], ...] | None, bool]]
 """How many placeholders have a shape, requests, and capacity that is held or none."""
 
 
@@ -116,8 +118,14 @@ def _shape_plans(
 
 
 def _alike(placeholders: Iterable[Placeholder]) -> _Alike:
-    """Count a policy's placeholders by shape, requests, and whether their capacity is held."""
-    return Counter((pod.shape, pod.requests, pod.is_held) for pod in placeholders)
+    """Count a policy's placeholders by shape, requests, and whether their capacity is held.
+
+    Those of one shape stand together, so each is compared with the one before and not looked up.
+    """
+    counts: _Alike = Counter()
+    for alike, pods in groupby(placeholders, key=attrgetter("shape", "requests", "is_held")):
+        counts[alike] += sum(1 for _ in pods)
+    return counts
 
 
 def _actual(

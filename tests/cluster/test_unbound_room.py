@@ -1,11 +1,12 @@
 """Unbound placeholders are packed into what real pods leave free."""
 
+import random
 from typing import Any
 
 import pytest
 
 from slack.cluster.snapshot import Placeholder, Snapshot
-from tests.cluster.build import NOW, Json, as_node, columns_of, node, placeholder, pod
+from tests.cluster.build import NOW, Json, apply, as_node, columns_of, node, placeholder, pod
 
 HOSTS = "kubernetes.io/hostname"
 UNBOUND = {"resource-slack.io/hold": "Unbound"}
@@ -158,3 +159,72 @@ def test_since_when_one_fits_nowhere_is_remembered_and_forgotten() -> None:
 
 def test_a_resource_that_no_node_has_fits_nowhere() -> None:
     assert fits(seen(node("a", "8"), unbound("p", extended={"example.com/gpu": "1"}))) == {"p": None}
+
+
+ZONE = "topology.kubernetes.io/zone"
+ZONES = ("x", "y", "")
+
+
+def first_fit(nodes: list[tuple[str, int, int, str]], sizes: list[Json], pods: dict[str, list[int]]) -> dict[str, str]:
+    """Return where placeholders go by the plainest loop: each of them asks each node.
+
+    Args:
+        nodes: name, millicores, slots and zone.
+        sizes: each with its millicores, the key over which its placeholders keep apart, and their number.
+        pods: millicores of what is on each node.
+    """
+    free = {name: [cpu - sum(pods[name]), slots - len(pods[name])] for name, cpu, slots, _ in nodes}
+    zones = {name: zone for name, _, _, zone in nodes}
+    order = sorted(free, key=lambda name: not pods[name])
+    found = {}
+    for number, size in sorted(enumerate(sizes), key=lambda item: -item[1]["cpu"]):
+        taken: list[str] = []
+        for count in range(size["count"]):
+            for name in order:
+                shared = name in taken or (size["apart"] == ZONE and zones[name] in {zones[t] for t in taken} - {""})
+                if free[name][0] >= size["cpu"] and free[name][1] > 0 and not (size["apart"] and shared):
+                    free[name][0] -= size["cpu"]
+                    free[name][1] -= 1
+                    taken.append(name)
+                    found[f"p{number}-{count}"] = name
+                    break
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = [(f"n{i:02}", rng.randrange(1000, 9000, 500), rng.randint(2, 9), rng.choice(ZONES)) for i in range(20)]
+    cpus = rng.sample(range(100, 5000, 100), 6)
+    sizes = [
+        {"cpu": cpu, "count": rng.randint(1, 25), "apart": rng.choice((None, None, None, HOSTS, ZONE))} for cpu in cpus
+    ]
+    placeholders = []
+    for number, size in enumerate(sizes):
+        term = {**ITS_LIKE, "topologyKey": size["apart"]}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        rest: Json = {"shape": f"s{number}", "affinity": apart if size["apart"] else None}
+        rest["annotations"] = {"resource-slack.io/reserved-for": "shop/deploy/db"}
+        placeholders += [
+            unbound(f"p{number}-{count}", f"{size['cpu']}m", "0", created=f"2027-01-15T07:00:{count:02}Z", **rest)
+            for count in range(size["count"])
+        ]
+    columns = columns_of(
+        *(
+            node(name, f"{cpu}m", pods=str(slots), labels={ZONE: zone} if zone else None)
+            for name, cpu, slots, zone in nodes
+        ),
+        *placeholders,
+    )
+    pods: dict[str, list[int]] = {name: [] for name, *_ in nodes}
+    for change in range(6):  # one view after the other, of which each keeps what is as it was
+        name, cpu, slots, _ = rng.choice(nodes)
+        asked = rng.randrange(100, 1000, 100)
+        if len(pods[name]) < slots and sum(pods[name]) + asked <= cpu and change:
+            pods[name].append(asked)
+            apply(columns, "ADDED", pod(f"r{change}", cpu=f"{asked}m", memory="0", node=name, owner=("Job", "j")))
+        snapshot = columns.snapshot(NOW)
+        assert {own: at for own, at in fits(snapshot).items() if at} == first_fit(nodes, sizes, pods)
+        held = [sum(p.node == row for p in snapshot.placeholders) for row in range(len(nodes))]
+        there = [len(pods[own]) + number for own, number in zip(snapshot.nodes.names, held, strict=True)]
+        assert snapshot.nodes.pod_count.tolist() == there

@@ -4,8 +4,9 @@ Judged once: the demand leaves such pods out, and an explanation says so.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from slack.planner.domain.counting import Counting
 from slack.planner.domain.host_names import refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
+
+_Labels = tuple[tuple[str, str], ...]
+_NO_LABELS: Mapping[str, str] = {}
+_BY_NAMESPACE = "namespaceSelector"
 
 
 class Hindrance(StrEnum):
@@ -109,7 +114,9 @@ def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray, apart: Boo
     inside = domain.classes[snapshot.presence.node_class]
     weights = np.where(inside, snapshot.presence.count, 0)
     running = np.bincount(snapshot.presence.kind, weights=weights, minlength=len(kinds)).astype(np.int64)
-    terms = {k: _own_terms(snapshot, k) for k in np.flatnonzero(apart[kinds.constraint_id]).tolist()}
+    counted = apart[kinds.constraint_id] & (running > 0)
+    counted[rows] = True
+    terms = {k: _terms_of(snapshot, k) for k in np.flatnonzero(counted).tolist()}
     standing: dict[tuple[str, str], int] = {}
     for k, own in terms.items():
         for term in own:
@@ -123,15 +130,27 @@ def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray, apart: Boo
     return np.array(found, dtype=np.int64)
 
 
-def _own_terms(snapshot: Snapshot, row: int) -> set[str]:
+def _terms_of(snapshot: Snapshot, row: int) -> frozenset[str]:
     """Return the anti-affinity terms over hosts by which pods of a kind avoid one another, as texts."""
     kinds = snapshot.kinds
-    own = kinds.workloads[row].namespace, dict(kinds.labels[row])
-    return {
+    anti_affinity = snapshot.constraints[kinds.constraint_id[row]].anti_affinity
+    namespace = kinds.workloads[row].namespace
+    about = tuple(snapshot.namespaces.get(namespace, _NO_LABELS).items()) if _BY_NAMESPACE in anti_affinity else ()
+    return _own_terms(anti_affinity, namespace, kinds.labels[row], about)
+
+
+@lru_cache(maxsize=16_384)
+def _own_terms(anti_affinity: str, namespace: str, labels: _Labels, about: _Labels) -> frozenset[str]:
+    """Return the terms over hosts by which pods avoid one another; `about`: labels of their namespace.
+
+    They are kept by what they follow from: each plan asks for those of all kinds, and hardly one is new.
+    """
+    own = namespace, dict(labels)
+    return frozenset(
         json.dumps(resolved(term, own[1]), sort_keys=True)
-        for term in terms_of(snapshot.constraints[kinds.constraint_id[row]].anti_affinity)
-        if term.get("topologyKey") == HOSTNAME and matches(term, own, own, snapshot.namespaces)
-    }
+        for term in terms_of(anti_affinity)
+        if term.get("topologyKey") == HOSTNAME and matches(term, own, own, {namespace: dict(about)})
+    )
 
 
 def why_no_node_left(snapshot: Snapshot, domain: Domain, row: int) -> str:
