@@ -196,7 +196,7 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(seed: int) 
     rng = random.Random(seed)
     nodes = [(f"n{i:02}", rng.randrange(1000, 9000, 500), rng.randint(2, 9), rng.choice(ZONES)) for i in range(20)]
     cpus = rng.sample(range(100, 5000, 100), 6)
-    sizes = [
+    sizes: list[Json] = [
         {"cpu": cpu, "count": rng.randint(1, 25), "apart": rng.choice((None, None, None, HOSTS, ZONE))} for cpu in cpus
     ]
     placeholders = []

@@ -57,9 +57,12 @@ def bursts_of(requests: IntArray, together: IntArray, average: IntArray) -> tupl
     pods, which = distinct(requests[rows])
     most = np.zeros(len(pods), dtype=np.int64)
     np.maximum.at(most, which, together[rows])
-    found = [Burst(pod, number) for pod, number in zip(pods, most.tolist(), strict=True)]
-    found.sort(key=lambda burst: (-round(_size(burst, average), 6), burst.pod.tolist()))
-    return tuple(found[:_MOST_BURSTS])
+    # As `_size` says; written out, as it is for each size of pods.
+    sizes = (most * (pods[:, :RATED] / np.maximum(average[:RATED], 1)).sum(axis=1)).tolist()
+    found = sorted(
+        zip(sizes, pods.tolist(), range(len(pods)), strict=True), key=lambda own: (-round(own[0], 6), own[1])
+    )
+    return tuple(Burst(pods[row], int(most[row])) for _, _, row in found[:_MOST_BURSTS])
 
 
 def pods_in(chunk: IntArray, pod: IntArray) -> int:
