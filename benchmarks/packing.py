@@ -1,7 +1,7 @@
 """How long it takes to see where unbound placeholders fit, at 5,000 nodes and 150,000 pods.
 
 Usage:
-    python -m benchmarks.packing                       # 1,000 and 5,000 placeholders in 8 and 64 sizes
+    python -m benchmarks.packing                       # 200, 1,000 and 5,000 placeholders in 8 and 64 sizes
     python -m benchmarks.packing --profile             # the last of these, and where its time goes
 
 Each snapshot packs all of them anew. After a change is, as in `benchmarks.planning`, one pod's event, a snapshot and a
@@ -36,7 +36,7 @@ from slack.cluster.snapshot import Snapshot
 from slack.cluster.wire import Pod
 from slack.planner.model.plan_cache import PlanCache
 
-PLACEHOLDERS, SIZES = (1_000, 5_000), (8, 64)
+PLACEHOLDERS, SIZES = (200, 1_000, 5_000), (8, 64)
 WANTED_MS = 20.0
 MIRROR_EVERY = 8
 POOLS = ("general", "memory")
