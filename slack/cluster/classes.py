@@ -52,8 +52,11 @@ _STARTUP = (
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
+    "readiness.k8s.io/",
+    "nidhogg.uswitch.com/",
 )
-"""Beginnings of taints that go once the node is up (Cluster Autoscaler's FAQ; cloud controllers)."""
+"""Beginnings of taints that go once the node is up: Cluster Autoscaler's, of cloud controllers, of the node readiness
+controller (there they may also come back) and of Nidhogg."""
 _STARTUP_ENDS = ("not-ready", "unregistered", "uninitialized")
 """Ends of the names of such taints: node.cilium.io/agent-not-ready, cni.istio.io/not-ready, CSI drivers'."""
 

@@ -18,6 +18,8 @@ from tests.planner.scenes import plan_of, replicas, snapshot_of
             "cni.istio.io/not-ready",
             "ebs.csi.aws.com/agent-not-ready",
             "startup-taint.cluster-autoscaler.kubernetes.io/x",
+            "readiness.k8s.io/NetworkReady",
+            "nidhogg.uswitch.com/kube-system.kube2iam",
             "aws-node-termination-handler/spot-itn",
             "aws-node-termination-handler/rebalance-recommendation",
             "remediator.aks.microsoft.com/unschedulable",
