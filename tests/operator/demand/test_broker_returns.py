@@ -209,6 +209,35 @@ def test_redis_reads_the_password_for_each_connection(tmp_path: Path) -> None:
     assert shown == [b"old", b"new"]
 
 
+def test_who_only_listens_to_redis_misses_a_server_whose_machine_is_gone() -> None:
+    """No packet tells of the end then, and nothing is ever sent by who waits for reports: the kernel has to ask."""
+    heard: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(writer)
+        while line := await reader.readline():
+            if line.startswith(b"*"):
+                writer.write(b"+OK\r\n")
+
+    async def whole() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        broker = RedisBroker("127.0.0.1", server.sockets[0].getsockname()[1])
+        for timeout_seconds in (None, 2.0):
+            pool: Any = broker._new_client(timeout_seconds).connection_pool
+            connection = await pool.get_connection()
+            line = connection._writer.get_extra_info("socket")
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            times = [
+                line.getsockopt(socket.IPPROTO_TCP, option) for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPCNT)
+            ]
+            assert times == [10, 3]
+            await connection.disconnect()
+        await broker.client.aclose()
+        await ended(server, heard)
+
+    asyncio.run(whole())
+
+
 @pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")  # kafka-python's own
 def test_kafka_makes_another_client_after_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from kafka import errors

@@ -8,6 +8,7 @@ and each half second of one that waits: redelivery comes that long after the ack
 import asyncio
 import contextlib
 import secrets
+import socket
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
@@ -54,6 +55,14 @@ _NO_GROUP: Final = "NOGROUP"
 _NATS_CREDENTIALS: Final = "credentials file: is of NATS: for Redis write user:password, or a password alone"
 
 
+_KEEP_ALIVE: Final = {
+    getattr(socket, name): value
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    if hasattr(socket, name)  # macOS has other names for some
+}
+"""The kernel asks a peer that says nothing after ten seconds, and gives it up a quarter of a minute later."""
+
+
 class RedisBroker:
     """`slack.demand.broker.Broker` on Redis. Connects at the first call."""
 
@@ -82,6 +91,9 @@ class RedisBroker:
             "socket_connect_timeout": ANSWER_SECONDS,
             # What the library would send again might have been done: publishing twice is for the caller to choose.
             "retry": Retry(NoBackoff(), 0),
+            # Who only listens for reports sends nothing: a server whose machine is gone would never be missed.
+            "socket_keepalive": True,
+            "socket_keepalive_options": _KEEP_ALIVE,
         }
         if tls:
             self._options["ssl_ca_certs"] = str(ca_file) if ca_file else None
