@@ -65,6 +65,9 @@ DEPENDS_ON: Final = "throttler.resource-slack.io/depends-on"
 PERMITS_IN: Final = "throttler.resource-slack.io/permits"
 """A pod's annotation, of the webhook's: the ConfigMap that has its permits, a key a container."""
 NEVER_GATED: Final = "system-node-critical"
+_LINUX: Final = "linux"
+_SYSTEM_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
+_REQUIRED_NODES: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Backend(StrEnum):
@@ -101,13 +104,36 @@ def exempt(pod: Mapping[str, Any]) -> str | None:
         return f"its priority class is {NEVER_GATED}"
     if spec.get("hostNetwork"):
         return "it is on its node's network, where the gate's port might be another's"
-    if (spec.get("os") or {}).get("name", "linux") != "linux":
+    if _is_for_another_system(spec):
         return "it is not for Linux"
     if len(spec.get("containers") or ()) > MAX_POD_CONTAINERS:
         return f"it has more than {MAX_POD_CONTAINERS} containers"
     if free_port(spec) is None:
         return f"its containers name every port from {FIRST_DOORBELL_PORT} on"
     return None
+
+
+def _is_for_another_system(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod can run on no Linux node: `spec.os` says so, or the nodes that it selects. Many say only these."""
+    told = (spec.get("os") or {}).get("name") or _selected_system(spec.get("nodeSelector") or {})
+    if told is not None:
+        return bool(told != _LINUX)
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED_NODES) or {}
+    terms = required.get("nodeSelectorTerms") or ()
+    return bool(terms) and all(_leaves_linux_out(term) for term in terms)
+
+
+def _selected_system(selector: Mapping[str, Any]) -> str | None:
+    return next((selector[label] for label in _SYSTEM_LABELS if label in selector), None)
+
+
+def _leaves_linux_out(term: Mapping[str, Any]) -> bool:
+    for asked in term.get("matchExpressions") or ():
+        if asked.get("key") in _SYSTEM_LABELS:
+            listed = _LINUX in (asked.get("values") or ())
+            if (asked.get("operator") == "In" and not listed) or (asked.get("operator") == "NotIn" and listed):
+                return True
+    return False
 
 
 def patch(pod: Mapping[str, Any], options: GateOptions) -> list[Json]:

@@ -85,12 +85,27 @@ def test_a_container_that_was_added_after_the_gate_is_gated_with_the_next_patch(
     assert any(entry["name"] == VARIABLE for entry in twice["spec"]["containers"][1]["env"])
 
 
+def system(operator: str, *values: str) -> Json:
+    """Return a term of a node affinity that asks for an operating system."""
+    return {"matchExpressions": [{"key": "kubernetes.io/os", "operator": operator, "values": list(values)}]}
+
+
+def on_nodes(*terms: Json) -> Json:
+    """Return what a pod's spec has if it must be on nodes of one of these terms."""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
 @pytest.mark.parametrize(
     ("spec", "annotations", "why"),
     [
         ({"hostNetwork": True}, {}, "network"),
         ({"priorityClassName": "system-node-critical"}, {}, "system-node-critical"),
         ({"os": {"name": "windows"}}, {}, "Linux"),
+        ({"nodeSelector": {"kubernetes.io/os": "windows"}}, {}, "Linux"),
+        ({"nodeSelector": {"beta.kubernetes.io/os": "windows"}}, {}, "Linux"),
+        (on_nodes(system("In", "windows")), {}, "Linux"),
+        (on_nodes(system("NotIn", "linux"), system("In", "windows")), {}, "Linux"),
         ({}, {ENABLED: "false"}, ENABLED),
     ],
 )
@@ -98,6 +113,24 @@ def test_a_pod_that_is_never_gated_is_left_alone_and_it_is_said_why(spec: Json, 
     pod = a_pod(WEB, annotations=annotations, **spec)
     assert why in (exempt(pod) or "")
     assert patch(pod, OPTIONS) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"os": {"name": "linux"}, "nodeSelector": {"kubernetes.io/os": "linux"}},
+        {"nodeSelector": {"kubernetes.io/arch": "arm64"}},
+        on_nodes(system("In", "windows", "linux")),
+        on_nodes(system("NotIn", "windows")),
+        on_nodes(system("In", "windows"), system("Exists")),
+        on_nodes({"matchExpressions": [{"key": "pool", "operator": "In", "values": ["windows"]}]}),
+        {"affinity": {"nodeAffinity": {}}},
+    ],
+)
+def test_a_pod_that_may_run_on_linux_is_gated(spec: Json) -> None:
+    pod = a_pod(WEB, **spec)
+    assert exempt(pod) is None
+    assert patch(pod, OPTIONS)
 
 
 def test_the_gate_passes_the_restricted_level_of_pod_security() -> None:

@@ -61,6 +61,28 @@ class _Os(_Wire):
     name: str | None = None
 
 
+class _Expression(_Wire):
+    key: str | None = None
+    operator: str | None = None
+    values: list[str] | None = None
+
+
+class _Term(_Wire):
+    match_expressions: list[_Expression] | None = None
+
+
+class _NodeSelector(_Wire):
+    node_selector_terms: list[_Term] | None = None
+
+
+class _NodeAffinity(_Wire):
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
+
+
+class _Affinity(_Wire):
+    node_affinity: _NodeAffinity | None = None
+
+
 class _Security(_Wire):
     run_as_user: int | None = None
 
@@ -72,6 +94,8 @@ class _Spec(_Wire):
     priority_class_name: str | None = None
     host_network: bool | None = None
     os: _Os | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: _Affinity | None = None
     security_context: _Security | None = None
     resources: _Resources | None = None
 
