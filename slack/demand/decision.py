@@ -14,11 +14,11 @@ from slack.demand.model import Clip, Decision, QueueFigures, QueueState
 
 ROWS = {
     1: "there is no limit to keep: namespace or action may have no container at all",
-    2: "the namespace has no room for another container: it is throttled",
-    3: "the namespace may go above its limit for an action without containers: no longer throttled",
+    2: "the namespace has no room for another container: it counts as full",
+    3: "the namespace may go above its limit for an action without containers: it counts as full no longer",
     4: "the namespace has no room for another container",
     5: "the queue is new and gets its first container",
-    6: "there is room again: no longer throttled, and decided about at the next tick",
+    6: "there is room again: the namespace counts as full no longer, and the next tick decides",
     7: "messages wait and there is no container",
     8: "no container could be created so far: another try",
     9: "messages are stale, and no run time is known: a container for as many as one runs at once",
