@@ -6,7 +6,7 @@ measured on pods as they pass. Reflector threads write, each through its own sin
 
 import threading
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -171,19 +171,27 @@ class ClusterView:
         with self.lock:
             return self.columns.arrivals.forget_before(now, _FORGOTTEN_AT_ONCE)
 
-    def followed(self) -> set[str]:
-        """Return the uids of all pods that are kept one by one."""
-        placeholders = {pod.metadata.uid or "" for pod in self.placeholders.values()}
-        waiting = self.instant.waiting.keys() | self.unplaced.pods.keys() | self.unplaced.growing.keys()
-        return placeholders.union(self.displaced.bound, waiting, self.preemptions.followed())
+    def followed(self) -> tuple[list[str], ...]:
+        """Return the uids of all pods that are kept one by one, some twice; to copy them keeps the lock for little."""
+        return (
+            [pod.metadata.uid or "" for pod in self.placeholders.values()],
+            list(self.displaced.bound),
+            list(self.instant.waiting),
+            list(self.unplaced.pods),
+            list(self.unplaced.growing),
+            list(self.preemptions.followed()),
+        )
 
-    def vanished(self, uids: set[str], now: float) -> None:
+    def vanished(self, uids: Iterable[str], now: float) -> None:
         """Pods that a new list does not have went unseen; `now` is monotonic."""
         for uid in uids:
             self.displaced.vanished(uid, now)
             self.instant.gone(uid)
             self.unplaced.gone(uid, now)
             self.preemptions.vanished(uid, now)
+
+    def forget_placeholders(self, uids: Container[str]) -> None:
+        """Forget placeholders that a new list does not have."""
         for name in [name for name, pod in self.placeholders.items() if (pod.metadata.uid or "") in uids]:
             del self.placeholders[name]
 

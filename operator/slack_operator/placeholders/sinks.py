@@ -25,15 +25,16 @@ from slack_operator.placeholders.displaced import DELETED, cause_of
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
 W = TypeVar("W", bound=wire.Workload)
 Events = Sequence[tuple[EventType, T]]
 _AT_ONCE = 100
 """Events, or pods that a list no longer has; one takes some 20 us."""
 
 
-def _few(events: Events[T]) -> list[Events[T]]:
-    """Return the events in order, a few at a time."""
-    return [events[begin : begin + _AT_ONCE] for begin in range(0, len(events), _AT_ONCE)]
+def _few(items: Sequence[V]) -> list[Sequence[V]]:
+    """Return events, or whatever else is applied under the lock, in order and a few at a time."""
+    return [items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE)]
 
 
 class PodSink:
@@ -47,8 +48,9 @@ class PodSink:
     def begin(self) -> None:
         """A new list begins."""
         with self._view.lock:
-            self._unseen = self._view.followed()
+            followed = self._view.followed()
             self._view.columns.begin_pods()
+        self._unseen = set[str]().union(*followed)
 
     def apply(self, events: Events[wire.Pod]) -> None:
         """Some events, in order."""
@@ -89,7 +91,10 @@ class PodSink:
         with view.lock:
             vanished, self._unseen = self._unseen or set(), None
             whole = view.columns.end_pods(_AT_ONCE)
-            view.vanished(vanished, view.clock())
+            view.forget_placeholders(vanished)
+        for some in _few(tuple(vanished)):
+            with view.lock:
+                view.vanished(some, view.clock())
         while not whole:
             time.sleep(BREATH_SECONDS)
             with view.lock:

@@ -184,3 +184,31 @@ def test_a_replica_set_of_a_new_list_that_cannot_be_read_stays_as_it_was() -> No
     sink.keep(ObjectName("api-1", "shop", "r1"))
     sink.end()
     assert set(view.owners._sets["shop", "d"]) == {"r1"}
+
+
+def test_a_list_without_thousands_of_pods_keeps_the_lock_for_few_of_them_at_a_time() -> None:
+    view = ClusterView(NAMESPACE, lambda: None)
+    sink = PodSink(view)
+    sink.begin()
+    sink.apply([(EventType.ADDED, wire_pod(f"p{number}")) for number in range(1000)])
+    sink.end()
+    assert len(view.instant.waiting) == 1000
+    held: list[int] = []
+    vanished = view.vanished
+
+    def counted(uids: Any, now: float) -> None:
+        held.append(len(uids))
+        vanished(uids, now)
+
+    view.vanished = counted  # type: ignore[method-assign]  # counts, and does the same
+    sink.begin()
+    sink.end()
+    assert sum(held) == 1000
+    assert max(held) <= 100
+    assert not view.instant.waiting
+    assert not view.unplaced.pods
+
+
+def wire_pod(name: str) -> wire.Pod:
+    document = pod(name) | {"metadata": {"name": name, "namespace": "shop", "uid": name}}
+    return msgspec.json.decode(json.dumps(document).encode(), type=wire.Pod)
