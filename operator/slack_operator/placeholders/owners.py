@@ -11,6 +11,7 @@ Deployment with more than `MOST_SETS` ReplicaSets only the one that asks for pod
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from slack.cluster import wire
@@ -79,21 +80,29 @@ class Owners:
         self._count_lately: Counter[_Owner] = Counter()
         """The same by owner: a tenant may have thousands of ReplicaSets, and each is asked for."""
 
-    def begin_sets(self) -> None:
-        """A new list of ReplicaSets begins."""
-        self._unseen = {(owner, uid) for owner, sets in self._sets.items() for uid in sets}
+    def known_sets(self) -> list[tuple[_Owner, list[str]]]:
+        """Return the uids of all ReplicaSets by their Deployment: a copy, for `begin_sets`."""
+        return [(owner, list(sets)) for owner, sets in self._sets.items()]
+
+    def begin_sets(self, known: Sequence[tuple[_Owner, list[str]]]) -> None:
+        """A new list of ReplicaSets begins; needs no lock, for only who reads the list asks for what this keeps."""
+        self._unseen = {(owner, uid) for owner, uids in known for uid in uids}
         self._kept = set()
 
     def keep_set(self, namespace: str, uid: str) -> None:
         """The list has a ReplicaSet that cannot be read."""
         self._kept.add((namespace, uid))
 
-    def end_sets(self) -> None:
-        """The list is whole: what it does not have went unseen."""
-        for owner, uid in self._unseen:
-            if (owner[0], uid) not in self._kept:
-                self._drop_set(owner, uid)
+    def end_sets(self) -> Sequence[tuple[_Owner, str]]:
+        """The list is whole: return what it does not have, for `drop_sets`; needs no lock either."""
+        gone = tuple((owner, uid) for owner, uid in self._unseen if (owner[0], uid) not in self._kept)
         self._unseen, self._kept = set(), set()
+        return gone
+
+    def drop_sets(self, gone: Iterable[tuple[_Owner, str]]) -> None:
+        """Forget ReplicaSets that went unseen."""
+        for owner, uid in gone:
+            self._drop_set(owner, uid)
 
     def applied(self, event: EventType, owner: wire.Workload, now: float, *, listing: bool) -> None:
         """An owner as an event has it, or a list."""

@@ -244,7 +244,8 @@ class WorkloadSink(_ColumnSink[W]):
         super().begin()
         if self._has_sets and self._view.owners is not None:
             with self._view.lock:
-                self._view.owners.begin_sets()
+                known = self._view.owners.known_sets()
+            self._view.owners.begin_sets(known)
 
     def apply(self, events: Events[W]) -> None:
         """Some events, in order."""
@@ -266,8 +267,9 @@ class WorkloadSink(_ColumnSink[W]):
         self._listing = False
         super().end()
         if self._has_sets and self._view.owners is not None:
-            with self._view.lock:
-                self._view.owners.end_sets()
+            for some in _few(self._view.owners.end_sets()):
+                with self._view.lock:
+                    self._view.owners.drop_sets(some)
 
 
 class PriorityClassSink:

@@ -209,6 +209,28 @@ def test_a_list_without_thousands_of_pods_keeps_the_lock_for_few_of_them_at_a_ti
     assert not view.unplaced.pods
 
 
+def test_a_list_without_thousands_of_replica_sets_keeps_the_lock_for_few_of_them_at_a_time() -> None:
+    view = ClusterView(NAMESPACE, lambda: None)
+    owners = view.owners = Owners()
+    sink = WorkloadSink[wire.ReplicaSet](view, "ReplicaSet")
+    sink.begin()
+    sink.apply([(EventType.ADDED, replica_set(number)) for number in range(500)])
+    sink.end()
+    held: list[int] = []
+    dropped = owners.drop_sets
+
+    def counted(gone: Any) -> None:
+        held.append(len(gone))
+        dropped(gone)
+
+    owners.drop_sets = counted  # type: ignore[method-assign]  # counts, and does the same
+    sink.begin()
+    sink.apply([(EventType.ADDED, replica_set(7))])
+    sink.end()
+    assert (sum(held), max(held)) == (499, 100)
+    assert list(owners._sets["shop", "d"]) == ["r7"]
+
+
 def wire_pod(name: str) -> wire.Pod:
     document = pod(name) | {"metadata": {"name": name, "namespace": "shop", "uid": name}}
     return msgspec.json.decode(json.dumps(document).encode(), type=wire.Pod)
