@@ -65,8 +65,11 @@ def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
     """Count a policy's placeholders by shape."""
     bound: dict[str, int] = {}
     untold: dict[str, int] = {}
+    told: dict[str, int] = {}
     ages: dict[str, list[float]] = {}
     for pod in placeholders:
+        if pod.unbound and pod.unschedulable:
+            told[pod.shape] = told.get(pod.shape, 0) + 1
         if pod.node >= 0:
             bound[pod.shape] = bound.get(pod.shape, 0) + 1
             if not pod.is_held:
@@ -74,7 +77,13 @@ def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
         else:
             ages.setdefault(pod.shape, []).append(max(now - pod.created_seconds, 0.0) if pod.unschedulable else 0.0)
     return {
-        name: Pods(bound.get(name, 0), len(ages.get(name, [])), max(ages.get(name, [0.0])), untold.get(name, 0))
+        name: Pods(
+            bound.get(name, 0),
+            len(ages.get(name, [])),
+            max(ages.get(name, [0.0])),
+            untold=untold.get(name, 0),
+            told=told.get(name, 0),
+        )
         for name in sorted({*bound, *ages})
     }
 

@@ -74,6 +74,9 @@ class Pods:
     untold: int = 0
     """Of `bound` those unbound ones that fit and that no autoscaler was told of: it keeps no node for them yet."""
 
+    told: int = 0
+    """Unbound ones that autoscalers were told of, whether they fit or not."""
+
     @property
     def held(self) -> int:
         """Those whose capacity is held."""

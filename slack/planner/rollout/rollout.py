@@ -66,6 +66,10 @@ class CurrentState:
         """Return its placeholders, on nodes or not."""
         return self.pods[name].bound + self.pods[name].pending if name in self.pods else 0
 
+    def told(self, name: str) -> int:
+        """Return its unbound placeholders that autoscalers were told of."""
+        return self.pods[name].told if name in self.pods else 0
+
     def waited(self, name: str) -> int:
         """Return how many times its oldest pending placeholder has used up the policy's patience."""
         pods = self.pods.get(name)
@@ -133,15 +137,22 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     return [w for w in same if w.shape.constraints == old.shape.constraints and bool((w.vector >= vector).all())]
 
 
+def _step(wanted: Wanted) -> int:
+    """Return how many of a shape come at a time while it replaces another."""
+    return max(1, -(-wanted.count // _STEPS))
+
+
 def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, current: CurrentState) -> int:
     """Return how many of an old shape must stay until what replaces it is bound.
 
-    An unbound placeholder fits where its bound twin leaves: that it is there is enough.
+    An unbound placeholder fits where its bound twin leaves, and is told of when that has left: that it is there is
+    enough. No more than a step is ahead of what was told: if nobody can be told, the others stay bound.
     """
     missing = np.zeros_like(size)
     for w in wanted:
         in_place = w.shape.unbound_scheduler != "" and w.shape.bound_twin == old.shape
-        there = current.present(w.shape.name) if in_place else current.bound(w.shape.name)
+        ahead = min(current.present(w.shape.name), current.told(w.shape.name) + _step(w))
+        there = ahead if in_place else current.bound(w.shape.name)
         bound = min(there, w.count)
         # Placeholders that nobody makes a node for cannot be bound before the old ones make room for them: the probe
         # of a hold does not keep the old ones, nor, where no autoscaler ever says a word, one more each patience.
@@ -257,8 +268,7 @@ def roll_out(
         counts[name] = remember(earlier.get(name, ()), w.count, replicas, current)
         target = _release(steady(w.count, counts[name], replicas), w.count, name, current, w.role)
         if name in exchanged:
-            step = max(1, -(-w.count // _STEPS))
-            target = min(target, max(replicas, current.bound(name) + step))
+            target = min(target, max(replicas, current.bound(name) + _step(w)))
         if w.used_up:
             target = min(target, current.bound(name))
         targets.append(Target(w, min(target, current.caps.get(name, target)), retiring=not w.count))

@@ -269,6 +269,26 @@ def test_a_change_of_form_is_gradual_and_never_below_what_is_reserved() -> None:
     assert len(world.placeholders()) == full
 
 
+def test_a_change_of_form_stops_after_one_step_while_nobody_can_be_told() -> None:
+    world = world_of(hold="Bound")
+    turn(world)
+    full = sum(world.replicas().values())
+    world.apply_policy(policy("web", generation=2, hold="Unbound", **SLACK))
+    world.api.refuse = lambda _verb, path: (
+        ApiError(403, "Forbidden", "cannot patch pods/status")
+        if path.endswith("/status") and "/pods/" in path
+        else None
+    )
+    turn(world, 20)
+    pods = world.placeholders().values()
+    assert sum(bool(pod["spec"].get("nodeName")) for pod in pods) >= full - -(-full // 4) - 1
+    assert not told(world)
+    world.api.refuse = lambda _verb, _path: None
+    world.clock.now += REPEAT_SECONDS
+    turn(world, 20)
+    assert len(told(world)) == len(world.placeholders()) == full
+
+
 def test_auto_is_unbound_where_an_autoscaler_is_recognised() -> None:
     world = world_of(hold="Auto")
     turn(world)
