@@ -82,17 +82,17 @@ class ReconcileLoop:
             if wait <= 0:
                 self._wake.begun()
                 began, busy = self._clock(), self._busy()
-                self._guarded(self._reconcile, self.heart.worked)
+                self._guarded(self._reconcile)
                 self._wake.ended(self._busy() - busy, self._clock() - began)
             else:
                 self._wake.wait(min(wait, BETWEEN_SECONDS, self._due_in()) if self._between else wait)
             for step in self._between:
                 if not self._stop.is_set():
-                    self._guarded(step, self.heart.beat)
+                    self._guarded(step)
         if self._at_end is not None:
-            self._guarded(self._at_end, self.heart.beat)
+            self._guarded(self._at_end)
 
-    def _guarded(self, step: Callable[[], None], stamp: Callable[[], None]) -> None:
+    def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
         except NotLeading:
@@ -105,4 +105,7 @@ class ReconcileLoop:
             if step == self._reconcile:
                 self.heart.failed(error)
             return
-        stamp()
+        if step == self._reconcile:
+            self.heart.worked()
+        else:
+            self.heart.beat()
