@@ -69,7 +69,6 @@ class KeptRoom:
     ceiling: Mapping[str, int] = field(default_factory=dict)
     ladder: tuple[tuple[int, Mapping[str, int]], ...] = ()
     """From so many millicores of allocatable on it keeps this, ascending."""
-    rate: float | None = None
     nodes: int | None = None
     """Its pods take a node each, and this many: its room, said in whole spare nodes."""
     mirrors: bool = False

@@ -1,7 +1,7 @@
 """Reads Deployments that keep room by pause pods: those of the cluster-overprovisioner charts, and hand-made ones.
 
 Beside one there may be a cluster-proportional-autoscaler that sets its replicas by a ladder or a line, a PriorityClass,
-and CronJobs that switch the ladder. Replicas of a fixed size become a floor; what follows the cluster's size, a rate.
+and CronJobs that switch the ladder. Replicas of a fixed size become a floor; what follows the cluster's size, steps.
 A Job keeps its room once, as GKE's guide has it for an event to come.
 """
 
@@ -129,9 +129,9 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
     size, shown = _size(manifest, manifests, requests, remarks, node_cpu_millis)
     remarks.warnings += _schedules(manifests)
     nodes = None
-    if not size.ladder and size.rate is None and _is_one_per_node(manifest):
+    if not size.ladder and _is_one_per_node(manifest):
         nodes = _nodes(_count(manifest), requests, remarks, node_cpu_millis)
-    if not any(size.room.values()) and size.rate is None and not size.ladder:
+    if not any(size.room.values()) and not size.ladder:
         raise KeepsNothing(
             f"{remarks.source}: it has no replicas, so it keeps no room; give the manifest as it runs in the cluster"
         )
@@ -142,7 +142,6 @@ def room_of_deployment(manifest: Json, manifests: Sequence[Json], node_cpu_milli
         room=size.room,
         ceiling=size.ceiling,
         ladder=size.ladder,
-        rate=size.rate,
         nodes=nodes,
         namespace=namespace_of(manifest),
         notes=tuple(remarks.notes),
@@ -168,13 +167,13 @@ def _size(
     size, shown = Size(times(requests, count)), f"{count} x {each}"
     for settings in settings_for(manifest, manifests, remarks):
         if replicas is None:  # as a chart leaves it: what runs is the autoscaler's to say
-            size, shown = Size({}, size.ceiling, size.ladder, size.rate), f"{each} each"
+            size, shown = Size({}, size.ceiling, size.ladder), f"{each} each"
         if "linear" in settings:
             size = size_of_line(settings["linear"], requests, remarks, node_cpu_millis)
         elif "ladder" in settings:
             size = size_of_ladder(settings["ladder"], requests, size.room, remarks, node_cpu_millis)
     remarks.warnings += warnings_of_scalers(manifest, manifests, f"the {count} that it has in its manifest")
-    if not size.ladder and size.rate is None:
+    if not size.ladder:
         counted = f"{count} replica{'' if count == 1 else 's'} x requests"
         fixed = counted if size.room == times(requests, count) else "replicas"
         remarks.notes.insert(0, f"{fixed} -> spec.extraCapacity.floor")

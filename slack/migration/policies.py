@@ -8,10 +8,11 @@ from typing import Any
 from slack.cluster.amounts import IN_BYTES, LEAST_BYTES
 from slack.cluster.labels import API_VERSION
 from slack.cluster.quantity import format_quantity
-from slack.cluster.rates import MOST_WITHOUT_CEILING
 from slack.migration.capacity_buffers import is_buffer, room_of_buffer
 from slack.migration.findings import Json, KeepsNothing, KeptRoom
 from slack.migration.overprovisioners import is_placeholder, room_of_deployment
+from slack.migration.proportional_autoscaler import MOST_STEPS
+from slack.planner.model.amount_text import resources_text
 from slack.planner.policy.spec import KIND, parse_policy
 
 _LONGEST_NAME = 63
@@ -120,23 +121,17 @@ def is_of_nodes(group: Sequence[KeptRoom]) -> bool:
 def _size(group: Sequence[KeptRoom]) -> Json:
     if is_of_nodes(group):
         return {"nodes": group[0].nodes}
-    rates = [kept.rate for kept in group if kept.rate is not None]
-    size: Json = {"minRate": round(sum(rates), 6) if rates else 0}
+    size: Json = {"minRate": 0}
     floor, ceiling = _sum(kept.room for kept in group), _sum(_most(kept) for kept in group)
-    bounded = _bounded(group)
-    if rates:
-        size["base"] = "Allocatable"
-        if not (bounded and {"cpu", "memory"} <= ceiling.keys()):
-            size["minRate"] = min(size["minRate"], MOST_WITHOUT_CEILING)
     if floor:
         size["floor"] = _texts(floor)
-    if ceiling and bounded:
+    if ceiling and _bounded(group):
         size["ceiling"] = _texts(ceiling)
     if ladder := _ladder(group):
         size["ladder"] = [
             {
                 "fromAllocatable": {"cpu": format_quantity("cpu", at)},
-                "minRate": size["minRate"],
+                "minRate": 0,
                 **({"floor": _texts(amount)} if amount else {}),
             }
             for at, amount in ladder
@@ -149,7 +144,20 @@ def _ladder(group: Sequence[KeptRoom]) -> list[tuple[int, Mapping[str, int]]]:
     ladders = [kept.ladder for kept in group if kept.ladder]
     fixed = [kept.room for kept in group if not kept.ladder]
     starts = sorted({at for ladder in ladders for at, _ in ladder})
-    return [(start, _sum([*fixed, *(_at(ladder, start) for ladder in ladders)])) for start in starts]
+    return _thinned([(start, _sum([*fixed, *(_at(ladder, start) for ladder in ladders)])) for start in starts])
+
+
+def _thinned(steps: list[tuple[int, Mapping[str, int]]]) -> list[tuple[int, Mapping[str, int]]]:
+    """Return no more steps than a policy may have: of two neighbours at large sizes, the larger amount of each."""
+    while (over := len(steps) - MOST_STEPS) > 0:
+        first = len(steps) - 2 * min(over, len(steps) // 2)
+        pairs = zip(steps[first::2], steps[first + 1 :: 2], strict=True)
+        steps = [*steps[:first], *((at, _larger(amount, following)) for (at, amount), (_, following) in pairs)]
+    return steps
+
+
+def _larger(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
 
 
 def _at(ladder: Sequence[tuple[int, Mapping[str, int]]], millis: int) -> Mapping[str, int]:
@@ -158,7 +166,7 @@ def _at(ladder: Sequence[tuple[int, Mapping[str, int]]], millis: int) -> Mapping
 
 def _most(kept: KeptRoom) -> Mapping[str, int]:
     """Return the most that an object keeps; nothing where it has no bound."""
-    return kept.ceiling or ({} if kept.mirrors or kept.rate is not None else kept.room)
+    return kept.ceiling or ({} if kept.mirrors or kept.ladder else kept.room)
 
 
 def _bounded(group: Sequence[KeptRoom]) -> bool:
@@ -204,13 +212,31 @@ def warnings_of(groups: Sequence[Sequence[KeptRoom]]) -> list[str]:
             )
         if not _bounded(group):
             said += [f"{kept.source}: its limits or maximum are not kept" for kept in group if kept.ceiling]
-        rated = [kept.source for kept in group if kept.rate is not None]
-        if rated and len(group) > 1:
+        if len({at for kept in group for at, _ in kept.ladder}) > MOST_STEPS:
+            names = ", ".join(kept.source for kept in group if kept.ladder)
             said.append(
-                f"{', '.join(rated)}: a rate and a fixed amount are not added; the policy keeps the larger of the "
-                "rates' sum and of the fixed amounts' sum"
+                f"{names}: a policy has {MOST_STEPS} steps at most, so some at large sizes of the cluster are one, "
+                "which keeps the most of them"
             )
+        said += _told_of_ceiling(group)
     return list(dict.fromkeys(said))
+
+
+def _told_of_ceiling(group: Sequence[KeptRoom]) -> list[str]:
+    """Say how a ceiling in two resources may keep less than what the placeholders of others do."""
+    ceiling = _sum(_most(kept) for kept in group)
+    if not ceiling or not _bounded(group) or all(kept.mirrors for kept in group):
+        return []
+    names = ", ".join(kept.source for kept in group if kept.ceiling)
+    ratio = (
+        "Where these use cpu and memory in another ratio than the ceiling has, one resource reaches it first, and the "
+        "policy keeps less of the other. "
+    )
+    return [
+        f"{names}: the ceiling ({resources_text(ceiling.items())}) holds in each resource, and placeholders are cut "
+        f"like the pods that run here. {ratio if len(ceiling) > 1 else ''}A ceiling below one such pod may keep "
+        "nothing. `resource-slack plan` shows what is kept; without extraCapacity.ceiling it is not less than theirs"
+    ]
 
 
 def comments(group: Sequence[KeptRoom]) -> list[str]:
@@ -229,7 +255,7 @@ def comments(group: Sequence[KeptRoom]) -> list[str]:
             lines += _wrapped("- limits or maximum -> spec.extraCapacity.ceiling, for all that the policy keeps", "  ")
     if not is_of_nodes(group) and not all(kept.mirrors for kept in group):
         lines += _wrapped(
-            "The floor or rate is the same room; its pieces are cut to the pods that run here, so that each of those "
+            "The floor is the same room; its pieces are cut to the pods that run here, so that each of those "
             "that come often finds room at once. If no such pod is larger than their placeholders, and some are like "
             "them, the policy keeps as much as they do, give or take one piece. Pods that are larger, or that use cpu "
             "and memory in another ratio, make it keep more, or less where the ceiling binds. `resource-slack plan` "

@@ -1,16 +1,17 @@
 """Reads cluster-proportional-autoscalers: replicas of a placeholder Deployment by a line or ladder of a cluster's size.
 
-Both become steps by the cores of the nodes, each with the floor of so many replicas: the same amount at each size. A
-line of very many steps becomes a rate with floor and ceiling. What counts nodes needs a node's size.
+Both become steps by the cores of the nodes, each with the floor of so many replicas: the same amount at each size. Of a
+line with very many replicas the later steps are further apart, and the difference is told. What counts nodes needs a
+node's size.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from slack.cluster.quantity import format_cpu
-from slack.cluster.rates import MOST_WITHOUT_CEILING
 from slack.migration.findings import (
     CannotMigrate,
     Json,
@@ -22,11 +23,17 @@ from slack.migration.findings import (
     template_of,
     times,
 )
+from slack.planner.model.amount_text import resources_text
 
 _PROPORTIONAL = "proportional-autoscaler"
-_MOST_DIGITS = 4
-_MOST_STEPS = 32
-"""A line with more replicas than this becomes a rate: a policy of hundreds of steps is nobody's to read."""
+MOST_STEPS = 64
+"""So many the API server takes in a ladder."""
+_SINGLE_STEPS = 16
+"""So many steps of a longer line are one replica each."""
+_DOUBLE_STEPS = 33
+"""So many further ones are two replicas each, of which the larger is kept: one placeholder more at most."""
+_LARGER_BY = 3
+"""Each later step has a third more replicas: 15 such steps end above 5,000, a replica for each of 5,000 nodes."""
 _OF_WHAT = (
     "as there, all ready and schedulable nodes of the policy count, those too that the placeholders bring; a step is "
     "left when the nodes are a tenth below it, there at once"
@@ -38,14 +45,12 @@ Steps = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much room is kept, in a policy's terms: fixed, by steps, or by a rate."""
+    """How much room is kept, in a policy's terms: fixed, or by steps."""
 
     room: Mapping[str, int] = field(default_factory=dict)
     ceiling: Mapping[str, int] = field(default_factory=dict)
     ladder: tuple[tuple[int, Mapping[str, int]], ...] = ()
     """From so many millicores on this amount."""
-    rate: float | None = None
-    """A share of what the nodes have."""
 
 
 def is_proportional(manifest: Json) -> bool:
@@ -118,9 +123,7 @@ def _number(line: Json, key: str) -> float:
 
 def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node_cpu_millis: int | None) -> Size:
     """`replicas = max(cores / coresPerReplica, nodes / nodesPerReplica)`, from min to max."""
-    each = []
     if cores := _number(line, "coresPerReplica"):
-        each.append(cores * 1000)
         remarks.notes += [f"one replica for {cores:g} cores -> spec.extraCapacity", _ROUNDED]
     if nodes := _number(line, "nodesPerReplica"):
         if node_cpu_millis is None:
@@ -128,7 +131,6 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
                 f"one replica for {nodes:g} nodes is an amount only when a node's size is known; say it with --node-cpu"
             )
         else:
-            each.append(nodes * node_cpu_millis)
             remarks.notes.append(
                 f"one replica for {nodes:g} nodes of {format_cpu(node_cpu_millis)} cpu -> spec.extraCapacity"
             )
@@ -144,27 +146,65 @@ def size_of_line(line: Json, requests: Mapping[str, int], remarks: Remarks, node
     _note_cordoned(line, remarks)
     remarks.notes.append(f"min {least} -> spec.extraCapacity.floor" + (f", max {most} -> ceiling" if most else ""))
     ceiling = times(requests, most) if most else {}
-    if not each:
+    if not cores and (not nodes or node_cpu_millis is None):
         return Size(times(requests, least), ceiling)
     remarks.notes.append(_OF_WHAT)
-    unit, cpu = min(each), requests.get("cpu", 0)
-    if (most and most <= _MOST_STEPS) or not cpu:
-        last = most or max(_MOST_STEPS, least)
-        if not most:
-            remarks.warn(f"the policy has steps up to {last} replicas, so it keeps no more; theirs has no maximum")
-        steps = {0: least}
-        for count in range(least + 1, last + 1):
-            steps[_begins(count - 1, cores, 0 if node_cpu_millis is None else nodes, node_cpu_millis or 0)] = count
-        return Size(times(requests, least), ceiling, _amounts(sorted(steps.items()), requests))
-    rate = cpu / unit
-    remarks.warn(
-        f"it may have {most or 'any number of'} replicas, so a rate of the nodes' cpu is written in place of steps; of "
-        "memory the same share of what the nodes have is kept, which is not the memory of as many replicas"
+    counts = _counts(least, most)
+    steps = {0: least}
+    for before, count in pairwise(counts):
+        steps[_begins(before, cores, 0 if node_cpu_millis is None else nodes, node_cpu_millis or 0)] = count
+    if not most or most - least >= MOST_STEPS:
+        _tell_difference(sorted(steps.items()), counts, most, requests, remarks)
+    return Size(times(requests, least), ceiling, _amounts(sorted(steps.items()), requests))
+
+
+def _counts(least: int, most: int) -> list[int]:
+    """Return the replicas of each step of a line, ascending.
+
+    Args:
+        least: of the first step.
+        most: of the last one, 0 for no maximum.
+    """
+    if most and most - least < MOST_STEPS:
+        return list(range(least, most + 1))
+    single, near = least + _SINGLE_STEPS - 1, _near(least, most)
+    counts = [*range(least, single), *range(single, near, 2), near]
+    while len(counts) < MOST_STEPS and (not most or counts[-1] < most):
+        larger = counts[-1] - (-counts[-1] // _LARGER_BY)
+        counts.append(min(larger, most) if most else larger)
+    return counts
+
+
+def _near(least: int, most: int) -> int:
+    """Return up to how many replicas the steps of a long line keep one placeholder more at most."""
+    near = least + _SINGLE_STEPS - 1 + 2 * _DOUBLE_STEPS
+    return min(near, most) if most else near
+
+
+def _tell_difference(
+    steps: Steps, counts: Sequence[int], most: int, requests: Mapping[str, int], remarks: Remarks
+) -> None:
+    """Say from which size on the steps of a line keep another amount than it does, and how that grows."""
+    near = _near(counts[0], most)
+    remarks.notes.append(
+        f"up to {counts[0] + _SINGLE_STEPS - 1} replicas the same amount, up to {near} at most one placeholder more"
     )
-    if rate > MOST_WITHOUT_CEILING and not {"cpu", "memory"} <= ceiling.keys():
-        _cut(remarks)
-        rate = MOST_WITHOUT_CEILING
-    return Size(times(requests, least), ceiling, rate=round(rate, _MOST_DIGITS))
+    if near != most:
+        following = next(count for count in counts if count > near)
+        cores = format_cpu(next(at for at, count in steps if count > near))
+        remarks.warn(
+            f"up to {near} replicas ({resources_text(times(requests, near).items())}) the policy keeps what it does, "
+            f"or one placeholder more. From {cores} cpu of nodes on its steps are a third apart, so it keeps up to a "
+            f"third more of each resource: {resources_text(times(requests, following).items())} for {near + 1} to "
+            f"{following} replicas"
+        )
+    if counts[-1] != most:
+        remarks.warn(
+            f"its last step, from {format_cpu(steps[-1][0])} cpu of nodes on, keeps {counts[-1]} replicas "
+            f"({resources_text(times(requests, counts[-1]).items())}) and no more; theirs has "
+            f"{f'a maximum of {most}' if most else 'no maximum'} and keeps "
+            f"{resources_text(requests.items())} more for each further replica"
+        )
 
 
 def _begins(replicas: int, cores: float, nodes: float, node_cpu_millis: int) -> int:
@@ -182,13 +222,6 @@ def _above(cores: float) -> int:
 def _note_cordoned(settings: Json, remarks: Remarks) -> None:
     if settings.get("includeUnschedulableNodes"):
         remarks.warn("includeUnschedulableNodes: cordoned nodes count there, and not in the policy")
-
-
-def _cut(remarks: Remarks) -> None:
-    remarks.warn(
-        f"it keeps more than the nodes have, and a rate above {MOST_WITHOUT_CEILING:g} needs a ceiling; "
-        f"{MOST_WITHOUT_CEILING:g} is written: raise it and give a ceiling with cpu and memory where that is too little"
-    )
 
 
 def size_of_ladder(

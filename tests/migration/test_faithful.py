@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from slack.cluster.quantity import amount, format_quantity
 from slack.migration.findings import CannotMigrate
 from slack.migration.policies import merged, policies_of, rooms_in, warnings_of
+from slack.migration.proportional_autoscaler import MOST_STEPS
+from slack.planner.policy.crd import crd
 from slack.planner.policy.spec import parse_policy
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
 from tests.cluster.build import node
@@ -105,8 +107,88 @@ def test_lines(
     cpu, memory = kept(spec, cluster, millis)
     named = no_single and least < 2 and any("preventSinglePointFailure" in text for text in said)
     assert abs(cpu - replicas * size[0]) <= size[0] or named
-    assert abs(memory - replicas * size[1]) <= size[1] or any("of memory the same share" in text for text in said)
+    assert abs(memory - replicas * size[1]) <= size[1] or named
     assert amount("cpu", spec["extraCapacity"]["ceiling"]["cpu"]) == max(most, 2 if no_single else 1) * size[0]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.integers(1, 40),
+    st.none() | st.integers(1, 20),
+    st.none() | st.integers(30, 9000),
+    st.integers(1, 3),
+    SIZES,
+    st.integers(1, 8) | st.integers(9, 3000),
+)
+def test_lines_of_many_replicas_and_without_a_maximum(
+    cores: int, nodes: int | None, most: int | None, least: int, size: tuple[int, int], cluster: int
+) -> None:
+    """The same amount, or a third more as is told, or less beyond the last step as is told, on up to 24,000 cores."""
+    line: Json = {"coresPerReplica": cores, "min": least}
+    line |= {"max": most} if most else {}
+    line |= {"nodesPerReplica": nodes} if nodes else {}
+    requests = {"cpu": f"{size[0]}m", "memory": str(max(size[1], 1 << 20))}
+    manifests = [pause("op", 1, requests), *proportional("op", linear=line)]
+    rooms = rooms_in(manifests, NODE_CPU * 1000)
+    spec, said = spec_of(*manifests)
+    millis = cluster * NODE_CPU * 1000
+    ladder = spec["extraCapacity"]["ladder"]
+    floor = [step["floor"] for step in ladder if amount("cpu", step["fromAllocatable"]["cpu"]) <= millis][-1]
+    found = amount("cpu", floor["cpu"]) // size[0]
+    assert amount("memory", floor["memory"]) == found * max(size[1], 1 << 20)
+    wanted = max([math.ceil(cluster * NODE_CPU / cores), *([math.ceil(cluster / nodes)] if nodes else [])])
+    wanted = max(wanted if most is None else min(wanted, most), least)
+    text = " ".join(said)
+    if most and most - least < MOST_STEPS:
+        assert "a third" not in text
+        assert found == wanted
+    elif wanted <= least + 81:
+        assert 0 <= found - wanted <= (wanted >= least + 16)
+    else:
+        assert f"up to {least + 81} replicas" in text
+        last = rooms[0].ladder[-1][1]["cpu"] // size[0]
+        assert last > 5000 or last == most
+        assert wanted <= found <= math.ceil(wanted * 4 / 3) or (found == last < wanted and f"{last} replicas" in text)
+    assert len(ladder) <= MOST_STEPS
+    assert amount("cpu", spec["extraCapacity"].get("ceiling", {}).get("cpu", "0")) == (most or 0) * size[0]
+
+
+def test_a_line_without_a_maximum_keeps_what_theirs_keeps_and_tells_how_the_difference_grows() -> None:
+    manifests = [
+        pause("op", 1, {"cpu": "200m", "memory": "128Mi"}),
+        *proportional("op", linear={"coresPerReplica": 1}),
+    ]
+    spec, said = spec_of(*manifests)
+    assert kept(spec, 5) == (40 * 200, 40 * 128 << 20)
+    assert "ceiling" not in spec["extraCapacity"]
+    (longer, last) = said
+    assert (
+        "up to 82 replicas (16.4 cpu, 10.2Gi memory) the policy keeps what it does, or one placeholder more" in longer
+    )
+    assert "From 82001m cpu of nodes on" in longer
+    assert "up to a third more of each resource: 22 cpu, 13.8Gi memory for 83 to 110 replicas" in longer
+    assert "theirs has no maximum and keeps 200m cpu, 128Mi memory more for each further replica" in last
+
+
+def test_two_lines_for_the_same_nodes_have_no_more_steps_than_a_policy_takes() -> None:
+    """Of steps that are put together the larger is kept: never less than theirs."""
+    two = list[Json]()
+    for space, cores in (("a", 2), ("b", 3)):
+        scaler = proportional("op", linear={"coresPerReplica": cores, "max": 60})
+        for each in scaler:
+            each["metadata"]["namespace"] = space
+        two += [pause("op", 1, {"cpu": "100m", "memory": "64Mi"}, namespace=space), *scaler]
+    spec, said = spec_of(*two)
+    assert len(spec["extraCapacity"]["ladder"]) <= MOST_STEPS
+    assert any("a policy has 64 steps at most" in text for text in said)
+    for nodes in range(1, 30):
+        theirs = sum(max(1, min(60, math.ceil(nodes * NODE_CPU / cores))) for cores in (2, 3)) * 100
+        assert theirs <= kept(spec, nodes)[0] <= theirs + 300
+
+
+def test_a_policy_takes_as_many_steps_as_are_printed() -> None:
+    version = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert version["extraCapacity"]["properties"]["ladder"]["maxItems"] == MOST_STEPS
 
 
 @settings(deadline=None)
@@ -182,8 +264,8 @@ def test_an_image_without_a_tag_and_a_namespace_of_the_system_are_read() -> None
     auto, sizes = proportional("op", linear={"coresPerReplica": 16})
     auto["metadata"]["namespace"] = sizes["metadata"]["namespace"] = "kube-system"
     spec, said = spec_of(op, auto, sizes)
-    assert spec["extraCapacity"]["minRate"] == 0.0125
-    assert any("of memory the same share" in text for text in said)
+    assert kept(spec, 5) == (3 * 200, 3 * 256 << 20)
+    assert any("theirs has no maximum" in text for text in said)
 
 
 def test_several_targets_have_the_same_size() -> None:

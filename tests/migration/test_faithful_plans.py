@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.labels import API_VERSION
-from slack.migration.policies import comments, merged, policies_of, rooms_in
+from slack.migration.policies import comments, merged, policies_of, rooms_in, warnings_of
 from slack.planner.model.result import PolicyPlan
 from slack.planner.policy.spec import KIND, parse_policy
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
@@ -49,10 +49,10 @@ def clusters(draw: st.DrawFn, size: Size, largest: float) -> tuple[list[Json], i
 
 
 @st.composite
-def peers(draw: st.DrawFn, size: Size, cores: int) -> tuple[list[Json], int, int]:
+def peers(draw: st.DrawFn, size: Size, cores: int) -> tuple[list[Json], int, int | None]:
     """Draw manifests; return them with the replicas that they come to on this cluster, and the most there may be."""
     requests = {"cpu": f"{size[0]}m", "memory": f"{size[1]}Mi"}
-    kind = draw(st.sampled_from(["fixed", "two", "stateful", "ladder", "line", "template", "limits"]))
+    kind = draw(st.sampled_from(["fixed", "two", "stateful", "ladder", "line", "endless", "template", "limits"]))
     count = draw(st.integers(1, 12))
     match kind:
         case "ladder":
@@ -67,6 +67,10 @@ def peers(draw: st.DrawFn, size: Size, cores: int) -> tuple[list[Json], int, int
             line = {"coresPerReplica": each, "min": 1, "max": most}
             replicas = max(min(math.ceil(cores / each), most), 1)
             return [pause("op", 1, requests), *proportional("op", linear=line)], replicas, most
+        case "endless":
+            each = draw(st.integers(max(1, math.ceil(cores / 82)), 40))
+            manifests = [pause("op", 1, requests), *proportional("op", linear={"coresPerReplica": each})]
+            return manifests, math.ceil(cores / each), None
         case "two":
             return [pause("a", count, requests), pause("b", 3, requests)], count + 3, count + 3
         case "stateful":
@@ -81,12 +85,13 @@ def peers(draw: st.DrawFn, size: Size, cores: int) -> tuple[list[Json], int, int
 
 
 def migrated(manifests: list[Json], objects: list[Json]) -> tuple[PolicyPlan, Json, str]:
-    """Return the plan of the policy that is printed, its spec, and what is said beside it."""
+    """Return the plan of the policy that is printed, its spec, and what is said in it and beside it."""
     groups = merged(rooms_in(manifests, None))
     (document,) = policies_of(groups)
     parse_policy(document, source="migrated")
     spec: dict[str, Any] = document["spec"]
-    return plan_of(*objects, **spec), spec, " ".join(" ".join(comments(groups[0])).replace("#", "").split())
+    said = " ".join([*comments(groups[0]), *warnings_of(groups)])
+    return plan_of(*objects, **spec), spec, " ".join(said.replace("#", "").split())
 
 
 def planned(item: PolicyPlan) -> list[tuple[int, int]]:
@@ -108,7 +113,7 @@ def test_among_pods_like_its_placeholders_the_plan_keeps_what_the_peer_keeps(dat
     for (kept, one), each, name in zip(planned(item), (size[0], size[1] << 20), ("cpu", "memory"), strict=True):
         assert abs(kept - replicas * each) <= max(one, each), name
         bound = dict(parse_policy({**POLICY, "spec": spec}, source="again").spec.extra_capacity.ceiling).get(name)
-        assert bound is None or abs(bound - most * each) <= each, name
+        assert bound is None or (most is not None and abs(bound - most * each) <= each), name
     assert item.feasible
 
 
@@ -117,12 +122,21 @@ def test_among_pods_like_its_placeholders_the_plan_keeps_what_the_peer_keeps(dat
 def test_beside_larger_pods_less_is_kept_only_by_a_ceiling_and_the_difference_is_named(
     data: st.DataObject, largest: float
 ) -> None:
+    """And nothing less without the ceiling, as the warning says."""
     size = data.draw(SIZES)
     objects, cores = data.draw(clusters(size, largest))
     manifests, replicas, _ = data.draw(peers(size, cores))
-    item, _, said = migrated(manifests, objects)
+    item, spec, said = migrated(manifests, objects)
+    extra = spec["extraCapacity"]
+    told = "the policy keeps less of the other" in said and "without extraCapacity.ceiling it is not less" in said
+    assert told == ("ceiling" in extra)
     for (kept, one), each in zip(planned(item), (size[0], size[1] << 20), strict=True):
-        assert kept >= replicas * each - max(one, each) or item.binding
+        assert kept >= replicas * each - max(one, each) or (item.binding and told)
+    unbounded = {key: value for key, value in extra.items() if key != "ceiling"}
+    for (kept, one), each in zip(
+        planned(plan_of(*objects, **{**spec, "extraCapacity": unbounded})), (size[0], size[1] << 20), strict=True
+    ):
+        assert kept >= replicas * each - max(one, each)
     assert "or that use cpu and memory in another ratio, make it keep more, or less where the ceiling binds" in said
 
 
@@ -163,3 +177,27 @@ def test_a_buffer_of_a_workload_gets_as_many_placeholders_whatever_else_runs(
     # A fixed number is kept while the workload has a tenth of it in pods; that is said with the annotation.
     named = replicas is not None and wanted > 10 * pods and any("spec.reserve.maxShare" in note for note in found.notes)
     assert abs(mirrors - wanted) <= 1 or named
+
+
+def test_a_ceiling_below_one_real_pod_is_told_with_both_amounts() -> None:
+    """Pods of another ratio than the placeholders: 2 x 100m and 64Mi hold none of them."""
+    ladder = proportional("op", ladder={"coresToReplicas": [[1, 2]]})
+    objects = [node("n0", "8", "32Gi"), pod("api", cpu="1", memory="2Gi", node="n0", owner=("ReplicaSet", "api"))]
+    item, _, said = migrated([pause("op", None, {"cpu": "100m", "memory": "64Mi"}), *ladder], objects)
+    assert planned(item)[0][0] < 200
+    assert "the ceiling (200m cpu, 128Mi memory) holds in each resource" in said
+    assert "may keep nothing" in said
+
+
+def test_a_line_without_a_maximum_among_pods_of_another_ratio_keeps_the_cpu_of_its_peer() -> None:
+    """48 replicas of 200m and 128Mi on 6 nodes of 8 cpu and 32Gi: no share of the nodes' memory is kept beside them."""
+    nodes = [node(f"n{i}", "8", "32Gi") for i in range(6)]
+    pods = [
+        pod(f"api-{i}", cpu="500m", memory="512Mi", node=f"n{i % 6}", owner=("ReplicaSet", "api")) for i in range(20)
+    ]
+    requests = {"cpu": "200m", "memory": "128Mi"}
+    manifests = [pause("op", 1, requests), *proportional("op", linear={"coresPerReplica": 1})]
+    item, _, _ = migrated(manifests, [*nodes, *pods])
+    ((cpu, one), (memory, _)) = planned(item)
+    assert abs(cpu - 48 * 200) <= one
+    assert memory >= 48 * 128 << 20

@@ -159,17 +159,24 @@ def test_a_ladder_by_cores_becomes_steps_by_what_nodes_have(file: Path) -> None:
     ]
 
 
-def test_a_line_by_cores_becomes_a_rate_with_floor_and_ceiling(file: Path) -> None:
+def test_a_line_by_cores_becomes_steps_with_floor_and_ceiling(file: Path) -> None:
     """The Cluster Autoscaler's FAQ: a replica of one core for so many cores, from min to max."""
     line = proportional("op", linear={"coresPerReplica": 5, "min": 1, "max": 50})
     found = Answer(file, pause("op", 1, {"cpu": "1", "memory": "1Gi"}), *line)
-    assert found.spec["extraCapacity"] == {
-        "minRate": 0.2,
-        "base": "Allocatable",
+    size = found.spec["extraCapacity"]
+    steps = size.pop("ladder")
+    assert size == {
+        "minRate": 0,
         "floor": {"cpu": "1", "memory": "1Gi"},
         "ceiling": {"cpu": "50", "memory": "50Gi"},
     }
-    assert "of memory the same share" in found.warnings
+    assert len(steps) == 50
+    assert steps[-1] == {
+        "fromAllocatable": {"cpu": "245001m"},
+        "minRate": 0,
+        "floor": {"cpu": "50", "memory": "50Gi"},
+    }
+    assert "the ceiling (50 cpu, 50Gi memory) holds in each resource" in found.warnings
 
 
 def test_a_priority_that_the_autoscaler_ignores_is_told(file: Path) -> None:
