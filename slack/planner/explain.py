@@ -185,7 +185,9 @@ def explain(
     gang = any(snapshot.kinds.gang[row] for row in rows)
     warnings += _said(plan, {str(workload)}) if gang and not reasons else ()
     kinds = snapshot.kinds
-    largest = max(everything, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
+    # Gated pods are not among its pods: their size is told only where it has no others.
+    shown = rows or everything
+    largest = max(shown, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
     reserved = next((owner for owner in snapshot.reserved if owner.workload == workload), None)
     request = (
         (kinds.requests[largest], kinds.unoffered[largest])

@@ -290,6 +290,14 @@ def test_gated_pods_are_counted_apart_and_get_no_room() -> None:
     assert dict(alone.requests)["cpu"] == 500
 
 
+def test_larger_pods_behind_gates_do_not_change_the_size_that_is_told_of_the_others() -> None:
+    gates: Json = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    larger = replicas(1, "api-77aa", "4", "8Gi", node=None, labels={"pod-template-hash": "77aa"}, **gates)
+    found = explained("deploy/api", node("n0"), *api(2), *larger)
+    assert found.pods == 2
+    assert dict(found.requests)["cpu"] == 500
+
+
 def test_in_zones_the_room_of_every_zone_is_named() -> None:
     nodes = [node("a", labels={ZONE: "a"}), node("b", labels={ZONE: "b"})]
     pods = [*api(2, node="a"), *replicas(2, "api-5d4f-b", "500m", "1Gi", node="b")]
