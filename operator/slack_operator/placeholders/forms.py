@@ -283,6 +283,9 @@ class Forms:
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
         found = self._found()
         absent = f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
+        if not self._bound_allowed and wanted is Hold.BOUND and before is Hold.BOUND:
+            why = f"{where} says so, and they are left as they are: --no-bound makes no further bound ones"
+            return Form(wanted, "BoundNotAllowed", why, now)
         if not self._bound_allowed:
             why = "--no-bound: this operator keeps unbound placeholders only"
             return self._always_unbound(policy.name, "BoundNotAllowed", why, absent if found.absent else "", now)

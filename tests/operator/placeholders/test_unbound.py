@@ -334,6 +334,29 @@ def test_an_operator_that_may_not_bind_refuses_who_asks_for_it_and_holds_the_oth
     assert not any(pod["spec"].get("nodeName") for pod in world.placeholders().values())
 
 
+def test_bound_placeholders_that_a_refused_policy_has_already_are_called_bound_and_left() -> None:
+    world = world_of(hold="Bound")
+    turn(world)
+    before = set(world.placeholders())
+    world.loop._forms = Forms(
+        scheduler=UNBOUND_SCHEDULER,
+        bound_allowed=False,
+        recognised=world.recognised,
+        clock=world.clock,
+        wall=world.wall,
+    )
+    turn(world)
+    assert set(world.placeholders()) == before
+    assert world.condition("web", "Ready")["reason"] == "BoundNotAllowed"
+    assert world.condition("web", "SlackSatisfied")["status"] == "True"
+    hold = world.status("web")["hold"]
+    assert (hold["form"], hold["reason"]) == ("Bound", "BoundNotAllowed")
+    world.apply_policy(policy("web", generation=2, hold="Auto", **SLACK))
+    turn(world, 20)
+    assert not any(pod["spec"].get("nodeName") for pod in world.placeholders().values())
+    assert world.status("web")["hold"]["form"] == "Unbound"
+
+
 def test_nobody_is_rescued_and_no_quota_is_read_where_nothing_is_bound() -> None:
     world = world_of()
     looked: list[str] = []
