@@ -171,6 +171,7 @@ LOAD = "loadWatcher.enabled=true,loadWatcher"
         (r"commonLabels.app\.kubernetes\.io/name=mine", "commonLabels: app.kubernetes.io/name is the chart's own"),
         ("operator.extraEnv[0].name=POD_NAME", "operator.extraEnv: POD_NAME is the chart's own"),
         ("operator.serviceAccount.create=false", "operator.serviceAccount.name is needed"),
+        ("operator.hold=Bound,operator.bound.enabled=false", "operator.hold: Bound needs operator.bound.enabled=true"),
         (f"{WEB}.listen=0.0.0.0:8081", "operator.web.tokenSecret.name is needed: operator.web.listen 0.0.0.0:8081"),
         (f"{WEB}.listen=[::]:8081", "operator.web.tokenSecret.name is needed"),
         (f"{WEB}.listen=0.0.0.0:8080,operator.web.tokenSecret.name=page", "operator.web.listen: port 8080 is that of"),
