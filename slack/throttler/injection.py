@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from slack.cluster.labels import ANNOTATION_STATIC_POD
+from slack.cluster.labels import ANNOTATION_STATIC_POD, OS
 from slack.throttler.graph import parse_depends_on
 from slack.throttler.podspec.gate_container import (
     FIRST_DOORBELL_PORT,
@@ -66,7 +66,7 @@ PERMITS_IN: Final = "throttler.resource-slack.io/permits"
 """A pod's annotation, of the webhook's: the ConfigMap that has its permits, a key a container."""
 NEVER_GATED: Final = "system-node-critical"
 _LINUX: Final = "linux"
-_SYSTEM_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
+_SYSTEM_LABELS: Final = (OS, "beta.kubernetes.io/os")
 _REQUIRED_NODES: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
