@@ -36,7 +36,10 @@ QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
 CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/resource-slack"
 # The hook also takes pods without an owner, which nobody makes.
 # It looks for what `load` has left in any namespace; a person may see that, the hook may not.
-NOT_FOR_THE_HOOK = {rbac.Right(where, "apps/deployments", "list") for where in ("", NAMESPACE)}
+NOT_FOR_THE_HOOK = {rbac.Right(where, "apps/deployments", "list") for where in ("", NAMESPACE)} | {
+    rbac.Right("", "nodes", "list")
+}
+"""For loads and for the label that releases a node; the command prints what to do where it may not look."""
 ONLY_FOR_FAULTS = {rbac.Right(NAMESPACE, "pods", "delete")}
 
 
