@@ -94,7 +94,7 @@ def test_an_error_costs_its_turn_only(caplog: pytest.LogCaptureFixture) -> None:
     assert turns == [10.0, 20.0, 40.0], "a bug is no beat"
 
 
-def test_what_is_done_between_turns_goes_on_while_none_is_due() -> None:
+def test_what_is_done_between_turns_goes_on_while_none_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.0)
     done: list[float] = []
 
@@ -106,7 +106,7 @@ def test_what_is_done_between_turns_goes_on_while_none_is_due() -> None:
 
     turns: list[float] = []
     wake = Debouncer(10.0, clock)
-    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    monkeypatch.setattr(wake, "wait", lambda seconds: None)
     loop = ReconcileLoop(lambda: turns.append(clock.now), wake, between=(between,), clock=clock)
     loop.run()
     assert (turns, done) == ([0.0], [0.0, 1.0, 2.0])
@@ -134,7 +134,9 @@ def test_a_loop_that_hangs_or_has_ended_is_not_healthy() -> None:
     assert loop.unhealthy() is None, "its end was asked for"
 
 
-def test_a_loop_whose_turns_all_fail_is_not_healthy_whatever_is_done_between_them() -> None:
+def test_a_loop_whose_turns_all_fail_is_not_healthy_whatever_is_done_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock(0.0)
     heart = Heartbeat("the loop", HEALTHY_SECONDS, clock=clock)
     told: list[str | None] = []
@@ -151,7 +153,7 @@ def test_a_loop_whose_turns_all_fail_is_not_healthy_whatever_is_done_between_the
             loop.ask_to_stop()
 
     wake = Debouncer(10.0, clock)
-    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    monkeypatch.setattr(wake, "wait", lambda seconds: None)
     loop = ReconcileLoop(reconcile, wake, between=(between,), heart=heart, clock=clock)
     loop._thread._thread = threading.current_thread()  # it counts as started
     loop.run()
@@ -160,7 +162,7 @@ def test_a_loop_whose_turns_all_fail_is_not_healthy_whatever_is_done_between_the
     assert told[-1] is None, "a turn has worked again"
 
 
-def test_a_step_between_turns_that_always_fails_leaves_the_loop_healthy() -> None:
+def test_a_step_between_turns_that_always_fails_leaves_the_loop_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.0)
     turns: list[float] = []
 
@@ -174,7 +176,7 @@ def test_a_step_between_turns_that_always_fails_leaves_the_loop_healthy() -> Non
         raise RuntimeError("a bug")
 
     wake = Debouncer(10.0, clock)
-    wake.wait = lambda seconds: None  # type: ignore[method-assign]
+    monkeypatch.setattr(wake, "wait", lambda seconds: None)
     loop = ReconcileLoop(reconcile, wake, between=(between,), clock=clock)
     loop.run()
     assert loop.heart.late() is None
