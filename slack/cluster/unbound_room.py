@@ -1,7 +1,8 @@
 """Where unbound placeholders fit: each snapshot packs them into the capacity that real pods leave free.
 
 No scheduler binds an unbound placeholder, so nothing in the API says whether the capacity for it is there. The packing
-is first fit: the largest shape first, nodes with pods before empty ones, at most one pass over the nodes a shape. It
+is first fit: the largest shape first, nodes with pods before empty ones, nodes that held some in the last snapshot
+before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. It
 honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
 workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
 A released node comes last: real pods may use its capacity until it goes, so it counts until its replacement is there.
@@ -118,6 +119,8 @@ class UnboundRoom:
         self._waits: dict[str, _Wait] = {}
         """By uid; of those that have fitted nowhere since they were first seen."""
         self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], Sequence[_Group]] | None = None
+        self._held: tuple[Sequence[str], BoolArray] = (), np.zeros(0, dtype=np.bool_)
+        """Names of the last snapshot's nodes, and which of them held placeholders."""
 
     def pack(
         self,
@@ -141,12 +144,16 @@ class UnboundRoom:
             now: Unix seconds.
         """
         groups = self._grouped(placeholders, unbound, resources)
-        room, domains = _room_of(nodes, classes), _Domains(nodes, classes)
+        room, domains = _room_of(nodes, classes, self._held_before(nodes.names)), _Domains(nodes, classes)
         placed: list[tuple[_Group, IntArray]] = []
         for group in _largest_first(groups, nodes):
             places, each = _places(room, group, classes, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
             room.take(places, each, group.asked)
             placed.append((group, np.repeat(room.order[places], each)))
+        held = np.zeros(len(nodes.names), dtype=np.bool_)
+        for _, rows in placed:
+            held[rows] = True
+        self._held = nodes.names, held
         self._wait(unbound, {pod.uid for group, rows in placed for pod in group.pods[len(rows) :]}, now)
         shown: list[Any] = list(placeholders)
         for group, rows in placed:
@@ -162,6 +169,14 @@ class UnboundRoom:
                 pod_count=_frozen(nodes.max_pods - slots),
             ),
         )
+
+    def _held_before(self, names: Sequence[str]) -> BoolArray:
+        """[N] which of these nodes held placeholders in the last snapshot."""
+        known, held = self._held
+        if known is not names and known != names:
+            there = {known[row] for row in np.flatnonzero(held).tolist()}
+            held = np.array([name in there for name in names], dtype=np.bool_)
+        return held
 
     def _grouped(
         self, placeholders: Sequence[Placeholder], unbound: Sequence[PlaceholderFacts], resources: Sequence[str]
@@ -261,11 +276,11 @@ def _kept(node_class: NodeClass) -> NodeClass:
     return replace(node_class, labels=tuple(pair for pair in node_class.labels if pair[0] != LABEL_RELEASE))
 
 
-def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass]) -> _Room:
+def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass], held: BoolArray) -> _Room:
     empty = nodes.pod_count - nodes.daemon_count <= 0
     released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
     last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
-    order = np.lexsort((empty, last))
+    order = np.lexsort((~held, empty, last))
     slots = (nodes.max_pods - nodes.pod_count)[order]
     return _Room(
         order=order,

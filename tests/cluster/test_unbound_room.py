@@ -157,6 +157,16 @@ def test_since_when_one_fits_nowhere_is_remembered_and_forgotten() -> None:
     assert placed["p"] < NOW
 
 
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_an_empty_node_that_comes_takes_no_placeholder_from_another(name: str) -> None:
+    columns = columns_of(node("m", "8"), unbound("p"), unbound("q"))
+    assert fits(columns.snapshot(NOW)) == {"p": "m", "q": "m"}
+    columns.apply_nodes([("ADDED", as_node(node(name, "8")))])
+    assert fits(columns.snapshot(NOW + 1)) == {"p": "m", "q": "m"}
+    columns.apply_nodes([("DELETED", as_node(node("m", "8")))])
+    assert fits(columns.snapshot(NOW + 2)) == {"p": name, "q": name}
+
+
 def test_a_resource_that_no_node_has_fits_nowhere() -> None:
     assert fits(seen(node("a", "8"), unbound("p", extended={"example.com/gpu": "1"}))) == {"p": None}
 
@@ -165,17 +175,20 @@ ZONE = "topology.kubernetes.io/zone"
 ZONES = ("x", "y", "")
 
 
-def first_fit(nodes: list[tuple[str, int, int, str]], sizes: list[Json], pods: dict[str, list[int]]) -> dict[str, str]:
+def first_fit(
+    nodes: list[tuple[str, int, int, str]], sizes: list[Json], pods: dict[str, list[int]], before: set[str]
+) -> dict[str, str]:
     """Return where placeholders go by the plainest loop: each of them asks each node.
 
     Args:
         nodes: name, millicores, slots and zone.
         sizes: each with its millicores, the key over which its placeholders keep apart, and their number.
         pods: millicores of what is on each node.
+        before: names of nodes that held placeholders in the last snapshot.
     """
     free = {name: [cpu - sum(pods[name]), slots - len(pods[name])] for name, cpu, slots, _ in nodes}
     zones = {name: zone for name, _, _, zone in nodes}
-    order = sorted(free, key=lambda name: not pods[name])
+    order = sorted(free, key=lambda name: (not pods[name], name not in before))
     found = {}
     for number, size in sorted(enumerate(sizes), key=lambda item: -item[1]["cpu"]):
         taken: list[str] = []
@@ -217,6 +230,7 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(seed: int) 
         *placeholders,
     )
     pods: dict[str, list[int]] = {name: [] for name, *_ in nodes}
+    found: dict[str, str] = {}
     for change in range(6):  # one view after the other, of which each keeps what is as it was
         name, cpu, slots, _ = rng.choice(nodes)
         asked = rng.randrange(100, 1000, 100)
@@ -224,7 +238,8 @@ def test_many_sizes_on_many_nodes_are_packed_as_by_the_plainest_loop(seed: int) 
             pods[name].append(asked)
             apply(columns, "ADDED", pod(f"r{change}", cpu=f"{asked}m", memory="0", node=name, owner=("Job", "j")))
         snapshot = columns.snapshot(NOW)
-        assert {own: at for own, at in fits(snapshot).items() if at} == first_fit(nodes, sizes, pods)
+        found = first_fit(nodes, sizes, pods, set(found.values()))
+        assert {own: at for own, at in fits(snapshot).items() if at} == found
         held = [sum(p.node == row for p in snapshot.placeholders) for row in range(len(nodes))]
         there = [len(pods[own]) + number for own, number in zip(snapshot.nodes.names, held, strict=True)]
         assert snapshot.nodes.pod_count.tolist() == there
