@@ -1,0 +1,297 @@
+"""What names of the product must keep: one class per name, verbs or nouns for functions, and no word that was replaced.
+
+The lists of exceptions only shrink: whoever renames one of them takes it from its list.
+"""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PRODUCT = ("slack", "operator/slack_operator")
+
+REPLACED: dict[str, str] = {}
+"""Names that no class, function or module has any more, and what is said in their place."""
+
+SHARED_CLASS_NAMES = frozenset(
+    {
+        "ActivationPool",
+        "Agent",
+        "Answer",
+        "ApiError",
+        "Ask",
+        "Asked",
+        "Backend",
+        "Backoff",
+        "BadBody",
+        "BadLine",
+        "BadMessage",
+        "BadScenario",
+        "BadSettings",
+        "BadTrace",
+        "Board",
+        "Bounds",
+        "Burst",
+        "Candidate",
+        "Cause",
+        "Change",
+        "Choice",
+        "Cluster",
+        "ClusterAutoscaler",
+        "ClusterView",
+        "Command",
+        "Compared",
+        "Condition",
+        "Container",
+        "ContainerFacts",
+        "ContainerStatus",
+        "Contest",
+        "ControllerMetrics",
+        "Cost",
+        "Counting",
+        "Counts",
+        "Credentials",
+        "Decision",
+        "Deployment",
+        "Displaced",
+        "Event",
+        "Explanation",
+        "Failures",
+        "Finding",
+        "Findings",
+        "Form",
+        "Format",
+        "Forms",
+        "Freshness",
+        "Granted",
+        "Group",
+        "Guard",
+        "History",
+        "Hold",
+        "Key",
+        "Kind",
+        "LatePods",
+        "Ledger",
+        "LeftAlone",
+        "Level",
+        "Limits",
+        "Load",
+        "LoadColumns",
+        "LoadReport",
+        "MakingWay",
+        "Mark",
+        "Measured",
+        "Memory",
+        "Message",
+        "Metadata",
+        "Metric",
+        "Mode",
+        "NamespaceSelector",
+        "Node",
+        "NodeClaim",
+        "NodeColumns",
+        "NodeFacts",
+        "NodeLoad",
+        "NodeNames",
+        "NodeReport",
+        "NodeRow",
+        "NodeSink",
+        "NodeState",
+        "NodeStatus",
+        "NodeView",
+        "Nodes",
+        "Objective",
+        "Objectives",
+        "Observation",
+        "Observed",
+        "Operator",
+        "Outcome",
+        "Output",
+        "Part",
+        "Past",
+        "Permits",
+        "Place",
+        "Placeholder",
+        "Placeholders",
+        "Placement",
+        "Pod",
+        "PodFacts",
+        "PodRow",
+        "PodSink",
+        "PodTemplate",
+        "Pods",
+        "Point",
+        "PolicyState",
+        "Pools",
+        "Pressure",
+        "PriorityClasses",
+        "Provider",
+        "Provisioner",
+        "Proxy",
+        "QuerySet",
+        "Question",
+        "Queue",
+        "Rates",
+        "Record",
+        "Recorder",
+        "Recording",
+        "Refused",
+        "Reply",
+        "Request",
+        "Resources",
+        "Retention",
+        "Role",
+        "Room",
+        "Row",
+        "Rule",
+        "Rules",
+        "Runtime",
+        "Sample",
+        "Scenario",
+        "Scheduler",
+        "Scores",
+        "Scrape",
+        "Seen",
+        "Sender",
+        "Settings",
+        "Severity",
+        "Shape",
+        "Size",
+        "Source",
+        "Span",
+        "Spared",
+        "Standing",
+        "Starts",
+        "State",
+        "Status",
+        "Steps",
+        "Subject",
+        "Target",
+        "Telling",
+        "Told",
+        "Totals",
+        "Turn",
+        "Uncovered",
+        "Usage",
+        "Verdict",
+        "View",
+        "Waiting",
+        "Wanted",
+        "WantedBy",
+        "Watches",
+        "Why",
+        "Window",
+        "Work",
+        "Workload",
+        "Written",
+    }
+)
+"""Names of public classes that several modules declare still."""
+
+PARTICIPLES = {
+    "operator/slack_operator/auditor": 15,
+    "operator/slack_operator/demand": 52,
+    "operator/slack_operator/learning": 3,
+    "operator/slack_operator/loadwatcher": 9,
+    "operator/slack_operator/making_way": 7,
+    "operator/slack_operator/placeholders": 45,
+    "operator/slack_operator/runtime": 15,
+    "operator/slack_operator/scorer": 6,
+    "operator/slack_operator/throttler": 32,
+    "operator/slack_operator/web": 3,
+    "slack/audit": 32,
+    "slack/cli": 72,
+    "slack/cluster": 33,
+    "slack/demand": 29,
+    "slack/health": 3,
+    "slack/kube": 16,
+    "slack/loadtest": 5,
+    "slack/loadwatcher": 4,
+    "slack/migration": 8,
+    "slack/monitoring": 1,
+    "slack/planner": 83,
+    "slack/process": 13,
+    "slack/schema": 2,
+    "slack/scorer": 8,
+    "slack/simulator": 63,
+    "slack/supervision": 3,
+    "slack/throttler": 14,
+}
+"""How many functions of each package are still named by a bare participle, at most."""
+
+IRREGULAR = frozenset(
+    {
+        *("asked", "begun", "bound", "broken", "brought", "built", "caught", "chosen", "done", "drawn", "driven"),
+        *("found", "given", "gone", "grown", "heard", "held", "hidden", "kept", "known", "learnt", "lent", "lost"),
+        *("made", "meant", "met", "paid", "risen", "said", "seen", "sent", "shown", "sold", "spent", "taken"),
+        *("told", "torn", "understood", "won", "written"),
+    }
+)
+"""Participles that do not end in -ed."""
+NO_PARTICIPLES = frozenset({"exceed", "feed", "heed", "need", "proceed", "seed", "speed"})
+
+
+@cache
+def definitions() -> tuple[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef], ...]:
+    """List each class and function of the product with the path of its module."""
+
+    def each() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+        for folder in PRODUCT:
+            for path in sorted((ROOT / folder).rglob("*.py")):
+                name = path.relative_to(ROOT).as_posix()
+                for node in ast.walk(ast.parse(path.read_text())):
+                    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                        yield name, node
+
+    return tuple(each())
+
+
+def is_participle(name: str) -> bool:
+    """Tell whether a function's name is one participle and nothing else."""
+    word = name.strip("_")
+    return "_" not in word and (word in IRREGULAR or (word.endswith("ed") and word not in NO_PARTICIPLES))
+
+
+def package_of(path: str) -> str:
+    """Name the package of a module: two folders of the library, three of what runs in a cluster."""
+    return "/".join(path.split("/")[: 3 if path.startswith("operator/") else 2])
+
+
+def participles() -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path, node in definitions():
+        if not isinstance(node, ast.ClassDef) and is_participle(node.name):
+            found[package_of(path)].append(f"{path}:{node.lineno} {node.name}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"), [("told", True), ("_kept", True), ("rejected", True), ("need", False), ("keep_told", False)]
+)
+def test_a_participle_is_known_as_one(name: str, is_one: bool) -> None:
+    assert is_participle(name) is is_one
+
+
+def test_every_public_class_name_stands_for_one_class() -> None:
+    places = defaultdict(list)
+    for path, node in definitions():
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            places[node.name].append(f"{path}:{node.lineno}")
+    shared = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if name not in SHARED_CLASS_NAMES} == {}
+    assert sorted(SHARED_CLASS_NAMES - shared.keys()) == [], "these are unique now: take them from the list"
+
+
+def test_no_package_gets_more_functions_named_by_a_bare_participle() -> None:
+    too_many = {package: names for package, names in participles().items() if len(names) > PARTICIPLES.get(package, 0)}
+    assert too_many == {}, "give these a verb, or a noun that says what they return"
+
+
+def test_words_that_were_replaced_do_not_come_back() -> None:
+    defined = Counter(node.name.strip("_") for _, node in definitions())
+    modules = {Path(path).stem for path, _ in definitions()}
+    assert {old: new for old, new in REPLACED.items() if old in defined or old in modules} == {}
