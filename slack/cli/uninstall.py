@@ -94,31 +94,34 @@ class _Told:
             print_document({"apiVersion": API_VERSION, "kind": "UninstallList", **found}, self.output)
 
 
+_Yes = Annotated[bool, typer.Option("--yes", help="Delete; without it only what would be deleted is printed.")]
+_Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of the placeholders and the lease.", metavar="NAME")
+]
+_LeaseName = Annotated[str, typer.Option("--lease-name", help="Name of the lease.", metavar="NAME")]
+_StopDeployment = Annotated[
+    str | None,
+    typer.Option(
+        "--stop-deployment", help="First scale the operator's Deployment of this name to zero.", metavar="NAME"
+    ),
+]
+_WaitSeconds = Annotated[
+    int,
+    typer.Option(
+        "--wait-seconds",
+        help="How long to wait for the operator to end, and for the placeholders.",
+        min=0,
+        max=86_400,
+    ),
+]
+
+
 def uninstall(
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Delete; without it only what would be deleted is printed.")
-    ] = False,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the placeholders and the lease.", metavar="NAME")
-    ] = "resource-slack",
-    lease_name: Annotated[
-        str, typer.Option("--lease-name", help="Name of the lease.", metavar="NAME")
-    ] = "resource-slack",
-    stop_deployment: Annotated[
-        str | None,
-        typer.Option(
-            "--stop-deployment", help="First scale the operator's Deployment of this name to zero.", metavar="NAME"
-        ),
-    ] = None,
-    wait_seconds: Annotated[
-        int,
-        typer.Option(
-            "--wait-seconds",
-            help="How long to wait for the operator to end, and for the placeholders.",
-            min=0,
-            max=86_400,
-        ),
-    ] = 60,
+    yes: _Yes = False,
+    namespace: _Namespace = "resource-slack",
+    lease_name: _LeaseName = "resource-slack",
+    stop_deployment: _StopDeployment = None,
+    wait_seconds: _WaitSeconds = 60,
     output: OutputFormat = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -164,80 +164,90 @@ def _starts() -> Row:
     )
 
 
-def _slack() -> Row:
-    def pair(unit: str) -> tuple[Query, ...]:
-        return tuple(Query(_max(f"slack_{what}_{unit}"), f"{{{{policy}}}} {what}") for what in ("desired", "reserved"))
+def _desired_and_reserved(unit: str) -> tuple[Query, ...]:
+    return tuple(Query(_max(f"slack_{what}_{unit}"), f"{{{{policy}}}} {what}") for what in ("desired", "reserved"))
 
+
+def _resource_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "CPU",
+            "Extra capacity wanted, and requests of the placeholders that are on nodes, in cores.",
+            _desired_and_reserved("cpu_cores"),
+            "short",
+        ),
+        Panel(
+            "Memory",
+            "Extra capacity wanted, and requests of the placeholders that are on nodes.",
+            _desired_and_reserved("memory_bytes"),
+            "bytes",
+        ),
+        Panel(
+            "Other resources",
+            "The same for resources such as GPUs; empty where no policy keeps any.",
+            tuple(
+                Query(
+                    _max(f"slack_{what}_extended_resources", f"{BY_POLICY}, resource"),
+                    f"{{{{policy}}}} {{{{resource}}}} {what}",
+                )
+                for what in ("desired", "reserved")
+            ),
+            "short",
+        ),
+    )
+
+
+def _placeholder_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Placeholders",
+            "On nodes, and waiting for one.",
+            (
+                Query(_max("slack_bound_placeholders"), "{{policy}} bound"),
+                Query(_max("slack_pending_placeholders"), "{{policy}} pending"),
+            ),
+            "short",
+            decimals=0,
+        ),
+        Panel(
+            "Displaced",
+            "Placeholders that left their node without the operator's doing, by cause; PreemptionByScheduler is "
+            "slack at work.",
+            (Query(_rate("slack_displaced_total", f"{BY_POLICY}, cause"), "{{policy}} {{cause}}"),),
+            "ops",
+            stacked=True,
+        ),
+        Panel(
+            "Made way",
+            "Placeholders that the operator deleted for bursts of pods, by what it saw of them, and those whose "
+            "pods did not come or were helped by the scheduler; in 10 minutes.",
+            (
+                Query(
+                    f"sum by ({BY_POLICY}, cause) (increase(slack_made_way_total{{{_CHOSEN}}}[10m]))",
+                    "{{policy}} {{cause}}",
+                ),
+                Query(
+                    f"sum by ({BY_POLICY}) (increase(slack_made_way_in_vain_total{{{_CHOSEN}}}[10m]))",
+                    "{{policy}} in vain",
+                ),
+            ),
+            "short",
+            decimals=0,
+        ),
+        Panel(
+            "Coverage",
+            "Share of arrivals that fit the room of one placeholder of the plan.",
+            (Query(_max("slack_coverage_ratio"), "{{policy}}"),),
+            "percentunit",
+            highest=1,
+        ),
+    )
+
+
+def _slack() -> Row:
     return Row(
         "Slack",
-        (
-            Panel(
-                "CPU",
-                "Extra capacity wanted, and requests of the placeholders that are on nodes, in cores.",
-                pair("cpu_cores"),
-                "short",
-            ),
-            Panel(
-                "Memory",
-                "Extra capacity wanted, and requests of the placeholders that are on nodes.",
-                pair("memory_bytes"),
-                "bytes",
-            ),
-            Panel(
-                "Other resources",
-                "The same for resources such as GPUs; empty where no policy keeps any.",
-                tuple(
-                    Query(
-                        _max(f"slack_{what}_extended_resources", f"{BY_POLICY}, resource"),
-                        f"{{{{policy}}}} {{{{resource}}}} {what}",
-                    )
-                    for what in ("desired", "reserved")
-                ),
-                "short",
-            ),
-            Panel(
-                "Placeholders",
-                "On nodes, and waiting for one.",
-                (
-                    Query(_max("slack_bound_placeholders"), "{{policy}} bound"),
-                    Query(_max("slack_pending_placeholders"), "{{policy}} pending"),
-                ),
-                "short",
-                decimals=0,
-            ),
-            Panel(
-                "Displaced",
-                "Placeholders that left their node without the operator's doing, by cause; PreemptionByScheduler is "
-                "slack at work.",
-                (Query(_rate("slack_displaced_total", f"{BY_POLICY}, cause"), "{{policy}} {{cause}}"),),
-                "ops",
-                stacked=True,
-            ),
-            Panel(
-                "Made way",
-                "Placeholders that the operator deleted for bursts of pods, by what it saw of them, and those whose "
-                "pods did not come or were helped by the scheduler; in 10 minutes.",
-                (
-                    Query(
-                        f"sum by ({BY_POLICY}, cause) (increase(slack_made_way_total{{{_CHOSEN}}}[10m]))",
-                        "{{policy}} {{cause}}",
-                    ),
-                    Query(
-                        f"sum by ({BY_POLICY}) (increase(slack_made_way_in_vain_total{{{_CHOSEN}}}[10m]))",
-                        "{{policy}} in vain",
-                    ),
-                ),
-                "short",
-                decimals=0,
-            ),
-            Panel(
-                "Coverage",
-                "Share of arrivals that fit the room of one placeholder of the plan.",
-                (Query(_max("slack_coverage_ratio"), "{{policy}}"),),
-                "percentunit",
-                highest=1,
-            ),
-        ),
+        (*_resource_panels(), *_placeholder_panels()),
     )
 
 
@@ -324,73 +334,82 @@ def _conditions() -> Row:
     )
 
 
+def _loop_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Who leads",
+            "1 for the process that holds the lease, 0 for standbys.",
+            (Query(f"slack_leader{{{_JOB}}}", "{{instance}}"),),
+            "none",
+            highest=1,
+            decimals=0,
+        ),
+        Panel(
+            "Age of the last plan",
+            "Since the leader last made a plan and carried it out; about the interval when all is well.",
+            (
+                Query(
+                    f"time() - slack_plan_timestamp_seconds{{{_JOB}}} and slack_leader{{{_JOB}}} == 1",
+                    "{{instance}}",
+                ),
+            ),
+            "s",
+        ),
+        Panel(
+            "Lag",
+            "From the first change that no plan has seen to the start of the plan for it; 0.2 s of it are meant.",
+            _operator_quantiles("slack_loop_lag_seconds"),
+            "s",
+        ),
+        Panel(
+            "Time of a plan",
+            "Without reading and writing.",
+            _operator_quantiles("slack_plan_duration_seconds"),
+            "s",
+        ),
+    )
+
+
+def _process_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Requests to the API server",
+            "By verb and HTTP status; code 0 is no answer. Most are renewals of the lease.",
+            (Query(_rate("slack_api_requests_total", "verb, code", _JOB), "{{verb}} {{code}}"),),
+            "reqps",
+        ),
+        Panel(
+            "Watches opened anew",
+            "In 15 minutes, by path of the API; the API server ends each after half an hour to an hour.",
+            (Query(f"max by (path) (increase(slack_watch_restarts_total{{{_JOB}}}[15m]))", "{{path}}"),),
+            "short",
+        ),
+        Panel(
+            "CPU of the operator",
+            "In cores.",
+            (Query(f"rate(process_cpu_seconds_total{{{_JOB}}}[{_RATE}])", "{{instance}}"),),
+            "short",
+        ),
+        Panel(
+            "Memory of the operator",
+            "Resident set.",
+            (Query(f"process_resident_memory_bytes{{{_JOB}}}", "{{instance}}"),),
+            "bytes",
+        ),
+        Panel(
+            "Versions",
+            "Processes by version of resource-slack; two during an upgrade.",
+            (Query(f"count by (version) (slack_build_info{{{_JOB}}})", "{{version}}", instant=True),),
+            "short",
+            kind=Kind.STAT,
+        ),
+    )
+
+
 def _operator() -> Row:
     return Row(
         "Operator",
-        (
-            Panel(
-                "Who leads",
-                "1 for the process that holds the lease, 0 for standbys.",
-                (Query(f"slack_leader{{{_JOB}}}", "{{instance}}"),),
-                "none",
-                highest=1,
-                decimals=0,
-            ),
-            Panel(
-                "Age of the last plan",
-                "Since the leader last made a plan and carried it out; about the interval when all is well.",
-                (
-                    Query(
-                        f"time() - slack_plan_timestamp_seconds{{{_JOB}}} and slack_leader{{{_JOB}}} == 1",
-                        "{{instance}}",
-                    ),
-                ),
-                "s",
-            ),
-            Panel(
-                "Lag",
-                "From the first change that no plan has seen to the start of the plan for it; 0.2 s of it are meant.",
-                _operator_quantiles("slack_loop_lag_seconds"),
-                "s",
-            ),
-            Panel(
-                "Time of a plan",
-                "Without reading and writing.",
-                _operator_quantiles("slack_plan_duration_seconds"),
-                "s",
-            ),
-            Panel(
-                "Requests to the API server",
-                "By verb and HTTP status; code 0 is no answer. Most are renewals of the lease.",
-                (Query(_rate("slack_api_requests_total", "verb, code", _JOB), "{{verb}} {{code}}"),),
-                "reqps",
-            ),
-            Panel(
-                "Watches opened anew",
-                "In 15 minutes, by path of the API; the API server ends each after half an hour to an hour.",
-                (Query(f"max by (path) (increase(slack_watch_restarts_total{{{_JOB}}}[15m]))", "{{path}}"),),
-                "short",
-            ),
-            Panel(
-                "CPU of the operator",
-                "In cores.",
-                (Query(f"rate(process_cpu_seconds_total{{{_JOB}}}[{_RATE}])", "{{instance}}"),),
-                "short",
-            ),
-            Panel(
-                "Memory of the operator",
-                "Resident set.",
-                (Query(f"process_resident_memory_bytes{{{_JOB}}}", "{{instance}}"),),
-                "bytes",
-            ),
-            Panel(
-                "Versions",
-                "Processes by version of resource-slack; two during an upgrade.",
-                (Query(f"count by (version) (slack_build_info{{{_JOB}}})", "{{version}}", instant=True),),
-                "short",
-                kind=Kind.STAT,
-            ),
-        ),
+        (*_loop_panels(), *_process_panels()),
     )
 
 

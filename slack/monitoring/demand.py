@@ -74,91 +74,105 @@ ALERTS = (
 )
 
 
+def _queue_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Messages",
+            "Of all queues, by whether they wait or are run.",
+            (Query(f"sum by (state) ({_of_pools_and('state', 'queue_messages')})", "{{state}}"),),
+            "short",
+            decimals=0,
+            stacked=True,
+        ),
+        Panel(
+            "Oldest message",
+            "Of the ten pools whose messages have waited longest.",
+            (Query(f"topk(10, {_of_pools('oldest_message_seconds')})", "{{namespace}}/{{pool}}"),),
+            "s",
+        ),
+    )
+
+
+def _container_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Containers of pools",
+            "By state.",
+            (Query(f"sum by (state) ({_of_pools_and('state', 'containers')})", "{{state}}"),),
+            "short",
+            decimals=0,
+            stacked=True,
+        ),
+        Panel(
+            "Containers wanted",
+            "By all pools; those that no node has room for; and what slack is asked to hold for bursts.",
+            (
+                Query(f"sum({_of_pools('wanted')})", "wanted"),
+                Query(f"sum({_of_pools('unmet')})", "unmet"),
+                Query(f"sum({_of_pools('slack_pods')})", "for slack"),
+            ),
+            "short",
+            decimals=0,
+        ),
+        Panel(
+            "Creations",
+            "Containers that were made, by what became of them.",
+            (Query(f"sum by (result) (rate(demand_creations_total[{_RATE}]))", "{{result}}"),),
+            "ops",
+        ),
+        Panel(
+            "Time to be ready",
+            "From a container's creation until it can take messages.",
+            (
+                Query(_quantile(0.99, "creation_seconds"), "p99"),
+                Query(_quantile(0.5, "creation_seconds"), "p50"),
+            ),
+            "s",
+        ),
+    )
+
+
+def _run_panels() -> tuple[Panel, ...]:
+    return (
+        Panel(
+            "Runs",
+            "How long messages are run, as containers report it.",
+            (
+                Query(_quantile(0.99, "run_seconds"), "p99"),
+                Query(_quantile(0.5, "run_seconds"), "p50"),
+            ),
+            "s",
+        ),
+        Panel(
+            "Containers that ended",
+            "By why.",
+            (Query(f"sum by (reason) (rate(demand_evictions_total[{_RATE}]))", "{{reason}}"),),
+            "ops",
+        ),
+        Panel(
+            "Refused",
+            "Answers of 429, and pools that are throttled.",
+            (
+                Query(f"sum(rate(demand_rejected_total[{_RATE}]))", "429 a second"),
+                Query(f"sum({_of_pools('throttled')})", "pools throttled"),
+            ),
+            "short",
+        ),
+        Panel(
+            "Time of a tick",
+            "To read all queues and decide; longer than the tick, and decisions come late.",
+            (
+                Query(_quantile(0.99, "tick_seconds"), "p99"),
+                Query(_quantile(0.5, "tick_seconds"), "p50"),
+            ),
+            "s",
+        ),
+    )
+
+
 def row() -> Row:
     """What waits, what there is for it, and what cannot be had."""
     return Row(
         "Container pools",
-        (
-            Panel(
-                "Messages",
-                "Of all queues, by whether they wait or are run.",
-                (Query(f"sum by (state) ({_of_pools_and('state', 'queue_messages')})", "{{state}}"),),
-                "short",
-                decimals=0,
-                stacked=True,
-            ),
-            Panel(
-                "Oldest message",
-                "Of the ten pools whose messages have waited longest.",
-                (Query(f"topk(10, {_of_pools('oldest_message_seconds')})", "{{namespace}}/{{pool}}"),),
-                "s",
-            ),
-            Panel(
-                "Containers of pools",
-                "By state.",
-                (Query(f"sum by (state) ({_of_pools_and('state', 'containers')})", "{{state}}"),),
-                "short",
-                decimals=0,
-                stacked=True,
-            ),
-            Panel(
-                "Containers wanted",
-                "By all pools; those that no node has room for; and what slack is asked to hold for bursts.",
-                (
-                    Query(f"sum({_of_pools('wanted')})", "wanted"),
-                    Query(f"sum({_of_pools('unmet')})", "unmet"),
-                    Query(f"sum({_of_pools('slack_pods')})", "for slack"),
-                ),
-                "short",
-                decimals=0,
-            ),
-            Panel(
-                "Creations",
-                "Containers that were made, by what became of them.",
-                (Query(f"sum by (result) (rate(demand_creations_total[{_RATE}]))", "{{result}}"),),
-                "ops",
-            ),
-            Panel(
-                "Time to be ready",
-                "From a container's creation until it can take messages.",
-                (
-                    Query(_quantile(0.99, "creation_seconds"), "p99"),
-                    Query(_quantile(0.5, "creation_seconds"), "p50"),
-                ),
-                "s",
-            ),
-            Panel(
-                "Runs",
-                "How long messages are run, as containers report it.",
-                (
-                    Query(_quantile(0.99, "run_seconds"), "p99"),
-                    Query(_quantile(0.5, "run_seconds"), "p50"),
-                ),
-                "s",
-            ),
-            Panel(
-                "Containers that ended",
-                "By why.",
-                (Query(f"sum by (reason) (rate(demand_evictions_total[{_RATE}]))", "{{reason}}"),),
-                "ops",
-            ),
-            Panel(
-                "Refused",
-                "Answers of 429, and pools that are throttled.",
-                (
-                    Query(f"sum(rate(demand_rejected_total[{_RATE}]))", "429 a second"),
-                    Query(f"sum({_of_pools('throttled')})", "pools throttled"),
-                ),
-                "short",
-            ),
-            Panel(
-                "Time of a tick",
-                "To read all queues and decide; longer than the tick, and decisions come late.",
-                (
-                    Query(_quantile(0.99, "tick_seconds"), "p99"),
-                    Query(_quantile(0.5, "tick_seconds"), "p50"),
-                ),
-                "s",
-            ),
-        ),
+        (*_queue_panels(), *_container_panels(), *_run_panels()),
     )

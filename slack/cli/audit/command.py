@@ -5,7 +5,7 @@ Only flags and help texts are here; each command loads what it needs when it run
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from slack.cli.audit.options import (
     Prometheus,
     PrometheusCluster,
     Root,
+    SourceOptions,
     source_options,
 )
 from slack.cli.audit.processes import agent, controller
@@ -30,6 +31,9 @@ from slack.cli.inputs.flags import Context, Kubeconfig
 from slack.cli.terminal.formats import Format, OutputFormat
 from slack.cli.terminal.pictures import PictureFile
 from slack.cli.terminal.problems import Command, Group, UserError
+
+if TYPE_CHECKING:
+    from slack.audit.results.audit_result import FindingFilter
 
 app = typer.Typer(
     cls=Group,
@@ -70,37 +74,47 @@ _ExplainedNamespace = Annotated[
 ]
 
 
+_Watch = Annotated[bool, typer.Option("--watch", "-w", help=_WATCH)]
+_Output = Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")]
+_Pod = Annotated[
+    str | None,
+    typer.Option("--pod", help="Only this pod: its name or how its uid begins.", metavar="NAME|UID"),
+]
+_Level = Annotated[LevelName | None, typer.Option("--level", help="Only this level.", metavar="LEVEL")]
+_Everything = Annotated[
+    bool, typer.Option("--all", help="Every cgroup: fine ones, those without a limit or with too few periods too.")
+]
+_Limit = Annotated[
+    int | None, typer.Option("--limit", help="At most so many lines.", min=1, metavar="LINES", show_default=False)
+]
+_FailOn = Annotated[FailOn, typer.Option("--fail-on", help="Exit with 3 when something is so bad.")]
+_Patches = Annotated[
+    Path | None,
+    typer.Option(
+        "--patches", help="Write a strategic-merge patch a workload into this folder, for GitOps.", metavar="DIR"
+    ),
+]
+
+
 @app.callback()
 def audit(
     ctx: typer.Context,
     root: Root = None,
     interval: Interval = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help=_WATCH)] = False,
-    output: Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")] = Output.TABLE,
+    watch: _Watch = False,
+    output: _Output = Output.TABLE,
     cluster: Cluster = False,
     prometheus: Prometheus = None,
     window: HistoryWindow = None,
     prometheus_cluster: PrometheusCluster = None,
     namespace: _Namespace = None,
-    pod: Annotated[
-        str | None,
-        typer.Option("--pod", help="Only this pod: its name or how its uid begins.", metavar="NAME|UID"),
-    ] = None,
-    level: Annotated[LevelName | None, typer.Option("--level", help="Only this level.", metavar="LEVEL")] = None,
+    pod: _Pod = None,
+    level: _Level = None,
     node: Nodes = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every cgroup: fine ones, those without a limit or with too few periods too.")
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", help="At most so many lines.", min=1, metavar="LINES", show_default=False)
-    ] = None,
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Exit with 3 when something is so bad.")] = FailOn.NONE,
-    patches: Annotated[
-        Path | None,
-        typer.Option(
-            "--patches", help="Write a strategic-merge patch a workload into this folder, for GitOps.", metavar="DIR"
-        ),
-    ] = None,
+    everything: _Everything = False,
+    limit: _Limit = None,
+    fail_on: _FailOn = FailOn.NONE,
+    patches: _Patches = None,
     kubelet_pods: KubeletPods = None,
     names: Names = True,
     kubeconfig: Kubeconfig = None,
@@ -141,23 +155,51 @@ def audit(
         kubeconfig=kubeconfig,
         context=context,
     )
-    if patches is not None and watch:
-        raise UserError("--patches: are written once; leave --watch out")
-    from slack.audit.findings.sample import Level
-    from slack.audit.results.audit_result import FindingFilter
+    filters = _filters(namespace, pod, level, options.nodes, limit, everything=everything)
+    _report(ctx, options, filters, output, fail_on, watch=watch, patches=patches)
+
+
+def _report(
+    ctx: typer.Context,
+    options: SourceOptions,
+    filters: "FindingFilter",
+    output: Output,
+    fail_on: FailOn,
+    *,
+    watch: bool,
+    patches: Path | None,
+) -> None:
+    """Audit, print what was found, and end with its exit code."""
     from slack.cli.audit.run import run
 
-    filters = FindingFilter(
-        namespace=namespace,
-        pod=pod,
-        level=None if level is None else Level(level),
-        nodes=options.nodes,
-        everything=everything,
-        rows=limit,
-    )
+    if patches is not None and watch:
+        raise UserError("--patches: are written once; leave --watch out")
     failed = run(options, filters, output, fail_on, watch=watch, patches=patches, program=_program(ctx))
     if failed:
         raise typer.Exit(3)
+
+
+def _filters(
+    namespace: str | None,
+    pod: str | None,
+    level: LevelName | None,
+    nodes: tuple[str, ...],
+    limit: int | None,
+    *,
+    everything: bool,
+) -> "FindingFilter":
+    """Return the filter of findings that the flags describe."""
+    from slack.audit.findings.sample import Level
+    from slack.audit.results.audit_result import FindingFilter
+
+    return FindingFilter(
+        namespace=namespace,
+        pod=pod,
+        level=None if level is None else Level(level),
+        nodes=nodes,
+        everything=everything,
+        rows=limit,
+    )
 
 
 def _nothing_before(ctx: typer.Context) -> None:

@@ -13,21 +13,28 @@ if TYPE_CHECKING:
     from slack.demand.trace import Totals
 
 
+_Trace = Annotated[Path, typer.Argument(help="What `demand controller --record FILE` has written; - is stdin.")]
+_Guards = Annotated[
+    str | None,
+    typer.Option("--guards", help="Instead of the recorded ones: all, none, or some of G1,G2.", metavar="LIST"),
+]
+_MaxContainers = Annotated[
+    int | None, typer.Option("--max-containers", help="Instead of each pool's own.", min=1, metavar="NUMBER")
+]
+_IdleTimeout = Annotated[
+    str | None, typer.Option("--idle-timeout", help="Instead of each pool's own.", metavar="DURATION")
+]
+_Stale = Annotated[
+    str | None, typer.Option("--stale", help="Instead of each pool's own timing.stale.", metavar="DURATION")
+]
+
+
 def replay(
-    trace: Annotated[Path, typer.Argument(help="What `demand controller --record FILE` has written; - is stdin.")],
-    guards: Annotated[
-        str | None,
-        typer.Option("--guards", help="Instead of the recorded ones: all, none, or some of G1,G2.", metavar="LIST"),
-    ] = None,
-    max_containers: Annotated[
-        int | None, typer.Option("--max-containers", help="Instead of each pool's own.", min=1, metavar="NUMBER")
-    ] = None,
-    idle_timeout: Annotated[
-        str | None, typer.Option("--idle-timeout", help="Instead of each pool's own.", metavar="DURATION")
-    ] = None,
-    stale: Annotated[
-        str | None, typer.Option("--stale", help="Instead of each pool's own timing.stale.", metavar="DURATION")
-    ] = None,
+    trace: _Trace,
+    guards: _Guards = None,
+    max_containers: _MaxContainers = None,
+    idle_timeout: _IdleTimeout = None,
+    stale: _Stale = None,
     output: OutputFormat = Format.TABLE,
 ) -> None:
     """Decide a recorded run again, with the same settings or with others, and sum up what was decided.

@@ -193,40 +193,16 @@ def from_api(
     Raises:
         KubeError: when there is no usable configuration, no answer, or no permission.
     """
-    from slack.kube.errors import ApiError
-    from slack.kube.paging import listed
-    from slack.kube.paths import UNFINISHED_PODS, resource_path
+    from slack.kube.paths import resource_path
 
     columns = ClusterColumns(placeholder_namespace)
-    sets: list[wire.ReplicaSet] = []
     with api_server(kubeconfig, context) as connection, _objects_read():
-        classes_path = resource_path("scheduling.k8s.io/v1", "priorityclasses")
-        classes = list(listed(connection, classes_path, wire.PriorityClass))
-        columns.apply_priority_classes(("ADDED", priority_class) for priority_class in classes)
-        try:
-            namespaces = list(listed(connection, resource_path("v1", "namespaces"), wire.Namespace))
-            columns.apply_namespaces(("ADDED", namespace) for namespace in namespaces)
-        except ApiError as error:
-            if error.status != 403:
-                raise  # who may not list them plans by their names
-        nodes = listed(connection, resource_path("v1", "nodes"), wire.Node)
-        columns.apply_nodes(("ADDED", node) for node in nodes)
-        for api_version, plural, kind, item_type in wire.WORKLOADS:
-            found: list[wire.Workload] = list(listed(connection, resource_path(api_version, plural), item_type))
-            columns.apply_workloads(kind, (("ADDED", workload) for workload in found))
-            sets += [workload for workload in found if isinstance(workload, wire.ReplicaSet)]
-        pods = listed(connection, resource_path("v1", "pods"), wire.Pod, field_selector=UNFINISHED_PODS)
-        columns.apply_pods(("ADDED", pod) for pod in pods)
-        try:
-            policies = items(connection, resource_path(API_VERSION, "slackpolicies"))
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            policies = []  # the CRD is not installed: then there is no policy
+        classes, sets = _fill_columns(connection, columns)
+        policies = _slack_policies(connection)
         pools = _listed_if_any(connection, resource_path(API_VERSION, ACTIVATION_POOLS), wire.ActivationPool)
         # who may not list quotas plans without them, and without pools nobody asks
         quotas = _listed_if_any(connection, resource_path("v1", "resourcequotas"), wire.ResourceQuota) if pools else []
-        asked_for = None if quotas_of is None else _quotas_of(connection, quotas_of)
+        namespace_quotas = None if quotas_of is None else _quotas_of(connection, quotas_of)
         aimed = {str(policy["metadata"]["name"]) for policy in policies if (policy.get("spec") or {}).get("objective")}
         histories = read_histories(connection, placeholder_namespace, sorted(aimed.union(objectives_of)))
     columns.arrivals.forget_before(now)
@@ -235,8 +211,49 @@ def from_api(
         (f"slackpolicy/{policy['metadata']['name']}", {"apiVersion": API_VERSION, "kind": KIND} | policy)
         for policy in policies
     ]
-    found_all = _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
-    return replace(found_all, pools=_pools(pools), quotas=tuple(quotas), quotas_of=asked_for)
+    cluster = _cluster(columns, named, sets, classes, placeholder_namespace, whole=True, histories=histories)
+    return replace(cluster, pools=_pools(pools), quotas=tuple(quotas), quotas_of=namespace_quotas)
+
+
+def _fill_columns(
+    connection: "Connection", columns: ClusterColumns
+) -> tuple[list[wire.PriorityClass], list[wire.ReplicaSet]]:
+    """List what columns are made of, in the order in which they need it; return the classes and ReplicaSets seen."""
+    from slack.kube.errors import ApiError
+    from slack.kube.paging import listed
+    from slack.kube.paths import UNFINISHED_PODS, resource_path
+
+    classes = list(listed(connection, resource_path("scheduling.k8s.io/v1", "priorityclasses"), wire.PriorityClass))
+    columns.apply_priority_classes(("ADDED", priority_class) for priority_class in classes)
+    try:
+        namespaces = list(listed(connection, resource_path("v1", "namespaces"), wire.Namespace))
+        columns.apply_namespaces(("ADDED", namespace) for namespace in namespaces)
+    except ApiError as error:
+        if error.status != 403:
+            raise  # who may not list them plans by their names
+    nodes = listed(connection, resource_path("v1", "nodes"), wire.Node)
+    columns.apply_nodes(("ADDED", node) for node in nodes)
+    sets: list[wire.ReplicaSet] = []
+    for api_version, plural, kind, item_type in wire.WORKLOADS:
+        found: list[wire.Workload] = list(listed(connection, resource_path(api_version, plural), item_type))
+        columns.apply_workloads(kind, (("ADDED", workload) for workload in found))
+        sets += [workload for workload in found if isinstance(workload, wire.ReplicaSet)]
+    pods = listed(connection, resource_path("v1", "pods"), wire.Pod, field_selector=UNFINISHED_PODS)
+    columns.apply_pods(("ADDED", pod) for pod in pods)
+    return classes, sets
+
+
+def _slack_policies(connection: "Connection") -> list[dict[str, Any]]:
+    """List the SlackPolicies; without the CRD there are none."""
+    from slack.kube.errors import ApiError
+    from slack.kube.paths import resource_path
+
+    try:
+        return items(connection, resource_path(API_VERSION, "slackpolicies"))
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        return []
 
 
 def _quotas_of(connection: "Connection", namespace: str) -> list[wire.ResourceQuota] | None:

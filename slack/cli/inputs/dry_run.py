@@ -18,6 +18,7 @@ from slack.cli.terminal.problems import UserError
 from slack.cluster.node_prices import NO_PRICES
 
 if TYPE_CHECKING:
+    from slack.cli.inputs.cluster import Cluster
     from slack.cluster.node_prices import NodePrices
     from slack.cluster.snapshot import Snapshot
     from slack.cluster.wire import ResourceQuota
@@ -94,26 +95,10 @@ def gather(
         raise UserError("-: stdin can be read once only; put one of them into a file")
     known_prices = files.node_prices(prices) if prices is not None else NO_PRICES
     given = list(_policies(policy_files))  # first: a mistake in them is found before a large cluster is read
-    from slack.cli.inputs import cluster
-
-    seen = (
-        cluster.from_file(
-            read_bytes(snapshot),
-            source=name_of(snapshot),
-            now=now,
-            placeholder_namespace=placeholder_namespace,
-            nodes_needed=not any(policy.spec.node_templates for policy in given),
-        )
-        if snapshot is not None
-        else cluster.from_api(
-            kubeconfig,
-            context,
-            now=now,
-            placeholder_namespace=placeholder_namespace,
-            objectives_of=[policy.name for policy in given if policy.spec.objective is not None],
-            quotas_of=quotas_of,
-        )
-    )
+    if snapshot is not None:
+        seen = _cluster_of_file(snapshot, given, now, placeholder_namespace)
+    else:
+        seen = _live_cluster(kubeconfig, context, given, now, placeholder_namespace, quotas_of)
     from slack.cli.inputs.forms import with_forms
     from slack.planner.objects.adoption import BUILT_IN
 
@@ -139,6 +124,38 @@ def gather(
         pools=seen.pools,
         quotas=seen.quotas,
         quotas_of=seen.quotas_of,
+    )
+
+
+def _cluster_of_file(path: Path, policies: "Sequence[Policy]", now: float, placeholder_namespace: str) -> "Cluster":
+    from slack.cli.inputs import cluster
+
+    return cluster.from_file(
+        read_bytes(path),
+        source=name_of(path),
+        now=now,
+        placeholder_namespace=placeholder_namespace,
+        nodes_needed=not any(policy.spec.node_templates for policy in policies),
+    )
+
+
+def _live_cluster(
+    kubeconfig: Path | None,
+    context: str | None,
+    policies: "Sequence[Policy]",
+    now: float,
+    placeholder_namespace: str,
+    quotas_of: str | None,
+) -> "Cluster":
+    from slack.cli.inputs import cluster
+
+    return cluster.from_api(
+        kubeconfig,
+        context,
+        now=now,
+        placeholder_namespace=placeholder_namespace,
+        objectives_of=[policy.name for policy in policies if policy.spec.objective is not None],
+        quotas_of=quotas_of,
     )
 
 

@@ -1,7 +1,8 @@
 """`load`: flags, the question before, and the answer after."""
 
 import re
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,53 +13,67 @@ from slack.cli.terminal.problems import UserError
 from slack.loadtest.shape import LoadShape
 from slack.process.exit_codes import INFEASIBLE
 
+if TYPE_CHECKING:
+    from slack.cli.load.run import Asked
+
 _IMAGE = "registry.k8s.io/pause:3.10"
 _MOST_PODS = 5000
 _DIGITS = 9
 _LONGEST_NAME = 63
 
 
+_Pods = Annotated[
+    str, typer.Option("--pods", help=f"How many pods, up to {_MOST_PODS}.", metavar="NUMBER", show_default=False)
+]
+_Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Where the Deployment is made.", metavar="NAME")]
+_Cpu = Annotated[str, typer.Option("--cpu", help="What a pod requests.", metavar="QUANTITY")]
+_Memory = Annotated[str, typer.Option("--memory", help="What a pod requests.", metavar="QUANTITY")]
+_Shape = Annotated[
+    LoadShape,
+    typer.Option("--shape", help="All at once, ever more, or up and down twice."),
+]
+_Span = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        help="How long the load goes on. Default: a burst until its pods have nodes, the others 10m.",
+        metavar="DURATION",
+        show_default=False,
+    ),
+]
+_Patience = Annotated[
+    str,
+    typer.Option(
+        "--patience",
+        help="End when for so long no pod got a node and no node came, as at a quota or a node group's maximum.",
+        metavar="DURATION",
+    ),
+]
+_WatchNodes = Annotated[
+    str,
+    typer.Option(
+        "--watch-nodes",
+        help="After the load: so long it is watched whether the nodes go again; 0s does not watch.",
+        metavar="DURATION",
+    ),
+]
+_Name = Annotated[str, typer.Option("--name", help="Of the Deployment.", metavar="NAME")]
+_Image = Annotated[str, typer.Option("--image", help="Of its pods; it only has to wait.", metavar="IMAGE")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask first.")]
+
+
 def load(
-    pods: Annotated[
-        str, typer.Option("--pods", help=f"How many pods, up to {_MOST_PODS}.", metavar="NUMBER", show_default=False)
-    ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Where the Deployment is made.", metavar="NAME")
-    ] = "default",
-    cpu: Annotated[str, typer.Option("--cpu", help="What a pod requests.", metavar="QUANTITY")] = "500m",
-    memory: Annotated[str, typer.Option("--memory", help="What a pod requests.", metavar="QUANTITY")] = "512Mi",
-    shape: Annotated[
-        LoadShape,
-        typer.Option("--shape", help="All at once, ever more, or up and down twice."),
-    ] = LoadShape.BURST,
-    span: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            help="How long the load goes on. Default: a burst until its pods have nodes, the others 10m.",
-            metavar="DURATION",
-            show_default=False,
-        ),
-    ] = None,
-    patience: Annotated[
-        str,
-        typer.Option(
-            "--patience",
-            help="End when for so long no pod got a node and no node came, as at a quota or a node group's maximum.",
-            metavar="DURATION",
-        ),
-    ] = "5m",
-    watch_nodes: Annotated[
-        str,
-        typer.Option(
-            "--watch-nodes",
-            help="After the load: so long it is watched whether the nodes go again; 0s does not watch.",
-            metavar="DURATION",
-        ),
-    ] = "15m",
-    name: Annotated[str, typer.Option("--name", help="Of the Deployment.", metavar="NAME")] = "resource-slack-load",
-    image: Annotated[str, typer.Option("--image", help="Of its pods; it only has to wait.", metavar="IMAGE")] = _IMAGE,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    pods: _Pods,
+    namespace: _Namespace = "default",
+    cpu: _Cpu = "500m",
+    memory: _Memory = "512Mi",
+    shape: _Shape = LoadShape.BURST,
+    span: _Span = None,
+    patience: _Patience = "5m",
+    watch_nodes: _WatchNodes = "15m",
+    name: _Name = "resource-slack-load",
+    image: _Image = _IMAGE,
+    yes: _Yes = False,
     output: OutputFormat = Format.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -80,8 +95,7 @@ def load(
 
         resource-slack load -n shop --pods 200 --shape ramp --for 10m --yes -o json
     """
-    from slack.cli.load.run import Asked, LoadRun
-    from slack.cli.load.told import print_report, question
+    from slack.cli.load.run import Asked
 
     asked = Asked(
         namespace=namespace,
@@ -94,7 +108,14 @@ def load(
         patience_seconds=_seconds("--patience", patience),
         nodes_seconds=0.0 if watch_nodes.strip() in ("0", "0s") else _seconds("--watch-nodes", watch_nodes),
     )
+    _run(asked, kubeconfig, context, output, yes=yes)
+
+
+def _run(asked: "Asked", kubeconfig: Path | None, context: str | None, output: Format, *, yes: bool) -> None:
+    """Ask the user, run the load, print the report, and end with its exit code."""
     from slack.cli.inputs.api_server import api_server
+    from slack.cli.load.run import LoadRun
+    from slack.cli.load.told import print_report, question
     from slack.cli.terminal.interrupts import INTERRUPTED
 
     with api_server(kubeconfig, context) as connection:

@@ -46,31 +46,34 @@ _SUPPORTING = (
 )
 
 
+_Target = Annotated[
+    str | None,
+    typer.Argument(
+        help="In the cluster: deploy/NAME, sts/NAME, job/NAME or capacitybuffer/NAME. Without it, all that keep "
+        "room in the namespace.",
+        metavar="KIND/NAME",
+        show_default=False,
+    ),
+]
+_Filename = Annotated[
+    list[Path] | None,
+    typer.Option("--filename", "-f", help="Manifests, YAML or JSON; - is stdin. No cluster is asked.", metavar="FILE"),
+]
+_Namespace = Annotated[str, typer.Option("--namespace", "-n", help="In the cluster: where they are.", metavar="NAME")]
+_NodeCpu = Annotated[
+    str | None,
+    typer.Option("--node-cpu", help="Cpu of a node, to read what counts nodes.", metavar="QUANTITY"),
+]
+_Output = Annotated[FileFormat, typer.Option("--output", "-o", help="json has no comments.")]
+
+
 def migrate(
     ctx: typer.Context,
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            help="In the cluster: deploy/NAME, sts/NAME, job/NAME or capacitybuffer/NAME. Without it, all that keep "
-            "room in the namespace.",
-            metavar="KIND/NAME",
-            show_default=False,
-        ),
-    ] = None,
-    filename: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--filename", "-f", help="Manifests, YAML or JSON; - is stdin. No cluster is asked.", metavar="FILE"
-        ),
-    ] = None,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="In the cluster: where they are.", metavar="NAME")
-    ] = "default",
-    node_cpu: Annotated[
-        str | None,
-        typer.Option("--node-cpu", help="Cpu of a node, to read what counts nodes.", metavar="QUANTITY"),
-    ] = None,
-    output: Annotated[FileFormat, typer.Option("--output", "-o", help="json has no comments.")] = FileFormat.YAML,
+    target: _Target = None,
+    filename: _Filename = None,
+    namespace: _Namespace = "default",
+    node_cpu: _NodeCpu = None,
+    output: _Output = FileFormat.YAML,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

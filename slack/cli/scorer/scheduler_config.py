@@ -10,49 +10,63 @@ from slack.scorer.configuration.scheduler_config import CLIENT_BURST, CLIENT_QPS
 _URL = "The scorer's address as the scheduler reaches it; https needs the three files."
 
 
+_Url = Annotated[str, typer.Option("--url", help=_URL, metavar="URL")]
+_SchedulerName = Annotated[
+    str, typer.Option("--scheduler-name", help="The profile's; pods name it in spec.schedulerName.", metavar="NAME")
+]
+_CaFile = Annotated[
+    str | None,
+    typer.Option("--ca-file", help="Signs the scorer's certificate; on the scheduler's machine.", metavar="FILE"),
+]
+_CertFile = Annotated[
+    str | None, typer.Option("--cert-file", help="The scheduler's own certificate, there.", metavar="FILE")
+]
+_KeyFile = Annotated[str | None, typer.Option("--key-file", help="Its key, there.", metavar="FILE")]
+_ServerName = Annotated[
+    str | None, typer.Option("--server-name", help="Name in the scorer's certificate.", metavar="NAME")
+]
+_Filters = Annotated[
+    bool, typer.Option("--filter", help="Ask /filter and /preempt too (`scorer serve --filter-above`).")
+]
+_TimeoutMs = Annotated[int, typer.Option("--timeout-ms", help="No pod waits longer for the scorer.", min=10, max=5000)]
+_Percentage = Annotated[
+    int | None,
+    typer.Option(
+        "--percentage-of-nodes", help="percentageOfNodesToScore; the scheduler's own where absent.", min=1, max=100
+    ),
+]
+_Kubeconfig = Annotated[
+    str | None, typer.Option("--scheduler-kubeconfig", help="The scheduler's kubeconfig, there.", metavar="FILE")
+]
+_ClientQps = Annotated[
+    int, typer.Option("--client-qps", help="Requests per second that the scheduler sends to the API server.", min=1)
+]
+_ClientBurst = Annotated[
+    int, typer.Option("--client-burst", help="Requests that it may send at once above that.", min=1)
+]
+_Replicas = Annotated[
+    int, typer.Option("--replicas", help="Replicas of this scheduler; more than one elect a leader.", min=1)
+]
+_LeaseNamespace = Annotated[
+    str, typer.Option("--lease-namespace", help="Namespace of the leader's Lease.", metavar="NAME")
+]
+
+
 def scheduler_config(
-    url: Annotated[str, typer.Option("--url", help=_URL, metavar="URL")] = "http://127.0.0.1:8888",
-    scheduler_name: Annotated[
-        str, typer.Option("--scheduler-name", help="The profile's; pods name it in spec.schedulerName.", metavar="NAME")
-    ] = "resource-slack",
-    ca_file: Annotated[
-        str | None,
-        typer.Option("--ca-file", help="Signs the scorer's certificate; on the scheduler's machine.", metavar="FILE"),
-    ] = None,
-    cert_file: Annotated[
-        str | None, typer.Option("--cert-file", help="The scheduler's own certificate, there.", metavar="FILE")
-    ] = None,
-    key_file: Annotated[str | None, typer.Option("--key-file", help="Its key, there.", metavar="FILE")] = None,
-    server_name: Annotated[
-        str | None, typer.Option("--server-name", help="Name in the scorer's certificate.", metavar="NAME")
-    ] = None,
-    filters: Annotated[
-        bool, typer.Option("--filter", help="Ask /filter and /preempt too (`scorer serve --filter-above`).")
-    ] = False,
-    timeout_ms: Annotated[
-        int, typer.Option("--timeout-ms", help="No pod waits longer for the scorer.", min=10, max=5000)
-    ] = 200,
-    percentage: Annotated[
-        int | None,
-        typer.Option(
-            "--percentage-of-nodes", help="percentageOfNodesToScore; the scheduler's own where absent.", min=1, max=100
-        ),
-    ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option("--scheduler-kubeconfig", help="The scheduler's kubeconfig, there.", metavar="FILE")
-    ] = None,
-    client_qps: Annotated[
-        int, typer.Option("--client-qps", help="Requests per second that the scheduler sends to the API server.", min=1)
-    ] = CLIENT_QPS,
-    client_burst: Annotated[
-        int, typer.Option("--client-burst", help="Requests that it may send at once above that.", min=1)
-    ] = CLIENT_BURST,
-    replicas: Annotated[
-        int, typer.Option("--replicas", help="Replicas of this scheduler; more than one elect a leader.", min=1)
-    ] = 1,
-    lease_namespace: Annotated[
-        str, typer.Option("--lease-namespace", help="Namespace of the leader's Lease.", metavar="NAME")
-    ] = "kube-system",
+    url: _Url = "http://127.0.0.1:8888",
+    scheduler_name: _SchedulerName = "resource-slack",
+    ca_file: _CaFile = None,
+    cert_file: _CertFile = None,
+    key_file: _KeyFile = None,
+    server_name: _ServerName = None,
+    filters: _Filters = False,
+    timeout_ms: _TimeoutMs = 200,
+    percentage: _Percentage = None,
+    kubeconfig: _Kubeconfig = None,
+    client_qps: _ClientQps = CLIENT_QPS,
+    client_burst: _ClientBurst = CLIENT_BURST,
+    replicas: _Replicas = 1,
+    lease_namespace: _LeaseNamespace = "kube-system",
 ) -> None:
     """Print a KubeSchedulerConfiguration with the scorer as an extender, for `kube-scheduler --config`.
 

@@ -39,55 +39,58 @@ _ON_A_TRACE = "none,own,static=auto,proportional=auto"
 _DEFAULT_CURVE = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 
+_Scenario = Annotated[Path | None, typer.Argument(help="Scenario file, YAML or JSON; - is stdin.", metavar="SCENARIO")]
+_Trace = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="Trace that `record` has written, in place of a scenario. Without --compare or --curve: no slack, the "
+        "default rate, and a static and a proportional overprovisioner of its cost.",
+        metavar="FILE",
+    ),
+]
+_Compare = Annotated[
+    str | None,
+    typer.Option(
+        "--compare",
+        help="Side by side: none, own, rate=0.1, cover=Everything, hold=Unbound, static=10x500m/1Gi, static=auto "
+        "(costs what the operator before it costs), proportional=1x500m/1Gi/16cores, proportional=auto (as "
+        "static=auto).",
+        metavar="LIST",
+    ),
+]
+_Curve = Annotated[
+    str | None,
+    typer.Option(
+        "--curve",
+        help="Rate against instant start and cost: rates such as 0,0.1,0.2, or default (0,0.05,0.1,0.2,0.4).",
+        metavar="RATES",
+    ),
+]
+_Seeds = Annotated[
+    int, typer.Option("--seeds", help="Runs of each, with the seeds that follow the first.", min=1, max=100)
+]
+_Seed = Annotated[
+    int | None,
+    typer.Option("--seed", help="The first seed, instead of the scenario's.", min=0, max=2**63 - 1, show_default=False),
+]
+_Timeline = Annotated[bool, typer.Option("--timeline/--no-timeline", help="With -o json: the cluster over time, too.")]
+
+
 def simulate(
-    scenario: Annotated[
-        Path | None, typer.Argument(help="Scenario file, YAML or JSON; - is stdin.", metavar="SCENARIO")
-    ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            "--trace",
-            help="Trace that `record` has written, in place of a scenario. Without --compare or --curve: no slack, the "
-            "default rate, and a static and a proportional overprovisioner of its cost.",
-            metavar="FILE",
-        ),
-    ] = None,
+    scenario: _Scenario = None,
+    trace: _Trace = None,
     price: Prices = None,
     prices: PricesFile = None,
-    compare: Annotated[
-        str | None,
-        typer.Option(
-            "--compare",
-            help="Side by side: none, own, rate=0.1, cover=Everything, hold=Unbound, static=10x500m/1Gi, static=auto "
-            "(costs what the operator before it costs), proportional=1x500m/1Gi/16cores, proportional=auto (as "
-            "static=auto).",
-            metavar="LIST",
-        ),
-    ] = None,
-    curve: Annotated[
-        str | None,
-        typer.Option(
-            "--curve",
-            help="Rate against instant start and cost: rates such as 0,0.1,0.2, or default (0,0.05,0.1,0.2,0.4).",
-            metavar="RATES",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option("--seeds", help="Runs of each, with the seeds that follow the first.", min=1, max=100)
-    ] = 1,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", help="The first seed, instead of the scenario's.", min=0, max=2**63 - 1, show_default=False
-        ),
-    ] = None,
+    compare: _Compare = None,
+    curve: _Curve = None,
+    seeds: _Seeds = 1,
+    seed: _Seed = None,
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
     output: OutputFormat = Format.TABLE,
-    timeline: Annotated[
-        bool, typer.Option("--timeline/--no-timeline", help="With -o json: the cluster over time, too.")
-    ] = False,
+    timeline: _Timeline = False,
 ) -> None:
     """Play a scenario: how fast its pods start, and what that costs.
 

@@ -1,6 +1,7 @@
 """`tune`: the cheapest rate that reaches a wanted instant-start ratio, from a scenario, a trace or a live cluster."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +11,9 @@ from slack.cli.inputs.flag_values import duration, refuse_given
 from slack.cli.inputs.flags import Context, Kubeconfig, PlaceholderNamespace, PricesFile
 from slack.cli.simulation.simulate import HoldForm, Prices, Processes
 from slack.cli.terminal.formats import Format, wide_columns
-from slack.cli.terminal.pictures import PictureFile
+from slack.cli.terminal.pictures import PictureFile, PictureTarget
 from slack.cli.terminal.problems import UserError
+from slack.cluster.hold import Hold
 from slack.process.exit_codes import INFEASIBLE
 
 if TYPE_CHECKING:
@@ -26,67 +28,83 @@ _OF_A_TEACHING = ("learnt_out", "policy")
 _OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_A_TEACHING)
 
 
+_InstantStart = Annotated[
+    float, typer.Option("--instant-start", help="Wanted share of pods that start at once.", metavar="RATIO")
+]
+_Objective = Annotated[
+    float | None,
+    typer.Option(
+        "--objective",
+        help="In place of a rate: play it once with spec.objective.instantStart, and show what was learnt.",
+        metavar="RATIO",
+    ),
+]
+_LearntOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--learnt-out",
+        help="With --objective: write what was learnt as a SlackHistory, from which the operator goes on.",
+        metavar="FILE",
+    ),
+]
+_Policy = Annotated[
+    str | None,
+    typer.Option("--policy", help="With --objective: the SlackPolicy's name, if it is no other.", metavar="NAME"),
+]
+_Scenario = Annotated[Path | None, typer.Option("--scenario", help="Scenario file.", metavar="FILE")]
+_FromTrace = Annotated[
+    Path | None, typer.Option("--from-trace", "--trace", help="Trace that `record` has written.", metavar="FILE")
+]
+_FromCluster = Annotated[
+    bool, typer.Option("--from-cluster", help="The pods and nodes that a cluster has now, read once.")
+]
+_Window = Annotated[
+    str, typer.Option("--window", help="With --from-cluster: how far back pods are new.", metavar="DURATION")
+]
+_ScenarioOnly = Annotated[
+    Path | None,
+    typer.Option(
+        "--scenario-only",
+        help="Write the scenario made of the trace or cluster into this file and end: for another autoscaler's "
+        "settings, limits or prices, then --scenario.",
+        metavar="FILE",
+    ),
+]
+_Seeds = Annotated[int, typer.Option("--seeds", help="Runs a rate.", min=1, max=100)]
+_Step = Annotated[float, typer.Option("--step", help="Rates are multiples of this.", metavar="RATE")]
+_Largest = Annotated[float, typer.Option("--largest", help="No rate above this is tried.", metavar="RATE")]
+_Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Leave nothing out: every look of the operator, all seeds of every rate that is tried, no run given "
+        "up. Many times as long.",
+    ),
+]
+_Output = Annotated[Format, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")]
+
+
 def tune(
     ctx: typer.Context,
-    instant_start: Annotated[
-        float, typer.Option("--instant-start", help="Wanted share of pods that start at once.", metavar="RATIO")
-    ] = 0.99,
-    objective: Annotated[
-        float | None,
-        typer.Option(
-            "--objective",
-            help="In place of a rate: play it once with spec.objective.instantStart, and show what was learnt.",
-            metavar="RATIO",
-        ),
-    ] = None,
-    learnt_out: Annotated[
-        Path | None,
-        typer.Option(
-            "--learnt-out",
-            help="With --objective: write what was learnt as a SlackHistory, from which the operator goes on.",
-            metavar="FILE",
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", help="With --objective: the SlackPolicy's name, if it is no other.", metavar="NAME"),
-    ] = None,
-    scenario: Annotated[Path | None, typer.Option("--scenario", help="Scenario file.", metavar="FILE")] = None,
-    from_trace: Annotated[
-        Path | None, typer.Option("--from-trace", "--trace", help="Trace that `record` has written.", metavar="FILE")
-    ] = None,
-    from_cluster: Annotated[
-        bool, typer.Option("--from-cluster", help="The pods and nodes that a cluster has now, read once.")
-    ] = False,
-    window: Annotated[
-        str, typer.Option("--window", help="With --from-cluster: how far back pods are new.", metavar="DURATION")
-    ] = "24h",
+    instant_start: _InstantStart = 0.99,
+    objective: _Objective = None,
+    learnt_out: _LearntOut = None,
+    policy: _Policy = None,
+    scenario: _Scenario = None,
+    from_trace: _FromTrace = None,
+    from_cluster: _FromCluster = False,
+    window: _Window = "24h",
     price: Prices = None,
     prices: PricesFile = None,
-    scenario_only: Annotated[
-        Path | None,
-        typer.Option(
-            "--scenario-only",
-            help="Write the scenario made of the trace or cluster into this file and end: for another autoscaler's "
-            "settings, limits or prices, then --scenario.",
-            metavar="FILE",
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Runs a rate.", min=1, max=100)] = 5,
-    step: Annotated[float, typer.Option("--step", help="Rates are multiples of this.", metavar="RATE")] = 0.01,
-    largest: Annotated[float, typer.Option("--largest", help="No rate above this is tried.", metavar="RATE")] = 1.0,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Leave nothing out: every look of the operator, all seeds of every rate that is tried, no run given "
-            "up. Many times as long.",
-        ),
-    ] = False,
+    scenario_only: _ScenarioOnly = None,
+    seeds: _Seeds = 5,
+    step: _Step = 0.01,
+    largest: _Largest = 1.0,
+    exact: _Exact = False,
     hold: HoldForm = None,
     processes: Processes = 2,
     picture: PictureFile = None,
-    output: Annotated[Format, typer.Option("--output", "-o", help="yaml is the SlackPolicy alone.")] = Format.TABLE,
+    output: _Output = Format.TABLE,
     placeholder_namespace: PlaceholderNamespace = "resource-slack",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -112,31 +130,86 @@ def tune(
     _check(instant_start, step, largest, [scenario is not None, from_trace is not None, from_cluster])
     _refuse_ignored(ctx, scenario, from_trace, scenario_only)
     _refuse_mixed(ctx, objective, learnt_out, policy)
-    drawn = checked_picture(picture)
-    if scenario is not None:
-        from slack.cli.simulation.scenarios import from_file, with_prices
-
-        if scenario_only is not None:
-            raise UserError("--scenario-only: --scenario names a scenario already")
-        if price:
-            raise UserError("--price: a scenario file has its own prices (nodeGroups[].pricePerHour); or give --prices")
-        loaded, left_out = with_prices(from_file(scenario), prices), 0
-    else:
-        seen = _seen(from_trace, window, price, prices, placeholder_namespace, kubeconfig, context)
-        if scenario_only is not None:
-            from slack.cli.simulation.scenarios import save
-
-            save(scenario_only, seen.document)
-            typer.echo(f"{scenario_only} written; next: resource-slack tune --scenario {scenario_only}", err=True)
-            return
-        loaded, left_out = seen.scenario, seen.left_out
-    if hold is not None:
-        from slack.simulator.runs.baselines import with_hold
-
-        loaded = with_hold(loaded, hold)
+    target = checked_picture(picture)
+    source = _Source(scenario, from_trace, window, price, prices, placeholder_namespace, kubeconfig, context)
+    if scenario_only is not None:
+        source.save(scenario_only)
+        return
+    loaded, left_out = source.load(hold)
     if objective is not None:
         _teach(loaded, objective, learnt_out, policy, output, left_out)
-        return
+    else:
+        options = _SearchOptions(instant_start, seeds, step, largest, exact, processes)
+        _search_rate(loaded, options, target, output, left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the scenario is taken from: a scenario file, a trace, or else a cluster."""
+
+    scenario: Path | None
+    trace: Path | None
+    window: str
+    price: list[str] | None
+    prices: Path | None
+    placeholder_namespace: str
+    kubeconfig: Path | None
+    context: str | None
+
+    def save(self, path: Path) -> None:
+        """Write the scenario that a trace or a cluster makes, and name the next command."""
+        from slack.cli.simulation.scenarios import save
+
+        if self.scenario is not None:
+            raise UserError("--scenario-only: --scenario names a scenario already")
+        save(path, self._replayed().document)
+        typer.echo(f"{path} written; next: resource-slack tune --scenario {path}", err=True)
+
+    def load(self, hold: Hold | None) -> "tuple[Scenario, int]":
+        """Return the scenario in the wanted form of placeholders, and how many pods of the source it leaves out."""
+        if self.scenario is not None:
+            from slack.cli.simulation.scenarios import from_file, with_prices
+
+            if self.price:
+                own = "a scenario file has its own prices (nodeGroups[].pricePerHour)"
+                raise UserError(f"--price: {own}; or give --prices")
+            loaded, left_out = with_prices(from_file(self.scenario), self.prices), 0
+        else:
+            replayed = self._replayed()
+            loaded, left_out = replayed.scenario, replayed.left_out
+        if hold is not None:
+            from slack.simulator.runs.baselines import with_hold
+
+            loaded = with_hold(loaded, hold)
+        return loaded, left_out
+
+    def _replayed(self) -> "Replayed":
+        from slack.cli.simulation.scenarios import from_cluster, node_prices_of, prices_of, seen_in_trace, told
+
+        if self.trace is not None:
+            return seen_in_trace(self.trace, self.price, self.prices)
+        named, of_file = prices_of(self.price), node_prices_of(self.prices)
+        window = duration("--window", self.window)
+        return told(from_cluster(self.kubeconfig, self.context, window, self.placeholder_namespace, named, of_file))
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchOptions:
+    """Which rates are tried, and how thoroughly."""
+
+    goal: float
+    """Wanted share of pods that start at once."""
+    seeds: int
+    step: float
+    largest: float
+    exact: bool
+    processes: int
+
+
+def _search_rate(
+    scenario: "Scenario", search: _SearchOptions, picture: PictureTarget | None, output: Format, left_out: int
+) -> None:
+    """Search for the cheapest rate, print it, and end with its exit code."""
     from slack.cli.simulation.runs import Runs
     from slack.simulator.runs.baselines import priced
     from slack.simulator.runs.curve import NothingMeasured
@@ -144,24 +217,26 @@ def tune(
     from slack.simulator.runs.tune import tune as tuned_by
     from slack.simulator.scenario.times import shown
 
-    loaded, currency = priced(loaded)
-    played = loaded if exact else with_fewer_looks(loaded)
-    given = range(loaded.seed, loaded.seed + seeds)
+    scenario, currency = priced(scenario)
+    played = scenario if search.exact else with_fewer_looks(scenario)
+    seeds = range(scenario.seed, scenario.seed + search.seeds)
     try:
-        with Runs(played, processes) as runs:
-            found = tuned_by(instant_start, given, runs.trials, step=step, largest=largest, exact=exact)
+        with Runs(played, search.processes) as runs:
+            found = tuned_by(
+                search.goal, seeds, runs.trials, step=search.step, largest=search.largest, exact=search.exact
+            )
     except NothingMeasured as error:
-        raise UserError(f"{loaded.name}: {error}; there is nothing to tune") from None
-    if drawn is not None:
+        raise UserError(f"{scenario.name}: {error}; there is nothing to tune") from None
+    if picture is not None:
         from slack.simulator.runs.picture import rate_curve
 
-        drawn.save(rate_curve(found.curve, drawn.format, currency=currency, tuned=found))
-    if played is not loaded and output in (Format.TABLE, Format.WIDE):
-        looks = f"every {shown(played.operator.interval)}, not every {shown(loaded.operator.interval)}"
+        picture.save(rate_curve(found.curve, picture.format, currency=currency, tuned=found))
+    if played is not scenario and not output.for_machines:
+        looks = f"every {shown(played.operator.interval)}, not every {shown(scenario.operator.interval)}"
         typer.echo(f"in these runs the operator looks {looks}; --exact has all its looks", err=True)
-    _print(found, loaded, currency, output, left_out)
-    if picture is not None and output in (Format.TABLE, Format.WIDE):
-        typer.echo(f"picture: {picture}")
+    _print(found, scenario, currency, output, left_out)
+    if picture is not None and not output.for_machines:
+        typer.echo(f"picture: {picture.path}")
     if found.chosen is None:
         raise typer.Exit(INFEASIBLE)
 
@@ -228,23 +303,6 @@ def _teach(
     else:
         teaching.print_teaching(found)
         typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
-
-
-def _seen(
-    trace: Path | None,
-    window: str,
-    price: list[str] | None,
-    prices: Path | None,
-    placeholder_namespace: str,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> "Replayed":
-    from slack.cli.simulation.scenarios import from_cluster, node_prices_of, prices_of, seen_in_trace, told
-
-    if trace is not None:
-        return seen_in_trace(trace, price, prices)
-    named, of_file = prices_of(price), node_prices_of(prices)
-    return told(from_cluster(kubeconfig, context, duration("--window", window), placeholder_namespace, named, of_file))
 
 
 def _print(tuned: "Tuned", scenario: "Scenario", currency: str, output: Format, left_out: int) -> None:

@@ -19,40 +19,45 @@ if TYPE_CHECKING:
     from slack.health.answer import Health
 
 
+_Policy = Annotated[
+    str | None,
+    typer.Argument(help="Only this SlackPolicy.", metavar="POLICY", show_default=False, autocompletion=policy_names),
+]
+_Output = Annotated[
+    Format,
+    typer.Option(
+        "--output", "-o", help="wide adds nodes and pods that are not covered; json and yaml have the same fields."
+    ),
+]
+_Watch = Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")]
+_Namespace = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="Namespace of the placeholders and the lease. Default resource-slack; where nothing is there, the one "
+        "where the operator is found.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+_LeaseName = Annotated[
+    str | None,
+    typer.Option(
+        "--lease-name",
+        help="Name of the operator's lease. Default resource-slack, or that of the operator that is found.",
+        metavar="NAME",
+        show_default=False,
+    ),
+]
+
+
 def status(
-    policy: Annotated[
-        str | None,
-        typer.Argument(
-            help="Only this SlackPolicy.", metavar="POLICY", show_default=False, autocompletion=policy_names
-        ),
-    ] = None,
-    output: Annotated[
-        Format,
-        typer.Option(
-            "--output", "-o", help="wide adds nodes and pods that are not covered; json and yaml have the same fields."
-        ),
-    ] = Format.TABLE,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again whenever it changes.")] = False,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            help="Namespace of the placeholders and the lease. Default resource-slack; where nothing is there, the one "
-            "where the operator is found.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    lease_name: Annotated[
-        str | None,
-        typer.Option(
-            "--lease-name",
-            help="Name of the operator's lease. Default resource-slack, or that of the operator that is found.",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
+    policy: _Policy = None,
+    output: _Output = Format.TABLE,
+    watch: _Watch = False,
+    namespace: _Namespace = None,
+    lease_name: _LeaseName = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -32,7 +32,16 @@ class Cluster:
 
     def __init__(self, scenario: Scenario) -> None:
         self.kinds = Kinds(scenario)
-        self.groups: tuple[NodeGroup, ...] = scenario.node_groups
+        width = len(self.kinds.resources)
+        self._declare_groups(scenario.node_groups)
+        self._declare_nodes(width)
+        self._declare_pods()
+        self._declare_counts(width)
+        self._grow_kinds()
+
+    def _declare_groups(self, groups: tuple[NodeGroup, ...]) -> None:
+        """Set what each node group's nodes look like; nothing of it changes but the counts."""
+        self.groups: tuple[NodeGroup, ...] = groups
         self.classes: tuple[NodeClass, ...] = tuple(dict.fromkeys(group.node_class for group in self.groups))
         self.group_class = [self.classes.index(group.node_class) for group in self.groups]
         resources = self.kinds.resources
@@ -44,7 +53,9 @@ class Cluster:
         self.group_slots = [group.allocatable.get("pods", _DEFAULT_PODS) for group in self.groups]
         self.group_counts = [0] * len(self.groups)
         """Nodes that are starting or ready: what the autoscaler's target size is."""
-        width = len(resources)
+
+    def _declare_nodes(self, width: int) -> None:
+        """Set the node columns, empty, with `width` resources."""
         self.size = 0
         """Rows in use, gone ones between them included."""
         self.free: IntArray = np.zeros((width, 16), dtype=np.int64)
@@ -86,7 +97,9 @@ class Cluster:
         self._spare: list[int] = []
         self._admitted: dict[int, BoolArray] = {}
         self._masks: dict[int, tuple[int, BoolArray]] = {}
-        # pods
+
+    def _declare_pods(self) -> None:
+        """Set the pod columns, empty."""
         self.kind_of = array("i")
         self.node_of = array("i")
         self.created = array("d")
@@ -103,6 +116,9 @@ class Cluster:
         """By node: pods that preempted there and are not bound yet."""
         self.pods_of: dict[int, dict[int, None]] = {}
         """By kind that a ReplicaSet counts: its pods, in order of creation."""
+
+    def _declare_counts(self, width: int) -> None:
+        """Set the sums over pods and nodes, empty, with `width` resources."""
         self.count: list[int] = []
         """[kind] pods."""
         self.running: list[int] = []
@@ -126,7 +142,6 @@ class Cluster:
         """[role][R] requests of bound pods."""
         self.asked_total = [[0] * width for _ in Role]
         """[role][R] requests of all pods."""
-        self._grow_kinds()
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
