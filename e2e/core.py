@@ -29,7 +29,7 @@ from e2e.harness.machine_speed import describe, time_scale
 FOLDER = Path(__file__).parent / "suites"
 SUITES = (
     "test_faults.py",
-    "test_making_way.py",
+    "test_burst_eviction.py",
     "test_upgrade.py",
     "test_main_job.py",
     "test_demand_pools.py",

@@ -34,7 +34,7 @@ WAITING = (
     "test_scaling.py",
     "test_objective.py",
     "test_stable_set.py",
-    "test_making_way.py",
+    "test_burst_eviction.py",
     "test_load.py",
     "test_load_watcher.py",
     "test_web_views.py",

@@ -194,10 +194,10 @@ SHARED_CLASS_NAMES = frozenset(
 
 PARTICIPLES = {
     "operator/slack_operator/auditor": 15,
+    "operator/slack_operator/burst_eviction": 7,
     "operator/slack_operator/demand": 52,
     "operator/slack_operator/learning": 3,
     "operator/slack_operator/loadwatcher": 9,
-    "operator/slack_operator/making_way": 7,
     "operator/slack_operator/placeholders": 45,
     "operator/slack_operator/runtime": 15,
     "operator/slack_operator/scorer": 6,

@@ -26,12 +26,12 @@ from slack.process.settings import flag
 from slack.process.settings_warnings import settings_warnings
 from slack.process.stopping import Stopping
 from slack.schema.documents import problem_text
+from slack_operator.burst_eviction.burst_evictor import MakingWay
+from slack_operator.burst_eviction.event_reporter import Telling
+from slack_operator.burst_eviction.eviction_writer import Hands
+from slack_operator.burst_eviction.replica_set_suspender import Lender
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
-from slack_operator.making_way.hands import Hands
-from slack_operator.making_way.lender import Lender
-from slack_operator.making_way.telling import Telling
-from slack_operator.making_way.thread import MakingWay
 from slack_operator.placeholders.actuator import Actuator
 from slack_operator.placeholders.autoscalers import Autoscalers
 from slack_operator.placeholders.brake import Brake

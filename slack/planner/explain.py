@@ -14,6 +14,7 @@ from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
+from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, divide
@@ -26,7 +27,6 @@ from slack.planner.objects.manifests import PRIORITY
 from slack.planner.policy.spec import CoverMode, Policy
 from slack.planner.wanted.hindrances import Hindrance, hindrances, why_no_node_left
 from slack.planner.wanted.mirror_template import reservations
-from slack.planner.way.admission import Quotas
 
 KINDS: Mapping[str, str] = {
     name: kind

@@ -20,6 +20,7 @@ from slack.cluster.classes import Constraints, admits
 from slack.cluster.labels import ZONE
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.cluster.wire import ResourceQuota
+from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.domain.capacity import UNLIMITED
 from slack.planner.domain.feasibility import allowed, astray, fits, why_not
 from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
@@ -35,7 +36,6 @@ from slack.planner.wanted.mirror_choice import PolicyMirrors
 from slack.planner.wanted.mirror_domains import divided_mirror
 from slack.planner.wanted.mirror_template import Reservation, mirror_constraints, mirror_shape, own_spread
 from slack.planner.wanted.reserve_limits import Ask, Budget, admits_namespace, first_of_each, leveled, shared
-from slack.planner.way.admission import Quotas
 
 GROUP = "pools"
 """For whom the placeholders are that several pools share; `Shape.reserved_for`."""

@@ -17,11 +17,11 @@ from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, LABEL_RELEASE
 from slack.cluster.room_copy import fits_on
 from slack.cluster.snapshot import Snapshot
+from slack.planner.burst_eviction.burst import LeftAlone
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
 from slack.planner.objects.actions import Present
 from slack.planner.objects.autoscaler_events import AutoscalerEvents
-from slack.planner.way.burst import LeftAlone
 from slack_operator.placeholders.admission import Admission
 from slack_operator.placeholders.displaced import Displaced, Displacement
 from slack_operator.placeholders.failures import Corpse, Failures

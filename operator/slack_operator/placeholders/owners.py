@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from slack.cluster import wire
 from slack.kube.watch import EventType
-from slack.planner.way.promises import (
+from slack.planner.burst_eviction.promises import (
     Promise,
     of_deployment,
     of_job,

@@ -15,8 +15,8 @@ from slack.cluster.labels import LABEL_POD_GROUP
 from slack.cluster.snapshot import Amounts
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import Pod, PodSpec, PodStatus
-from slack.planner.way.burst import LeftAlone, left_alone_for
-from slack.planner.way.growth import Growing, deferred
+from slack.planner.burst_eviction.burst import LeftAlone, left_alone_for
+from slack.planner.burst_eviction.growth import Growing, deferred
 from slack_operator.placeholders.preemptions import may_be_held
 
 MOST = 20_000

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.way.choice import LONE
-from slack.planner.way.curves import fits
-from slack.planner.way.pick import Placeholders, Places, pick
+from slack.planner.burst_eviction.choice import LONE
+from slack.planner.burst_eviction.curves import fits
+from slack.planner.burst_eviction.pick import Placeholders, Places, pick
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.replicaset import ReplicaSets

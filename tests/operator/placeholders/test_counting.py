@@ -3,14 +3,14 @@
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.wire import Pod
 from slack.kube.watch import EventType
+from slack.planner.burst_eviction.capacity_builder import RoomBuilder
+from slack.planner.burst_eviction.choice import choose
+from slack.planner.burst_eviction.pods import PriorityClasses
 from slack.planner.domain.membership import divide
 from slack.planner.policy.spec import Policy
-from slack.planner.way.choice import choose
-from slack.planner.way.pods import PriorityClasses
-from slack.planner.way.room_builder import RoomBuilder
+from slack_operator.burst_eviction.bursts import Admitting, gathered
+from slack_operator.burst_eviction.policy_scopes import Site, Sites
 from slack_operator.learning.arrivals import arrivals_of
-from slack_operator.making_way.bursts import Admitting, gathered
-from slack_operator.making_way.sites import Site, Sites
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.sinks import PodSink
 from tests.cluster.build import NAMESPACE, NOW, Json, as_node, as_pod, placeholder

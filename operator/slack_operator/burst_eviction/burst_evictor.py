@@ -1,0 +1,295 @@
+"""The thread that makes way: woken by pods without a node and by owners that promise some, it decides at once and acts.
+
+Each turn decides from what is there now, for as many placeholders as a few milliseconds' work deletes, and then looks
+again: a pod that the scheduler has helped meanwhile lacks nothing any more. Nothing waits for a turn but the next one.
+A standby turns as well, and does nothing.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from slack.cluster.room_copy import nodes_of
+from slack.planner.burst_eviction.capacity import Room
+from slack.planner.burst_eviction.capacity_builder import RoomBuilder
+from slack.planner.burst_eviction.choice import Choice, choose
+from slack.planner.burst_eviction.growth import Growing, make_room
+from slack.planner.model.result import PolicyPlan
+from slack.process.logs import fields
+from slack.process.outages import Outages
+from slack.supervision.heartbeat import Heartbeat
+from slack.supervision.threads import SupervisedThread
+from slack_operator.burst_eviction.burst_tracker import BOUND_SECONDS, PROMISED_SECONDS, Cause, Ledger
+from slack_operator.burst_eviction.bursts import Admitting, Wanted, apart, gathered, worth_a_look
+from slack_operator.burst_eviction.event_reporter import Telling
+from slack_operator.burst_eviction.eviction_writer import NO_CLASS
+from slack_operator.burst_eviction.policy_scopes import Sites, sites_of
+from slack_operator.burst_eviction.replica_set_suspender import Lender
+from slack_operator.placeholders.cluster_view import ClusterView, Observation
+from slack_operator.placeholders.owners import Owners
+from slack_operator.placeholders.subjects import Subject
+
+log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.003
+"""What comes so shortly after the first pod is decided with it."""
+AT_ONCE = 500
+"""Placeholders a turn."""
+REST = 4.0
+"""Between two turns, so many times what the last one computed: at most a fifth of a core."""
+IDLE_SECONDS = 30.0
+"""Between two looks at whether everything is ready for a burst."""
+TURN_SECONDS = 120.0
+"""Without a turn that ended as it should the thread counts as stuck."""
+FAILED_SECONDS = 1.0
+"""After a turn that failed."""
+
+
+class MakingWay:
+    """See the module's docstring. `start` and `stop` belong to the main thread, `look` to the loop's."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        lender: Lender,
+        telling: Telling,
+        *,
+        may_write: Callable[[], bool],
+        stale: Callable[[], str | None],
+        wake: Callable[[], None],
+    ) -> None:
+        """A thread that is not started yet.
+
+        Args:
+            view: is watched from here on for owners, too.
+            lender: carries out.
+            telling: of bursts that are over.
+            may_write: whether this process leads.
+            stale: says what of the view is missing.
+            wake: has the loop plan soon.
+        """
+        self._view = view
+        self._lender = lender
+        self._telling = telling
+        self._may_write = may_write
+        self._stale = stale
+        self._wake = wake
+        self._clock = view.clock
+        self._builder = RoomBuilder()
+        self._before: Choice | None = None
+        self._warm = -1
+        """The nodes' version for which the builder has read them: the first time takes a while."""
+        self._ready_at = float("-inf")
+        """When the connections were looked after."""
+        self._ready_for = 0
+        """For how many placeholders they were."""
+        self._sites: Sites | None = None
+        self._ledger = Ledger()
+        self._outages = Outages(self._clock)
+        self._touched = threading.Event()
+        self._stopping = threading.Event()
+        heart = Heartbeat("the thread that makes way", TURN_SECONDS)
+        self._thread = SupervisedThread(self._run, name="making-way", heart=heart)
+        self._owners = view.owners = Owners()
+        view.on_unplaced = self._see_unplaced
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what is lent is given back by whoever plans next."""
+        self._thread.dismiss()
+        self._stopping.set()
+        self._touched.set()
+        self._thread.join(timeout=2.0)
+        self._lender.close()
+
+    def unhealthy(self) -> str | None:
+        """Return why no way is made any more; None if the thread works, or has not begun."""
+        return self._thread.unhealthy()
+
+    def look(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+        """Take what the last plan knew of policies."""
+        self._sites = sites_of(subjects, plans, observation.priority_classes)
+        if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
+            log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
+        if self._view.columns.nodes.version != self._warm or self._standing() > self._ready_for:
+            self._see_unplaced()
+
+    def _see_unplaced(self) -> None:
+        """Look at pods without a node, unless way can be made for nobody: no turn is worth its time then."""
+        if self._sites is None or self._sites.by_policy or self._ledger.open or self._view.lent:
+            self._touched.set()
+
+    def _run(self) -> None:
+        wait: float | None = 0.0
+        while not self._stopping.is_set():
+            if self._rest(wait) and not self._stopping.wait(GATHER_SECONDS):
+                self._touched.clear()
+            began = time.thread_time()
+            try:
+                wait = self.turn()
+                if wait is None:
+                    self._keep_ready()
+                self._thread.heart.beat()
+            except Exception as error:
+                # a bug here must not end the process: the scheduler preempts as it does without us
+                if self._outages.is_new(type(error).__name__):
+                    log.exception("making way failed")
+                wait = 0.0
+                self._stopping.wait(FAILED_SECONDS)  # what wakes us may be what we fail at, again and again
+            if wait != 0.0:
+                self._stopping.wait(REST * (time.thread_time() - began))
+
+    def _rest(self, seconds: float | None) -> bool:
+        """Wait for something to do. After a turn that failed there is no wait: it must not write the stamp."""
+        if seconds == 0.0:
+            return self._touched.is_set()
+        return self._thread.heart.rest(self._touched, IDLE_SECONDS if seconds is None else seconds)
+
+    def _keep_ready(self) -> None:
+        """Keep as many connections open as a burst into all placeholders would use."""
+        now, standing = self._clock(), self._standing()
+        is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
+        if is_due and self._lender.keep_ready(standing):
+            self._ready_at, self._ready_for = now, standing
+
+    def _standing(self) -> int:
+        """Return how many placeholders may have to leave: none where all are unbound."""
+        if self._sites is None or not self._sites.by_policy:
+            return 0
+        with self._view.lock:
+            pods = list(self._view.placeholders.values())
+        return sum(bool(pod.spec and pod.spec.node_name) for pod in pods)
+
+    def turn(self) -> float | None:
+        """Do what is due; return the seconds until something is due again, None when nothing is."""
+        again = False
+        try:
+            self._follow(self._clock())
+            again = self._make_way(self._clock())
+        finally:
+            self._end(self._clock())  # whatever fails above, nothing stays lowered
+        if again:
+            return 0.0
+        due = [when for when in (self._lender.next_due(), self._ledger.next_due()) if when is not None]
+        return max(min(due) - self._clock(), 0.0) if due else None
+
+    def _end(self, now: float) -> None:
+        """Lower what is stopped, and give back what is lent and no burst needs any more."""
+        self._lender.lower(now)
+        for way in self._ledger.ended(now):
+            self._telling.over(way, self._sites.by_policy if self._sites is not None else {})
+        if self._lender.give_back(self._ledger.sets):
+            self._wake()
+        self._view.unplaced.awaited = frozenset(self._ledger.open)
+
+    def _follow(self, now: float) -> None:
+        """See what has come of earlier bursts."""
+        self._lender.forget_gone(now)
+        with self._view.lock:
+            placed = self._view.unplaced.take_placed()
+            growing = self._view.unplaced.growing.keys()
+            grown = [key for key in self._ledger.open if key.startswith(_GROWTH) and key[len(_GROWTH) :] not in growing]
+            waiting: dict[str, float] = {}
+            to_come = {_GROWTH + uid for uid in growing}
+            if self._ledger.open:
+                for own in reversed(self._view.unplaced.pods.values()):
+                    waiting[own.asked.key] = own.since
+                to_come |= {known.promise.key for known in self._owners.outstanding(now)}
+        for pod in placed:
+            if pod.node:
+                self._ledger.comes(pod.key, now - pod.waited)
+                self._ledger.placed(pod.key, now, nominated=pod.nominated)
+        for key in grown:
+            self._ledger.placed(key, now, nominated=False)
+        for key, since in waiting.items():
+            self._ledger.comes(key, since)
+        self._ledger.waits(waiting, to_come, now)
+
+    def _make_way(self, now: float) -> bool:
+        """Let placeholders leave for the pods that lack room; whether there may be more to do."""
+        sites = self._sites
+        if sites is None or not sites.by_policy or not self._may_write() or self._stale() or self._lender.rests(now):
+            return False
+        with self._view.lock:
+            unplaced = self._view.unplaced
+            pods, growing = list(unplaced.pods.values()), list(unplaced.growing.values())
+            promised = self._owners.outstanding(now)
+            namespaces = {known.promise.namespace for known in promised}
+            admitting = Admitting(self._view.quotas.of(namespaces), self._view.limit_ranges.of(namespaces))
+            where = nodes_of(self._view.columns, apart(promised))
+        growing = [own for own in growing if self._ledger.trusts(_GROWTH + own.uid, own.namespace, now)]
+        if len(pods) + sum(known.left for known in promised) < 2 and not growing:
+            if self._view.columns.nodes.version != self._warm:
+                self._room((), sites)
+            return False
+        wanted = gathered(pods, promised, sites, partial(self._ledger.trusts, now=now), admitting, where)
+        for own in wanted:
+            self._ledger.comes(own.key, own.since)
+        if not worth_a_look(wanted) and not growing:
+            return False
+        room = self._room(wanted, sites)
+        again = False
+        for one in growing:
+            again |= self._grow(room, one, now)
+        if again or not worth_a_look(wanted):
+            return again
+        return self._serve(room, wanted, now)
+
+    def _room(self, wanted: Sequence[Wanted], sites: Sites) -> Room:
+        with self._view.lock:
+            copy = self._view.columns.room_copy()
+            self._warm = self._view.columns.nodes.version
+        asked = [own.burst.constraints for own in wanted]
+        room = self._builder.room(copy, asked, sites.priorities, self._view.wall())
+        return room.without(self._lender.deleted)
+
+    def _serve(self, room: Room, wanted: Sequence[Wanted], now: float) -> bool:
+        choice = choose(room, [own.burst for own in wanted], before=self._before)
+        self._before = choice
+        rows = choice.leaving
+        if not rows:
+            return False
+        granted = self._ledger.affordable(min(len(rows), AT_ONCE), now)
+        chosen = set(rows[:granted])
+        log.debug("making way", extra=fields(bursts=len(wanted), leaving=len(rows), now=granted))
+        gone = self._lender.let_go(room.standing, rows[:granted])
+        self._ledger.give_back(granted - len(gone))
+        for served, own in zip(choice.served, wanted, strict=True):
+            leaving = [row for row in served.leaving if row in chosen and row in gone]
+            if leaving:
+                cause = Cause.PROMISE if own.promised else Cause.PODS
+                self._note(own, cause, room, leaving, served.let_in * len(leaving) / len(served.leaving))
+        return len(gone) > 0 and len(rows) > len(gone)
+
+    def _grow(self, room: Room, growing: Growing, now: float) -> bool:
+        """Let placeholders leave for a pod's resize, once: what does not help is not tried again soon."""
+        key = _GROWTH + growing.uid
+        rows = make_room(room, growing) if key not in self._ledger.open else ()
+        if not rows or self._ledger.affordable(len(rows), now) < len(rows):
+            return False
+        gone = self._lender.let_go(room.standing, rows, growth=True)
+        self._ledger.give_back(len(rows) - len(gone))
+        if gone:
+            own = self._ledger.made(key, growing.namespace, self._clock(), PROMISED_SECONDS)
+            own.cause, own.first_pod, own.called = Cause.GROWTH, now, _GROWTH + growing.key
+            own.add(room.standing, sorted(gone), 1.0, self._clock())
+        return bool(gone)
+
+    def _note(self, wanted: Wanted, cause: Cause, room: Room, leaving: Sequence[int], pods: float) -> None:
+        now = self._clock()
+        seconds = PROMISED_SECONDS if cause is Cause.PROMISE else BOUND_SECONDS
+        way = self._ledger.made(wanted.key, wanted.namespace, now, seconds)
+        if cause is Cause.PROMISE:
+            way.cause = cause
+        if way.first_pod is None:
+            way.first_pod = wanted.since
+        way.add(room.standing, leaving, pods, now)
+
+
+_GROWTH = "resize of "
+"""Before the uid of a pod that grows."""

@@ -1,0 +1,218 @@
+"""Lends room: ReplicaSets are stopped, placeholders deleted, counts lowered, and what is lent is shown to the loop.
+
+While a ReplicaSet is lent the loop is shown it as it was before, and writes nothing to it; given back, the next plan
+finds a count too low and raises it. Owned by the thread that makes way; the view's part is under its lock.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Sequence, Set
+
+from slack.cluster.identity import owner_name
+from slack.cluster.labels import PRIORITY_CLASS
+from slack.cluster.wire import OwnReplicaSet, Pod
+from slack.kube.retry import Backoff
+from slack.planner.burst_eviction.capacity import Standing
+from slack_operator.burst_eviction.eviction_writer import Hands, Leaving
+from slack_operator.burst_eviction.suspensions import GIVE_UP_SECONDS, LONGEST_SECONDS, TRY_SECONDS, Loan, Loans
+from slack_operator.placeholders.cluster_view import ClusterView
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.25
+"""No deletion of a turn begins later: on a slow server the scheduler helps itself meanwhile, so we look again."""
+FIRST_REST_SECONDS = 0.5
+"""After a write that the API server, or a webhook of it, did not take; each next is twice as long."""
+LONGEST_REST_SECONDS = 60.0
+SEEN_SECONDS = 10.0
+"""A deletion that our watch has not shown by then was none."""
+UNBOUND_SECONDS = 2.0
+"""As long is remembered of what had no node, whose deletion is not waited for."""
+
+
+class Lender:
+    """See the module's docstring."""
+
+    def __init__(self, view: ClusterView, hands: Hands, *, may_write: Callable[[], bool]) -> None:
+        self._view = view
+        self._hands = hands
+        self._may_write = may_write
+        self._clock = view.clock
+        self._loans = Loans()
+        self._deleted: dict[str, float] = {}
+        """When, by uid."""
+        self._backoff = Backoff(first_seconds=FIRST_REST_SECONDS, max_seconds=LONGEST_REST_SECONDS)
+        self._not_before = float("-inf")
+
+    @property
+    def deleted(self) -> Set[str]:
+        """uids of placeholders that were deleted and are still seen."""
+        return self._deleted.keys()
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._hands.close()
+
+    def rests(self, now: float) -> bool:
+        """Whether what the API server does not take is left to the scheduler for a while."""
+        return now < self._not_before
+
+    def keep_ready(self, placeholders: int) -> bool:
+        """Be quick when a burst comes; to be called from time to time. Returns whether it was of any use."""
+        return self._hands.keep_ready(placeholders)
+
+    def next_due(self) -> float | None:
+        """Return when the next ReplicaSet is to be lowered."""
+        return self._loans.next_due()
+
+    def forget_gone(self, now: float) -> None:
+        """Forget deletions that the watch has shown, some time later."""
+        with self._view.lock:
+            bound = self._view.displaced.is_bound
+            self._deleted = {
+                uid: at
+                for uid, at in self._deleted.items()
+                if now - at < (SEEN_SECONDS if bound(uid) else UNBOUND_SECONDS)
+            }
+
+    def let_go(self, standing: Standing, rows: Sequence[int], *, growth: bool = False) -> set[int]:
+        """Delete these placeholders, and let none be made anew; return the rows of those that went.
+
+        Args:
+            standing: the placeholders.
+            rows: of it.
+            growth: they go for a pod on their node that grows. Its kubelet takes its time, so ours is taken as well:
+                nothing is deleted before the ReplicaSet is known to be stopped.
+        """
+        leaving = {
+            standing.uid[row]: Leaving(
+                standing.uid[row], standing.name[row], standing.replica_set[row], standing.policy[row]
+            )
+            for row in rows
+        }
+        with self._view.lock:
+            claims, began = self._view.displaced.make_way, self._clock()
+            leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
+        to_stop = self._borrow({pod.replica_set for pod in leaving.values()})
+        with self._view.lock:
+            known = {own.metadata.name: frozenset(map(_uid, self._alive(own.metadata.name))) for own in to_stop}
+            ready = [pod for pod in leaving.values() if pod.replica_set in self._view.lent]
+            for uid in leaving.keys() - {pod.uid for pod in ready}:
+                self._view.displaced.stays(uid)
+        until = self._clock() + TURN_SECONDS
+        stopped, deleted = self._hands.let_go(to_stop, ready, lambda: self._clock() < until, stop_first=growth)
+        now = self._clock()
+        if len(stopped) < len(to_stop) or (deleted.refused and not deleted.gone):
+            self._not_before = now + self._backoff.next_seconds()
+        elif deleted.gone:
+            self._backoff.reset()
+        for own in to_stop:
+            name = own.metadata.name
+            if name in stopped:
+                self._loans.begin(self._view.lent[name], known[name], now)
+            elif name not in self._loans.lent:
+                self._give_back(name)
+        for pod in deleted.gone:
+            self._deleted[pod.uid] = now
+            self._loans.went(pod.replica_set, pod.uid, now)
+        with self._view.lock:
+            for pod in deleted.missed:
+                self._view.displaced.stays(pod.uid)
+        if deleted.refused:
+            log.info("the rest is left to the scheduler: %s", deleted.refused)
+        gone = {pod.uid for pod in deleted.gone}
+        return {row for row in rows if standing.uid[row] in gone}
+
+    def lower(self, now: float) -> None:
+        """Have what was stopped ask for as many as there are."""
+        for loan in self._loans.to_lower(now):
+            name = loan.before.metadata.name
+            with self._view.lock:
+                own = self._view.sets.get(name)
+                alive = self._alive(name)
+            if own is not None and (self._took_back(loan, alive, now) or self._waits(loan, own, len(alive), now)):
+                continue
+            # No more than are there: what the scheduler has preempted meanwhile is not made anew yet either.
+            if own is not None and self._hands.lower(loan.before, max(min(loan.replicas - loan.gone, len(alive)), 0)):
+                loan.stopped = False
+            elif own is None or not self._may_write() or now - loan.touched > GIVE_UP_SECONDS:
+                self._give_back(name)
+            else:
+                loan.not_before = now + TRY_SECONDS
+
+    def give_back(self, needed: Collection[str]) -> bool:
+        """Let the loop write those again that no burst needs low; return whether there were any."""
+        long_ago = self._clock() - LONGEST_SECONDS
+        over = [
+            name
+            for name, loan in self._loans.lent.items()
+            if not loan.stopped and (name not in needed or loan.since < long_ago)
+        ]
+        # What a turn that failed has left behind is nobody's loan, and the loop would never write it again.
+        over += [name for name in list(self._view.lent) if name not in self._loans.lent]
+        for name in over:
+            self._give_back(name)
+        return bool(over)
+
+    def _borrow(self, names: Collection[str]) -> list[OwnReplicaSet]:
+        """Return the ReplicaSets that are to be stopped; the loop is told before the event could surprise it."""
+        with self._view.lock:
+            sets = [self._view.sets[name] for name in sorted(names) if name in self._view.sets]
+            new = [own for own in sets if not self._loans.is_stopped(own.metadata.name) and _is_as_planned(own)]
+            for own in new:
+                self._view.lent.setdefault(own.metadata.name, own)
+        return new
+
+    def _give_back(self, name: str) -> None:
+        self._loans.lent.pop(name, None)
+        with self._view.lock:
+            self._view.lent.pop(name, None)
+
+    def _took_back(self, loan: Loan, alive: Sequence[Pod], now: float) -> bool:
+        """Delete what was made anew before the controller had seen the stop; whether there was any.
+
+        It may have been given a node by now, in the burst's room. Then the controller, who is asked for fewer, would
+        take others in its place.
+        """
+        surplus = len(alive) - max(loan.replicas - loan.gone, 0)
+        if surplus <= 0 or now - loan.since > LONGEST_SECONDS:
+            return False
+        name = loan.before.metadata.name
+        anew = [pod for pod in alive if _uid(pod) not in loan.known]
+        leaving = [Leaving(_uid(pod), pod.metadata.name, name, "") for pod in anew[:surplus]]
+        if not leaving:
+            return False
+        with self._view.lock:
+            for pod in leaving:
+                self._view.displaced.let_go(pod.uid)
+        until = self._clock() + TURN_SECONDS
+        _, deleted = self._hands.let_go((), leaving, lambda: self._clock() < until)
+        now = self._clock()
+        for pod in deleted.gone:
+            self._deleted[pod.uid] = now
+            self._loans.went(name, pod.uid, now)
+        return bool(deleted.gone)
+
+    def _waits(self, loan: Loan, own: OwnReplicaSet, alive: int, now: float) -> bool:
+        seen = own.status.replicas if own.status is not None else None
+        return self._loans.waits_to_be_seen(loan, seen, alive, now)
+
+    def _alive(self, replica_set: str) -> list[Pod]:
+        """Return the placeholders of a ReplicaSet; under the view's lock."""
+        return [
+            pod
+            for pod in self._view.placeholders.values()
+            if owner_name(pod) == replica_set
+            and pod.metadata.deletion_timestamp is None
+            and pod.metadata.uid not in self._deleted
+        ]
+
+
+def _is_as_planned(own: OwnReplicaSet) -> bool:
+    """Whether its template is one to come back to, and no hand's: until the loop has mended that, its placeholders are
+    left to the scheduler.
+    """
+    return (own.template.get("spec") or {}).get("priorityClassName") == PRIORITY_CLASS
+
+
+def _uid(pod: Pod) -> str:
+    return pod.metadata.uid or ""

@@ -1,0 +1,61 @@
+"""What is not checked of a pod is the same for all who promise a start, make room for one, or wait for one."""
+
+from itertools import compress, product
+
+import pytest
+
+from slack.planner.burst_eviction.burst import LeftAlone
+from slack.planner.burst_eviction.pods import PriorityClasses, burst_of_pod
+from slack.planner.model.result import ConditionType
+from slack.planner.plan import plan
+from slack_operator.placeholders.preemptions import Preemptions
+from slack_operator.placeholders.unplaced import UnplacedPods
+from tests.cluster.build import NOW, Json, as_pod, columns_of, node
+from tests.planner.scenes import policy_of, snapshot_of
+from tests.planner.test_explain import NODES, UNCHECKED, api, explained, standing
+
+PORTS = "it takes host ports"
+KINDS = [*UNCHECKED, PORTS]
+HELD = {"it claims devices", "it claims volumes"}
+"""For these the scheduler may wait with the pod assumed."""
+
+
+def pods_with(said: list[str], *, waiting: bool) -> list[Json]:
+    fields: Json = {}
+    for text in said:
+        own = UNCHECKED.get(text, {})
+        fields |= {"affinity": fields["affinity"] | own["affinity"]} if {"affinity"} == fields.keys() & own else own
+    found = api(1, node=None if waiting else "n0", **fields)
+    for each in found if PORTS in said else ():
+        each["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    return found
+
+
+@pytest.mark.parametrize("chosen", list(product((False, True), repeat=len(KINDS))))
+def test_explain_status_making_way_and_hangs_agree(chosen: tuple[bool, ...]) -> None:
+    said = list(compress(KINDS, chosen))
+    objects = [*NODES, *pods_with(said, waiting=False)]
+
+    found = explained("deploy/api", *objects, *standing(*objects, on=("n2",)))
+    assert [any(text.startswith(each) for text in found.unknown) for each in KINDS] == list(chosen)
+    assert found.ready == (not said)
+
+    item = plan(snapshot_of(*objects), (policy_of(),), now=NOW, existing=(), state={}).items[0]
+    message = item.condition(ConditionType.COVERED).message
+    assert ("not all that decides about the nodes of 1 workloads is checked (shop/deploy/api)" in message) == bool(said)
+
+    (waiting,) = pods_with(said, waiting=True)
+    pod = as_pod(waiting)
+    assert (burst_of_pod(pod, "shop/deploy/api", PriorityClasses({})).left_alone is None) == (not said)
+
+    columns, unplaced = columns_of(node("n0"), waiting), UnplacedPods()
+    unplaced.seen(pod, columns, 0.0)
+    (known,) = unplaced.pods.values()
+    assert (known.asked.left_alone is None) == (not said)
+    assert (known.asked.left_alone is LeftAlone.CLAIMS) == bool(HELD & set(said))
+
+    preemptions = Preemptions()
+    waiting["status"] = {"nominatedNodeName": "n0"}
+    preemptions.seen(as_pod(waiting), 0.0)
+    (preemptor,) = preemptions._preemptors.values()
+    assert preemptor.held == bool(HELD & set(said))
