@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.report import Report, Row, parser, say, show
 from benchmarks.usage import usage
-from slack.audit.sources.mounts import V1, BadMounts, CpuMounts, find_mounts
+from slack.audit.sources.mounts import V1, CpuMounts, InvalidMounts, find_mounts
 from slack.audit.sources.walker import CgroupWalker
 from tests.audit.tree import pack, unpack
 
@@ -192,7 +192,7 @@ def _make(stack: ExitStack, root: Path, pods: int) -> str:
         else:
             stack.enter_context(real_tree(mounts, root, pods))
             return f"real cgroups ({V1})"
-    except (OSError, BadMounts) as error:
+    except (OSError, InvalidMounts) as error:
         why = str(error)
     shutil.rmtree(root / "sys", ignore_errors=True)  # what was begun of the other
     plain_tree(root, pods)

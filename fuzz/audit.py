@@ -14,7 +14,7 @@ with atheris.instrument_imports(include=["slack.audit"]):
     from slack.audit.sources import cpustat
     from slack.audit.sources.cgroup_names import name_of
     from slack.audit.sources.cpustat import Malformed
-    from slack.audit.sources.mounts import BadMounts, find_mounts, parse_mountinfo
+    from slack.audit.sources.mounts import InvalidMounts, find_mounts, parse_mountinfo
     from slack.audit.sources.node_facts import count_cpus
     from slack.audit.sources.walker import CgroupWalker
 
@@ -64,7 +64,7 @@ def _walk(chance: atheris.FuzzedDataProvider, root: Path) -> None:
     try:
         find_mounts(root)
         walker = CgroupWalker(root, relist_seconds=0.0)
-    except BadMounts:
+    except InvalidMounts:
         return
     walker.sample()
     walker.sample()

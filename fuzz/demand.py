@@ -14,7 +14,7 @@ with atheris.instrument_imports(include=["slack.demand"]):
     from slack.demand import lines, reports, trace
     from slack.demand.guards import guarded
     from slack.demand.model import Guards
-    from slack.demand.subjects import BadSubject, Subject
+    from slack.demand.subjects import InvalidSubject, Subject
 
 _BEGUN = trace.decode(seeds()["settings"], 1)
 
@@ -24,7 +24,7 @@ def try_line(data: bytes) -> None:
     for guards in (Guards(), Guards.parse("none")):
         try:
             _, figures = lines.read_line(data)
-        except lines.BadLine:
+        except lines.InvalidQueueLine:
             return
         decision = guarded(figures, guards)
         assert decision.add >= 0
@@ -38,7 +38,7 @@ def try_report(data: bytes) -> None:
     """What a container says of itself."""
     try:
         report = reports.decode_report(data)
-    except reports.BadReport:
+    except reports.InvalidReport:
         return
     assert len(report.last_run_ms) <= reports.LAST_RUNS
     assert reports.decode_report(reports.encode_report(report)) == report
@@ -48,12 +48,12 @@ def try_trace(data: bytes) -> None:
     """A line of a recording: read, written and read again, and played after a beginning."""
     try:
         line = trace.decode(data, 2)
-    except trace.BadTrace:
+    except trace.InvalidRecording:
         return
     assert trace.decode(trace.encode(line), 2) == line
     try:
         totals = trace.replay([_BEGUN, line])
-    except trace.BadTrace:
+    except trace.InvalidRecording:
         return
     assert totals.ticks <= 1
 
@@ -63,7 +63,7 @@ def try_subject(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     try:
         subject = Subject.parse(text)
-    except BadSubject:
+    except InvalidSubject:
         return
     assert str(subject) == text
     assert Subject.of(subject.namespace, subject.action, subject.memory_mib) == subject

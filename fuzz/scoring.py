@@ -20,23 +20,23 @@ with atheris.instrument_imports(include=["slack.scorer", "slack.loadwatcher", "s
     from slack.cluster.requests import RequestError
     from slack.loadwatcher import influxql, metrics_api, promql, verdicts
     from slack.loadwatcher.analysis import Analyser
-    from slack.loadwatcher.decoding import BadPayload, decode
+    from slack.loadwatcher.decoding import InvalidPayload, decode
     from slack.loadwatcher.encoding import Format, encode
     from slack.loadwatcher.node_names import AsTheyAre, KnownNode
     from slack.loadwatcher.payload import MetricType, Window
-    from slack.loadwatcher.promql import BadProviderAnswer
+    from slack.loadwatcher.promql import InvalidProviderAnswer
     from slack.loadwatcher.readings import Key, Readings, Statistic, Values
     from slack.loadwatcher.reports import assemble
     from slack.loadwatcher.samples import Rings
-    from slack.loadwatcher.verdicts import BadVerdicts
+    from slack.loadwatcher.verdicts import InvalidVerdicts
     from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
     from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
     from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
-    from slack.scorer.extender import BadRequest, decode_preemption, filter_reply, preemption_reply
+    from slack.scorer.extender import InvalidRequest, decode_preemption, filter_reply, preemption_reply
     from slack.scorer.extender import decode as decode_request
     from slack.scorer.inputs.prediction import demand_of
     from slack.scorer.model import HIGHEST_SCORE, Weighted
-    from slack.scorer.record import BadRecord, read_line
+    from slack.scorer.record import InvalidRecord, read_line
     from slack.scorer.rules import Prediction
     from slack.scorer.scoring import score
 
@@ -53,12 +53,12 @@ _KEYS = (
 
 def try_request(data: bytes) -> None:
     """What the scheduler sends: a pod that is read, or refused, and an answer to /filter or /preempt."""
-    with suppress(BadRequest):
+    with suppress(InvalidRequest):
         preemption = decode_preemption(data)
         preemption_reply(preemption, list(preemption.victims)[:1])
     try:
         asked = decode_request(data)
-    except BadRequest:
+    except InvalidRequest:
         return
     filter_reply(asked, dict.fromkeys(asked.names[:1], "hot"))
     try:
@@ -71,7 +71,7 @@ def try_payload(data: bytes) -> None:
     """What a load watcher sends: its figures can be told on, in both formats."""
     try:
         found = decode(data)
-    except BadPayload:
+    except InvalidPayload:
         return
     for load in found.report.nodes.values():
         assert all(math.isfinite(metric.value) and metric.value >= 0 for metric in load.metrics)
@@ -83,7 +83,7 @@ def try_record(data: bytes) -> None:
     """A line of recorded decisions: read, it can be made again."""
     try:
         recorded = read_line(data)
-    except BadRecord:
+    except InvalidRecord:
         return
     try:
         demand = recorded.demand(_PREDICTION)
@@ -98,7 +98,7 @@ def try_verdicts(data: bytes) -> None:
     """What the analyser of a load watcher says: read, it can be told on."""
     try:
         found = verdicts.decode(data)
-    except BadVerdicts:
+    except InvalidVerdicts:
         return
     assert verdicts.decode(verdicts.encode(found)) == found
 
@@ -107,7 +107,7 @@ def try_prometheus(data: bytes) -> None:
     """The answer to each question of a fetch, all alike."""
     try:
         values: dict[Key, Values] = {key: promql.decode(data, "nodename", key) for key in _KEYS}
-    except BadProviderAnswer:
+    except InvalidProviderAnswer:
         return
     try_readings(Readings(AT, values))
 
@@ -118,7 +118,7 @@ def try_influxdb(data: bytes) -> None:
     for question in influxql.questions({}, influxql.TAG, int(AT)):
         try:
             found = influxql.decode(data, influxql.TAG, question)
-        except BadProviderAnswer:
+        except InvalidProviderAnswer:
             return
         for key, own in found.items():
             values.setdefault(key, {}).update(own)
@@ -131,7 +131,7 @@ def try_metrics_server(data: bytes) -> None:
     with np.errstate(all="ignore"):  # a figure beyond what a ring holds is infinite there, and dropped
         try:
             rings.add(metrics_api.decode(data, _NODES))
-        except BadProviderAnswer:
+        except InvalidProviderAnswer:
             return
         try_readings(rings.readings(AT))
 

@@ -12,8 +12,8 @@ from fuzz.throttling_seeds import seeds
 
 with atheris.instrument_imports(include=["slack.throttler"]):
     from slack.throttler import protocol
-    from slack.throttler.graph import BadGraph, parse_depends_on
-    from slack.throttler.protocol import BadMessage
+    from slack.throttler.graph import InvalidGraph, parse_depends_on
+    from slack.throttler.protocol import InvalidThrottlerMessage
     from slack.throttler.reports import messages
 
 _NAMES = ("a", "b", "c")
@@ -24,7 +24,7 @@ def try_lines(data: bytes) -> None:
     for read in (protocol.from_gate, protocol.from_agent):
         try:
             found = read(data)
-        except BadMessage:
+        except InvalidThrottlerMessage:
             continue
         line = protocol.encode_line(found)
         assert line.endswith(b"\n")
@@ -36,14 +36,14 @@ def try_report(data: bytes) -> None:
     """What goes between agent and controller."""
     try:
         report = messages.decode_report(data)
-    except BadMessage:
+    except InvalidThrottlerMessage:
         pass
     else:
         assert len(report.containers) <= messages.MAX_CONTAINERS
         assert messages.decode_report(messages.encode(report)) == report
     try:
         answer = messages.decode_answer(data)
-    except BadMessage:
+    except InvalidThrottlerMessage:
         return
     assert messages.decode_answer(messages.encode(answer)) == answer
 
@@ -52,7 +52,7 @@ def try_annotation(data: bytes) -> None:
     """A pod's dependencies: refused, or an order in which each comes after what it needs."""
     try:
         graph = parse_depends_on(data.decode("utf-8", "replace"), _NAMES)
-    except BadGraph:
+    except InvalidGraph:
         return
     seen: set[str] = set()
     for level in graph.levels():

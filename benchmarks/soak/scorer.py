@@ -23,7 +23,7 @@ from slack.kube.watch import EventType
 from slack.scorer.asgi import NotKnown
 from slack.scorer.ceiling import Ceiling
 from slack.scorer.configuration.arguments import ScorerConfig
-from slack.scorer.extender import BadRequest
+from slack.scorer.extender import InvalidRequest
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.objects import Node
 from slack.scorer.inputs.prediction import demand_of
@@ -207,7 +207,7 @@ class ScorerWeek:
             self._scores.refused(pod, names)
             self._scores.prioritize(pod, names)
             code = 200
-        except BadRequest:
+        except InvalidRequest:
             code = 400
         self._metrics.on_call("prioritize", code, 0.001)
         while not self._recorder._waiting.empty():

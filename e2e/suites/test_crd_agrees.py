@@ -17,7 +17,7 @@ from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
 from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET
-from slack.planner.policy.spec import KIND, ONE_NUMBER, BadPolicy, parse_policy
+from slack.planner.policy.spec import KIND, ONE_NUMBER, InvalidPolicy, parse_policy
 
 Spec = dict[str, Any]
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "slackpolicy.yaml"
@@ -216,7 +216,7 @@ def server_says(connection: Connection, manifest: Spec) -> str:
 def command_says(manifest: Spec) -> str:
     try:
         parse_policy(manifest, source="file")
-    except BadPolicy as error:
+    except InvalidPolicy as error:
         return str(error)
     return ""
 

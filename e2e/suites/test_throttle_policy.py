@@ -14,7 +14,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError
 from slack.kube.kubeconfig import connect
 from slack.kube.paths import resource_path
-from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, BadThrottlePolicy, parse_throttle_policy
+from slack.throttler.config import KIND, RATES_CROSSED, SPELT_TWICE, InvalidThrottlePolicy, parse_throttle_policy
 from slack.throttler.crd import PLURAL
 from slack.throttler.fields import NOT_A_NUMBER, NOT_A_SHARE, NOT_PER_CORE, out_of_bounds
 
@@ -100,7 +100,7 @@ def server_says(connection: Connection, manifest: Spec) -> str:
 def command_says(manifest: Spec) -> str:
     try:
         parse_throttle_policy(manifest, source="file")
-    except BadThrottlePolicy as error:
+    except InvalidThrottlePolicy as error:
         return str(error)
     return ""
 

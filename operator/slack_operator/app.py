@@ -56,7 +56,7 @@ from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
 from slack_operator.web.board import About, Board
-from slack_operator.web.guard import BadTokenFile, read_token
+from slack_operator.web.guard import InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
 from slack_operator.web.server import WebServer
 
@@ -297,7 +297,7 @@ def _making_way(
 def _web_token(settings: OperatorSettings) -> str | None:
     try:
         return read_token(settings.web_token_file) if settings.web and settings.web_token_file else None
-    except BadTokenFile as error:
+    except InvalidTokenFile as error:
         raise CannotStart(f"{flag('web_token_file')}: {error}") from None
 
 

@@ -30,6 +30,7 @@ from slack.cluster.tables.node_table import NodeFacts, NodeTable
 from slack.cluster.tables.placeholder_table import PlaceholderTable
 from slack.cluster.tables.pod_table import GONE, NONE, PodState, PodTable
 from slack.cluster.tables.reserved_table import ReservedTable
+from slack.errors import InvalidInput
 
 WINDOW_SECONDS = 21_600.0
 _FINISHED = ("Succeeded", "Failed")
@@ -39,19 +40,19 @@ _NO_LOCK = nullcontext()
 _LAST_SECOND = (1 << 31) - 1
 
 
-class BadObject(ValueError):
+class InvalidObject(InvalidInput):
     """An object that cannot be read; the message names it, the field's path and what is wrong there."""
 
     def __init__(self, kind: str, metadata: wire.Metadata, problem: object) -> None:
         self.path = str(problem)
         name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-        super().__init__(f"{kind} {name}: {problem}")
+        super().__init__(str(problem), f"{kind} {name}")
 
 
-Refuse = Callable[[BadObject], None]
+Refuse = Callable[[InvalidObject], None]
 
 
-def _refuse(error: BadObject) -> None:
+def _refuse(error: InvalidObject) -> None:
     raise error from None
 
 
@@ -109,7 +110,7 @@ class ClusterColumns:
             leave_out: is told of a pod that cannot be read, which has changed nothing; the others are not its fault.
 
         Raises:
-            BadObject: of such a pod, where nobody is told; the events before it have been applied.
+            InvalidObject: of such a pod, where nobody is told; the events before it have been applied.
         """
         for event, pod in events:
             self.apply_pod(event, pod, leave_out)
@@ -133,7 +134,7 @@ class ClusterColumns:
             row, role = self._put_pod(row, key, uid, pod, new=not same)
         except ValueError as error:
             self.keep_pod(metadata.namespace or "", metadata.name, metadata.uid or "")
-            leave_out(BadObject("Pod", metadata, error))
+            leave_out(InvalidObject("Pod", metadata, error))
             return role_of(metadata, self.placeholder_namespace)
         cells = pods.cells
         cells.version[row] = version
@@ -164,7 +165,7 @@ class ClusterColumns:
                 facts = NodeFacts(node)
             except ValueError as error:
                 self.keep_node(name, metadata.uid or "")
-                leave_out(BadObject("Node", metadata, error))
+                leave_out(InvalidObject("Node", metadata, error))
                 continue
             row = nodes.row_of(name)
             self.changed += nodes.put(row, facts)
@@ -183,7 +184,7 @@ class ClusterColumns:
             try:
                 self.changed += self.reserved.apply(event, kind, item)
             except ValueError as error:
-                leave_out(BadObject(kind, item.metadata, error))
+                leave_out(InvalidObject(kind, item.metadata, error))
 
     def apply_priority_classes(self, events: Iterable[tuple[str, wire.PriorityClass]]) -> None:
         """Apply watch events of priority classes."""

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.bad_snapshot import WHOLE
-from slack.cluster.bad_snapshot import BadSnapshot as BadSnapshot
-from slack.cluster.columns import BadObject, ClusterColumns
+from slack.cluster.columns import ClusterColumns, InvalidObject
+from slack.cluster.invalid_snapshot import WHOLE
+from slack.cluster.invalid_snapshot import InvalidSnapshot as InvalidSnapshot
 from slack.cluster.labels import DEFAULT_NAMESPACE
 from slack.cluster.load_list import listed
 
@@ -57,7 +57,7 @@ def read_cluster(
         nodes_needed: asked at the end where there are none: without templates of nodes there is nothing to plan.
 
     Raises:
-        BadSnapshot: when anything of it cannot be read, or it has no nodes.
+        InvalidSnapshot: when anything of it cannot be read, or it has no nodes.
     """
     columns = ClusterColumns(placeholder_namespace)
     counts: dict[str, int] = {}
@@ -66,12 +66,14 @@ def read_cluster(
         counts[kind] = counts.get(kind, 0) + 1
         try:
             _apply(columns, kind, item)
-        except BadObject as error:
-            raise BadSnapshot(source, f"{path}: {error}") from None
+        except InvalidObject as error:
+            raise InvalidSnapshot(f"{path}: {error}", source) from None
         also(path, kind, item)
     if not counts.get("Node") and nodes_needed():
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
-        raise BadSnapshot(source, f"it has no nodes (found: {found}); include them: kubectl get nodes,pods -A -o json")
+        raise InvalidSnapshot(
+            f"it has no nodes (found: {found}); include them: kubectl get nodes,pods -A -o json", source
+        )
     columns.arrivals.forget_before(now)
     return columns
 
@@ -80,11 +82,11 @@ def objects(data: bytes, *, source: str) -> Iterator[tuple[str, str, bytes | msg
     """Yield every object of a snapshot file: its place in the file, its kind, its JSON.
 
     Raises:
-        BadSnapshot: when anything of it cannot be read.
+        InvalidSnapshot: when anything of it cannot be read.
     """
     text = _utf8(data, source).lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
-        raise BadSnapshot(source, f"it is empty; {WHOLE}")
+        raise InvalidSnapshot(f"it is empty; {WHOLE}", source)
     try:
         head = _only_object(text)
         if head is not None:
@@ -99,7 +101,7 @@ def objects(data: bytes, *, source: str) -> Iterator[tuple[str, str, bytes | msg
         for path, raw in documents:
             yield from _items(path, raw, _head(path, raw, source), source)
     except RecursionError:
-        raise BadSnapshot(source, f"it is nested too deeply; {WHOLE}") from None
+        raise InvalidSnapshot(f"it is nested too deeply; {WHOLE}", source) from None
 
 
 def _utf8(data: bytes, source: str) -> bytes:
@@ -109,7 +111,7 @@ def _utf8(data: bytes, source: str) -> bytes:
     try:
         return data.decode("utf-16").encode()
     except UnicodeError as error:
-        raise BadSnapshot(source, f"it is not UTF-16, as which it begins: {error}; {WHOLE}") from None
+        raise InvalidSnapshot(f"it is not UTF-16, as which it begins: {error}; {WHOLE}", source) from None
 
 
 def _only_object(text: bytes) -> _Item | None:
@@ -124,14 +126,14 @@ def _head(path: str, raw: bytes | msgspec.Raw, source: str) -> _Item:
     try:
         return _item_decoder.decode(raw)
     except msgspec.DecodeError as error:
-        raise BadSnapshot(source, f"{_at(path, error)}; expected a Kubernetes object or List") from None
+        raise InvalidSnapshot(f"{_at(path, error)}; expected a Kubernetes object or List", source) from None
 
 
 def _items(
     path: str, raw: bytes | msgspec.Raw, head: _Item, source: str
 ) -> Iterator[tuple[str, str, bytes | msgspec.Raw]]:
     if head.kind is None:
-        raise BadSnapshot(source, f"{path}: it has no `kind`; {WHOLE}")
+        raise InvalidSnapshot(f"{path}: it has no `kind`; {WHOLE}", source)
     if not head.kind.endswith("List"):
         yield path, wire.full_kind(head.kind, head.api_version), raw
         return
@@ -144,14 +146,14 @@ def _items(
         try:
             found = _item_decoder.decode(item)
         except msgspec.DecodeError as error:
-            raise BadSnapshot(source, f"{_at(place, error)}; expected a Kubernetes object") from None
+            raise InvalidSnapshot(f"{_at(place, error)}; expected a Kubernetes object", source) from None
         if found.items is not None and (found.kind or "").endswith("List"):
             yield from _items(place, item, found, source)  # tools that join files make Lists of Lists
             continue
         # The items of a typed list, as the API serves it (PodList), do not say what they are.
         kind = found.kind or head.kind.removesuffix("List")
         if not kind:
-            raise BadSnapshot(source, f"{place}: it has no `kind`; {WHOLE}")
+            raise InvalidSnapshot(f"{place}: it has no `kind`; {WHOLE}", source)
         yield place, wire.full_kind(kind, found.api_version or (None if found.kind else head.api_version)), item
 
 
@@ -164,7 +166,7 @@ def _decoded(data: bytes, source: str) -> Iterator[tuple[str, str, Seen]]:
         try:
             yield path, kind, decoder.decode(item)
         except msgspec.DecodeError as error:
-            raise BadSnapshot(source, f"{_at(path, error)} (a {kind})") from None
+            raise InvalidSnapshot(f"{_at(path, error)} (a {kind})", source) from None
 
 
 def _apply(columns: ClusterColumns, kind: str, item: Seen) -> None:
@@ -209,14 +211,14 @@ def _concatenated(text: bytes, source: str) -> Iterator[bytes]:
     try:
         content = text.decode()
     except UnicodeDecodeError as error:
-        raise BadSnapshot(source, f"byte {error.start}: it is not UTF-8; {WHOLE}") from None
+        raise InvalidSnapshot(f"byte {error.start}: it is not UTF-8; {WHOLE}", source) from None
     position = 0
     while position < len(content):
         try:
             _, end = decoder.raw_decode(content, position)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno} (byte {error.pos} of {len(content)})"
-            raise BadSnapshot(source, f"{place}: it is cut off or not JSON: {error.msg}; {WHOLE}") from None
+            raise InvalidSnapshot(f"{place}: it is cut off or not JSON: {error.msg}; {WHOLE}", source) from None
         yield content[position:end].encode()
         position = end
         while position < len(content) and content[position] in " \t\r\n,":

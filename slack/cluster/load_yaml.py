@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from slack.cluster.bad_snapshot import WHOLE, BadSnapshot
+from slack.cluster.invalid_snapshot import WHOLE, InvalidSnapshot
 from slack.cluster.yaml_bounds import UnboundedYaml, check_bounds
 
 MOST_YAML_BYTES = 32 << 20
@@ -28,22 +28,26 @@ def yaml_documents(text: bytes, source: str) -> Iterator[tuple[str, bytes]]:
     """Yield the place and the JSON of each document that is not empty.
 
     Raises:
-        BadSnapshot: it is too long, no YAML, or none of objects.
+        InvalidSnapshot: it is too long, no YAML, or none of objects.
     """
     if len(text) > MOST_YAML_BYTES:
-        raise BadSnapshot(source, f"it has more than {MOST_YAML_BYTES >> 20} MiB, which is too much for YAML; {WHOLE}")
+        raise InvalidSnapshot(
+            f"it has more than {MOST_YAML_BYTES >> 20} MiB, which is too much for YAML; {WHOLE}", source
+        )
     try:
         check_bounds(text)
         documents: list[Any] = [document for document in yaml.load_all(text, Loader=_Loader) if document is not None]
     except UnboundedYaml as error:
-        raise BadSnapshot(source, f"{error}; {WHOLE}") from None
+        raise InvalidSnapshot(f"{error}; {WHOLE}", source) from None
     except (yaml.YAMLError, ValueError) as error:  # PyYAML builds numbers by itself, and bytes may be no text
-        raise BadSnapshot(source, f"it is neither JSON nor YAML: {' '.join(str(error).split())}; {WHOLE}") from None
+        raise InvalidSnapshot(f"it is neither JSON nor YAML: {' '.join(str(error).split())}; {WHOLE}", source) from None
     for index, document in enumerate(documents):
         path = "$" if len(documents) == 1 else f"$[{index}]"
         if not isinstance(document, dict):
-            raise BadSnapshot(source, f"{path}: expected a Kubernetes object or List, got {document!r:.40}; {WHOLE}")
+            raise InvalidSnapshot(
+                f"{path}: expected a Kubernetes object or List, got {document!r:.40}; {WHOLE}", source
+            )
         try:
             yield path, msgspec.json.encode(document)
         except (TypeError, ValueError) as error:
-            raise BadSnapshot(source, f"{path}: {error}; {WHOLE}") from None
+            raise InvalidSnapshot(f"{path}: {error}; {WHOLE}", source) from None

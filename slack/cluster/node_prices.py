@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slack.cluster.labels import INSTANCE_TYPE
+from slack.errors import InvalidInput
 
 HOURS_PER_MONTH = 730.0
 HIGHEST = 1e6
@@ -20,7 +21,7 @@ _CURRENCY = re.compile(r"[^\s\x00-\x1f\x7f\"'\\]{1,8}")
 _KEYS = ("currency", "instanceTypes", "labels", "cpu", "memory")
 
 
-class BadPrices(ValueError):
+class InvalidPrices(InvalidInput):
     """Prices that cannot be used: the path of what is wrong, and what would be right."""
 
 
@@ -87,25 +88,25 @@ def parse_prices(document: object) -> NodePrices:
     """Check prices as a file, a chart's value or a flag has them: a mapping, or the same as JSON text.
 
     Raises:
-        BadPrices: naming what is wrong.
+        InvalidPrices: naming what is wrong.
     """
     if isinstance(document, str):
         try:
             document = json.loads(document)
         except (ValueError, RecursionError):
-            raise BadPrices(f"expected JSON such as {json.dumps(_example())}") from None
+            raise InvalidPrices(f"expected JSON such as {json.dumps(_example())}") from None
     if not isinstance(document, Mapping):
-        raise BadPrices(f"expected a mapping such as {EXAMPLE}, found {type(document).__name__}")
+        raise InvalidPrices(f"expected a mapping such as {EXAMPLE}, found {type(document).__name__}")
     for key in document:
         if key not in _KEYS:
-            raise BadPrices(f"{key}: unknown field; known are {', '.join(_KEYS)}")
+            raise InvalidPrices(f"{key}: unknown field; known are {', '.join(_KEYS)}")
     currency = document.get("currency") or ""
     if currency and not (isinstance(currency, str) and _CURRENCY.fullmatch(currency)):
-        raise BadPrices(f"currency: {currency!r} is no currency of up to 8 characters, such as EUR")
+        raise InvalidPrices(f"currency: {currency!r} is no currency of up to 8 characters, such as EUR")
     types = _mapping(document.get("instanceTypes"), "instanceTypes", "m7i.2xlarge: 0.40")
     rows = document.get("labels") or ()
     if not isinstance(rows, list | tuple):
-        raise BadPrices("labels: expected a list such as [{match: {pool: gpu}, perHour: 3.1}]")
+        raise InvalidPrices("labels: expected a list such as [{match: {pool: gpu}, perHour: 3.1}]")
     return NodePrices(
         currency,
         tuple((str(name), _price(price, f"instanceTypes.{name}")) for name, price in types.items()),
@@ -123,7 +124,7 @@ def _mapping(value: object, path: str, such_as: str) -> Mapping[object, object]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise BadPrices(f"{path}: expected a mapping such as {{{such_as}}}, found {type(value).__name__}")
+        raise InvalidPrices(f"{path}: expected a mapping such as {{{such_as}}}, found {type(value).__name__}")
     return value
 
 
@@ -131,10 +132,10 @@ def _label_price(row: object, path: str) -> LabelPrice:
     found = _mapping(row, path, "match: {pool: gpu}, perHour: 3.1")
     match = _mapping(found.get("match"), f"{path}.match", "pool: gpu")
     if set(found) != {"match", "perHour"} or not match:
-        raise BadPrices(f"{path}: needs match, with a label at least, and perHour, and nothing else")
+        raise InvalidPrices(f"{path}: needs match, with a label at least, and perHour, and nothing else")
     wrong = next((key for key, value in match.items() if not isinstance(value, str)), None)
     if wrong is not None:
-        raise BadPrices(f"{path}.match.{wrong}: {match[wrong]!r} is no text; write it in quotes")
+        raise InvalidPrices(f"{path}.match.{wrong}: {match[wrong]!r} is no text; write it in quotes")
     pairs = tuple((str(key), str(value)) for key, value in match.items())
     return LabelPrice(pairs, _price(found["perHour"], f"{path}.perHour"))
 
@@ -146,5 +147,5 @@ def _price(value: object, path: str) -> float:
         except ValueError:
             value = None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST:
-        raise BadPrices(f"{path}: expected a price for an hour from 0 to {HIGHEST:.0f}, such as 0.40")
+        raise InvalidPrices(f"{path}: expected a price for an hour from 0 to {HIGHEST:.0f}, such as 0.40")
     return float(value)

@@ -22,12 +22,13 @@ from slack.demand.bounds import (
 from slack.demand.guards import guarded
 from slack.demand.model import DEFAULT_STALE_MS, Clip, Guard, Guards, QueueFigures, QueueState
 from slack.demand.queue import abandoned_messages
+from slack.errors import InvalidInput
 
 MOST_BYTES = 64 << 10
 """Of a line."""
 
 
-class BadLine(ValueError):
+class InvalidQueueLine(InvalidInput):
     """A line that is no queue's figures; the text names the field and says what would be right."""
 
 
@@ -113,14 +114,14 @@ def read_line(data: bytes) -> tuple[str | None, QueueFigures]:
     """Return a queue's name and figures.
 
     Raises:
-        BadLine: It is too long, no JSON, or a field is wrong.
+        InvalidQueueLine: It is too long, no JSON, or a field is wrong.
     """
     if len(data) > MOST_BYTES:
-        raise BadLine(f"it has {len(data)} bytes; a queue's figures have at most {MOST_BYTES}")
+        raise InvalidQueueLine(f"it has {len(data)} bytes; a queue's figures have at most {MOST_BYTES}")
     try:
         line = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadLine(by_field(str(error))) from None
+        raise InvalidQueueLine(by_field(str(error))) from None
     if line.namespace_containers is None:
         line.namespace_containers = line.containers
     if line.namespace_creating is None:
@@ -143,14 +144,14 @@ def _check(line: Line) -> None:
     )
     for name, value, limit_name, limit in bounds:
         if value > limit:
-            raise BadLine(f"{name}: {value} is more than {limit_name}, which is {limit}")
+            raise InvalidQueueLine(f"{name}: {value} is more than {limit_name}, which is {limit}")
 
 
 def decision_line(data: bytes, guards: Guards) -> bytes:
     """Return the decision about the queue of a line, its end included.
 
     Raises:
-        BadLine: The line is no queue's figures.
+        InvalidQueueLine: The line is no queue's figures.
     """
     queue, figures = read_line(data)
     decision = guarded(figures, guards)

@@ -23,11 +23,12 @@ from slack.demand.bounds import (
     Weight,
     WindowSeconds,
 )
+from slack.errors import InvalidInput
 
 DEFAULT_STALE_MS = 100.0
 
 
-class BadGuards(ValueError):
+class InvalidGuards(InvalidInput):
     """A list of guards names one that is not known."""
 
 
@@ -61,7 +62,7 @@ class Guards:
         """Return the guards that `text` lists: `none`, `all`, or numbers as in `G1,G2`.
 
         Raises:
-            BadGuards: A word is neither.
+            InvalidGuards: A word is neither.
         """
         text = text.strip()
         if text == "all":
@@ -70,7 +71,7 @@ class Guards:
         known = [str(guard) for guard in Guard]
         for word in words:
             if word not in known:
-                raise BadGuards(f"{word or repr(text)} is no guard: all, none, or a list of {', '.join(known)}")
+                raise InvalidGuards(f"{word or repr(text)} is no guard: all, none, or a list of {', '.join(known)}")
         return cls(**{name: guard in words for name, guard in zip(cls.__slots__, Guard, strict=True)})
 
     def __str__(self) -> str:

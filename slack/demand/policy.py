@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slack.demand.template import PodTemplate
-from slack.schema.documents import BadDocument
+from slack.schema.documents import InvalidDocument
 from slack.schema.policy_object import PolicyObject, SpecModel
 from slack.schema.values import CpuAmount, FineDuration, MemoryAmount
 
@@ -61,11 +61,11 @@ _DEFAULT_ACK = timedelta(seconds=60)
 _DEFAULT_MAX = 20
 
 
-class BadPool(BadDocument):
+class InvalidPool(InvalidDocument):
     """An ActivationPool that cannot be used; each problem names the field and what would be right."""
 
 
-class BadQuota(BadDocument):
+class InvalidQuota(InvalidDocument):
     """An ActivationQuota that cannot be used; each problem names the field and what would be right."""
 
 
@@ -332,9 +332,9 @@ def parse_pool(document: object, *, source: str) -> ActivationPool:
     """Check one ActivationPool document, as decoded from YAML or JSON.
 
     Raises:
-        BadPool: with every problem found, each naming the field's path.
+        InvalidPool: with every problem found, each naming the field's path.
     """
-    pool = ActivationPool.parse(document, kind=POOL_KIND, source=source, such_as="template", bad=BadPool)
+    pool = ActivationPool.parse(document, kind=POOL_KIND, source=source, such_as="template", bad=InvalidPool)
     problems = []
     if re.fullmatch(POOL_NAME, pool.name) is None:
         problems.append(NO_POOL_NAME)
@@ -347,7 +347,7 @@ def parse_pool(document: object, *, source: str) -> ActivationPool:
             f"{pool.name}"
         )
     if problems:
-        raise BadPool(source, tuple(problems))
+        raise InvalidPool(tuple(problems), source)
     return pool
 
 
@@ -355,6 +355,6 @@ def parse_quota(document: object, *, source: str) -> ActivationQuota:
     """Check one ActivationQuota document, as decoded from YAML or JSON.
 
     Raises:
-        BadQuota: with every problem found, each naming the field's path.
+        InvalidQuota: with every problem found, each naming the field's path.
     """
-    return ActivationQuota.parse(document, kind=QUOTA_KIND, source=source, such_as="maxContainers", bad=BadQuota)
+    return ActivationQuota.parse(document, kind=QUOTA_KIND, source=source, such_as="maxContainers", bad=InvalidQuota)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from slack.demand.broker import MAX_REPORT_BYTES
+from slack.errors import InvalidInput
 
 LAST_RUNS: Final = 10
 """So many run times are kept for the mean (row 10 of the table goes by the last ten)."""
@@ -27,7 +28,7 @@ _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 _Millis = Annotated[float, Meta(ge=0, le=1e12)]
 
 
-class BadReport(ValueError):
+class InvalidReport(InvalidInput):
     """A report that cannot be read; the text names the field and what it should be."""
 
 
@@ -67,11 +68,11 @@ def decode_report(body: bytes) -> ContainerReport:
     """Read a report. Unknown fields are skipped, missing ones have defaults: proxies may be of another version.
 
     Raises:
-        BadReport: it is too long, no JSON, or no report.
+        InvalidReport: it is too long, no JSON, or no report.
     """
     if len(body) > MAX_REPORT_BYTES:
-        raise BadReport(f"the report is longer than {MAX_REPORT_BYTES} bytes")
+        raise InvalidReport(f"the report is longer than {MAX_REPORT_BYTES} bytes")
     try:
         return _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadReport(str(error)[:200]) from None
+        raise InvalidReport(str(error)[:200]) from None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from slack.demand.ledger import PoolCount
 from slack.demand.model import PoolSettings, QueueKey, QuotaSettings
-from slack.demand.subjects import BadSubject, Subject
+from slack.demand.subjects import InvalidSubject, Subject
 
 _MANY = 1 << 31
 
@@ -65,7 +65,7 @@ def _memory_bytes(pool: PoolSettings, subject: str) -> int:
         return pool.memory_bytes
     try:
         return Subject.parse(subject).memory_mib << 20
-    except BadSubject:
+    except InvalidSubject:
         return pool.memory_bytes
 
 

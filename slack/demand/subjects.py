@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from slack.demand.model import QueueKey
+from slack.errors import InvalidInput
 
 FIRST: Final = "act"
 MOST_MEMORY_MIB: Final = 1 << 24
@@ -17,14 +18,14 @@ MOST_KAFKA_TOPIC: Final = 249
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
 
-class BadSubject(ValueError):
+class InvalidSubject(InvalidInput):
     """What cannot be the name of a queue; the text says which part, and what would be right."""
 
 
 def _label(part: str, value: str) -> str:
     # A dot would be another token of the subject; `*` and `>` are wildcards of brokers.
     if _LABEL.match(value) is None:
-        raise BadSubject(f"{part} {value!r}: lower case letters, digits and '-', at most 63, such as thumbnail")
+        raise InvalidSubject(f"{part} {value!r}: lower case letters, digits and '-', at most 63, such as thumbnail")
     return value
 
 
@@ -41,10 +42,10 @@ class Subject:
         """Return the subject of an action.
 
         Raises:
-            BadSubject: A name is no DNS label, or the memory is none.
+            InvalidSubject: A name is no DNS label, or the memory is none.
         """
         if not 1 <= memory_mib <= MOST_MEMORY_MIB:
-            raise BadSubject(f"memory {memory_mib} MiB: from 1 to {MOST_MEMORY_MIB}")
+            raise InvalidSubject(f"memory {memory_mib} MiB: from 1 to {MOST_MEMORY_MIB}")
         return cls(_label("namespace", namespace), _label("action", action), memory_mib)
 
     @classmethod
@@ -52,14 +53,14 @@ class Subject:
         """Return the subject that `text` is.
 
         Raises:
-            BadSubject: It is none, or not written as `str` writes it.
+            InvalidSubject: It is none, or not written as `str` writes it.
         """
         parts = text.split(".")
         if len(parts) != 4 or parts[0] != FIRST or not parts[3].isascii() or not parts[3].isdigit():
-            raise BadSubject(f"{text!r}: {FIRST}.NAMESPACE.ACTION.MEMORY_MIB, such as act.media.thumbnail.256")
+            raise InvalidSubject(f"{text!r}: {FIRST}.NAMESPACE.ACTION.MEMORY_MIB, such as act.media.thumbnail.256")
         found = cls.of(parts[1], parts[2], int(parts[3][:12]))
         if str(found) != text:
-            raise BadSubject(f"{text!r}: it would be {found}")
+            raise InvalidSubject(f"{text!r}: it would be {found}")
         return found
 
     def __str__(self) -> str:
@@ -84,11 +85,11 @@ def topics_of(subjects: list[Subject]) -> dict[str, Subject]:
     """Return Kafka's topics of these subjects.
 
     Raises:
-        BadSubject: Two would have the same topic, and each would count the other's messages.
+        InvalidSubject: Two would have the same topic, and each would count the other's messages.
     """
     found: dict[str, Subject] = {}
     for subject in subjects:
         other = found.setdefault(subject.kafka_topic, subject)
         if other != subject:
-            raise BadSubject(f"topic {subject.kafka_topic} would be that of {other.key} and of {subject.key}")
+            raise InvalidSubject(f"topic {subject.kafka_topic} would be that of {other.key} and of {subject.key}")
     return found

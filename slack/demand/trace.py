@@ -14,13 +14,14 @@ import msgspec
 
 from slack.demand.bounds import Instant, Messages, Milliseconds, Seconds, by_field
 from slack.demand.broker import QueueLag
-from slack.demand.model import BadGuards, Container, EndReason, Guards, PoolSettings, QueueKey, QuotaSettings
+from slack.demand.model import Container, EndReason, Guards, InvalidGuards, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.errors import InvalidInput
 
 MOST_LINE_BYTES: Final = 64 << 20
 
 
-class BadTrace(ValueError):
+class InvalidRecording(InvalidInput):
     """A line that is no part of a recording; the text has its number and the field."""
 
 
@@ -70,18 +71,18 @@ def decode(text: bytes, number: int) -> Line:
     """Read a line.
 
     Raises:
-        BadTrace: it is none.
+        InvalidRecording: it is none.
     """
     if len(text) > MOST_LINE_BYTES:
-        raise BadTrace(f"line {number}: is longer than {MOST_LINE_BYTES >> 20} MiB")
+        raise InvalidRecording(f"line {number}: is longer than {MOST_LINE_BYTES >> 20} MiB")
     try:
         line = _DECODER.decode(text)
         if isinstance(line, SettingsLine):
             Guards.parse(line.guards)  # here, where the line is known
-    except BadGuards as error:
-        raise BadTrace(f"line {number}: guards: {str(error)[:200]}") from None
+    except InvalidGuards as error:
+        raise InvalidRecording(f"line {number}: guards: {str(error)[:200]}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadTrace(f"line {number}: {by_field(str(error))[:200]}") from None
+        raise InvalidRecording(f"line {number}: {by_field(str(error))[:200]}") from None
     return line
 
 
@@ -153,7 +154,7 @@ def replay(lines: Iterable[Line], guards: Guards | None = None, changes: Mapping
         changes: fields of `PoolSettings` that are others in every pool.
 
     Raises:
-        BadTrace: a tick comes before any settings.
+        InvalidRecording: a tick comes before any settings.
     """
     totals, scheduler, began = Totals(), None, 0.0
     containers: tuple[Container, ...] = ()
@@ -164,7 +165,7 @@ def replay(lines: Iterable[Line], guards: Guards | None = None, changes: Mapping
             scheduler.configure([_changed(pool, changes or {}) for pool in line.pools], line.quotas)
             continue
         if scheduler is None:
-            raise BadTrace("line 1: the settings are missing: a recording begins with them")
+            raise InvalidRecording("line 1: the settings are missing: a recording begins with them")
         containers = containers if line.containers is None else line.containers
         for name, reason in line.failed:
             scheduler.failed(name, line.now_seconds, reason)
@@ -179,7 +180,7 @@ def _changed(pool: PoolSettings, changes: Mapping[str, object]) -> PoolSettings:
     try:
         return msgspec.convert(msgspec.to_builtins(pool) | dict(changes), PoolSettings) if changes else pool
     except msgspec.ValidationError as error:
-        raise BadTrace(f"the changed settings of {pool.key}: {by_field(str(error))}") from None
+        raise InvalidRecording(f"the changed settings of {pool.key}: {by_field(str(error))}") from None
 
 
 def _observation(line: TickLine, containers: tuple[Container, ...]) -> Observation:
@@ -226,7 +227,7 @@ def read(lines: Iterable[bytes], cut: Callable[[int], None] | None = None) -> It
         cut: is told the number of a last line that was cut off while it was written; it is left out.
 
     Raises:
-        BadTrace: a line is none.
+        InvalidRecording: a line is none.
     """
     for number, text in enumerate(lines, start=1):
         if cut is not None and not text.endswith(b"\n") and text.strip() and is_cut(text):

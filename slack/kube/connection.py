@@ -23,7 +23,7 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
-from slack.kube.errors import AnswerTooLong, ApiError, BadAnswer, Unreachable, api_error, decoded
+from slack.kube.errors import AnswerTooLong, ApiError, InvalidAnswer, Unreachable, api_error, decoded
 from slack.kube.patience import Patience
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 from slack.kube.watch_stream import WatchStream
@@ -298,7 +298,7 @@ class Connection:
         """The API server's gitVersion, for instance `v1.36.3`.
 
         Raises:
-            KubeError: as `request`; `BadAnswer` for what no API server says.
+            KubeError: as `request`; `InvalidAnswer` for what no API server says.
         """
         answer = self.request("GET", "/version", timeout=(CONNECT_SECONDS, 10.0))
         return decoded("GET /version", answer, _VERSION).git_version
@@ -363,7 +363,7 @@ class Connection:
         with stream:
             try:
                 body = stream.read(_MOST_REFUSAL_BYTES)
-            except (Unreachable, BadAnswer):
+            except (Unreachable, InvalidAnswer):
                 body = b""  # the status line alone says enough
         return api_error(status, reason, headers, body, name)
 

@@ -1,7 +1,7 @@
 """What can go wrong between us and an API server, as few exceptions as callers can act upon.
 
 `ConnectionFailed` is the user's to fix (a file, a context), `Unreachable` passes by itself, `ApiError` is an answer,
-`BadAnswer` one that something else than an API server has given.
+`InvalidAnswer` one that something else than an API server has given.
 No message ever holds a header, a token or an object's content.
 """
 
@@ -13,10 +13,12 @@ from typing import TypeVar
 
 import msgspec
 
+from slack.errors import UserFacingError
+
 T = TypeVar("T")
 
 
-class KubeError(Exception):
+class KubeError(UserFacingError):
     """Anything this room raises on purpose."""
 
     server: str | None = None
@@ -39,14 +41,14 @@ class Unreachable(KubeError):
         self.timed_out = timed_out
 
 
-class BadAnswer(KubeError):
+class InvalidAnswer(KubeError):
     """A 2xx answer that no API server gives: a login page, half a document, another object than was asked for.
 
     The text has how it begins where it is no JSON, and never what an object holds.
     """
 
 
-class AnswerTooLong(BadAnswer):
+class AnswerTooLong(InvalidAnswer):
     """A 2xx answer that is longer than its reader bears; what is left of it was not read."""
 
 
@@ -162,12 +164,12 @@ def decoded(request: str, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode a 2xx answer.
 
     Raises:
-        BadAnswer: it is not what the decoder takes.
+        InvalidAnswer: it is not what the decoder takes.
     """
     try:
         return decoder.decode(body)
     except BAD_JSON as error:
-        raise BadAnswer(f"{request}: {_not_an_answer(body, error)}") from None
+        raise InvalidAnswer(f"{request}: {_not_an_answer(body, error)}") from None
 
 
 def _not_an_answer(body: bytes, error: BaseException) -> str:
@@ -203,7 +205,7 @@ def api_error(status: int, http_reason: str, headers: Mapping[str, str], body: b
     return said.error(request, status, seconds)
 
 
-WRITE_FAILURES = (ApiError, Unreachable, BadAnswer)
+WRITE_FAILURES = (ApiError, Unreachable, InvalidAnswer)
 """What one write may come to while the next one may do better; after `Stopped` there is no next one."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from slack.kube.errors import BadAnswer
+from slack.kube.errors import InvalidAnswer
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of one answer."""
@@ -39,15 +39,15 @@ class HttpAnswers:
         """Return the answers that these bytes complete.
 
         Raises:
-            BadAnswer: it is no HTTP, or has no end.
+            InvalidAnswer: it is no HTTP, or has no end.
         """
         self._bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            raise BadAnswer(f"what came is no answer to a write: {error}") from None
+            raise InvalidAnswer(f"what came is no answer to a write: {error}") from None
         if self._bytes > MOST_BYTES:
-            raise BadAnswer(f"an answer of more than {MOST_BYTES >> 20} MiB")
+            raise InvalidAnswer(f"an answer of more than {MOST_BYTES >> 20} MiB")
         found, self._whole = self._whole, []
         return found
 

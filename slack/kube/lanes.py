@@ -22,7 +22,7 @@ from socket import socket
 from typing import Any
 
 from slack.kube.connection import CONNECT_SECONDS, Connection
-from slack.kube.errors import BadAnswer, KubeError, Unreachable, api_error
+from slack.kube.errors import InvalidAnswer, KubeError, Unreachable, api_error
 from slack.kube.http_answers import HttpAnswer, HttpAnswers
 from slack.kube.unreachable import TRANSPORT_ERRORS
 
@@ -79,7 +79,7 @@ class _Lane:
             self.closed = True
         except (ssl.SSLWantReadError, BlockingIOError):
             self.closed = any(answer.closes for answer in found)
-        except (*TRANSPORT_ERRORS, BadAnswer):
+        except (*TRANSPORT_ERRORS, InvalidAnswer):
             self.closed = True
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from slack.kube.errors import BAD_JSON, AnswerTooLong, BadAnswer, decoded
+from slack.kube.errors import BAD_JSON, AnswerTooLong, InvalidAnswer, decoded
 from slack.kube.object_names import name_in_object, split_list
 from slack.kube.watch import Undecodable, reason_of
 
@@ -129,14 +129,14 @@ def listed(
             decoded(f"GET {path}", body, _RAW_PAGE)  # says in words for people what it is instead
             raise
         if page.token in tokens:
-            raise BadAnswer(f"GET {path}: the list has no end: its page {page.token!r:.40} is followed by itself")
+            raise InvalidAnswer(f"GET {path}: the list has no end: its page {page.token!r:.40} is followed by itself")
         tokens.add(page.token)
         return page
 
     for page in pages(fetch, decode):
         for bad in page.undecodable:
             if leave_out is None:
-                raise BadAnswer(f"GET {path}: {bad.name} cannot be read: {bad.why}")
+                raise InvalidAnswer(f"GET {path}: {bad.name} cannot be read: {bad.why}")
             leave_out(bad)
         yield from page.items
 

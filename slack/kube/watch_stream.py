@@ -19,7 +19,7 @@ from typing import Self
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from slack.kube.errors import AnswerTooLong, BadAnswer, Unreachable
+from slack.kube.errors import AnswerTooLong, InvalidAnswer, Unreachable
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 
 GATHER_SECONDS = 0.005
@@ -88,13 +88,13 @@ class WatchStream:
 
         Raises:
             Unreachable: none came.
-            BadAnswer: it has no end.
+            InvalidAnswer: it has no end.
         """
         size = 0
         while not self.status:
             size += self._read()
             if size > _MOST_HEADER_BYTES and not self.status:
-                raise BadAnswer(f"{self._request}: the head of the answer has no end")
+                raise InvalidAnswer(f"{self._request}: the head of the answer has no end")
 
     def chunks(self) -> Iterator[bytes]:
         """Pieces of the body.

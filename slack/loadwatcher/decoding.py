@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from slack.errors import InvalidInput
 from slack.loadwatcher.encoding import NESTED_KEY, UPSTREAM_TYPES
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
 
@@ -24,7 +25,7 @@ MOST_BYTES = 64 << 20
 _MOST_TIME = 1 << 40
 
 
-class BadPayload(ValueError):
+class InvalidPayload(InvalidInput):
     """This is no watcher's payload; the text says what is wrong where."""
 
 
@@ -91,10 +92,10 @@ def decode(data: bytes) -> Decoded:
     """Read a payload of either format.
 
     Raises:
-        BadPayload: it is none.
+        InvalidPayload: it is none.
     """
     if len(data) > MOST_BYTES:
-        raise BadPayload(f"the payload is longer than {MOST_BYTES >> 20} MiB")
+        raise InvalidPayload(f"the payload is longer than {MOST_BYTES >> 20} MiB")
     ignored: Counter[Ignored] = Counter()
     head: _Meta
     try:
@@ -106,7 +107,7 @@ def decode(data: bytes) -> Decoded:
     try:
         duration = Window(head.window.duration)
     except ValueError:
-        raise BadPayload(f"window.duration: {head.window.duration[:20]!r} is none of 15m, 10m and 5m") from None
+        raise InvalidPayload(f"window.duration: {head.window.duration[:20]!r} is none of 15m, 10m and 5m") from None
     span = Span(duration, _time(head.window.start, "window.start"), _time(head.window.end, "window.end"))
     return Decoded(LoadReport(_time(head.timestamp, "timestamp"), span, head.source, nodes), dict(ignored))
 
@@ -128,7 +129,7 @@ def _loosely(data: bytes, error: BaseException, ignored: Counter[Ignored]) -> tu
         head = msgspec.convert(document, _Meta)
         return head, _one_by_one(inner if isinstance(inner, dict) else nodes, ignored)
     except (*_NOT_AS_IT_SHOULD_BE, ValueError, KeyError, TypeError, AttributeError):
-        raise BadPayload(f"no payload of a load watcher: {str(error)[:200]}") from None
+        raise InvalidPayload(f"no payload of a load watcher: {str(error)[:200]}") from None
 
 
 def _one_by_one(nodes: Mapping[str, object], ignored: Counter[Ignored]) -> Iterator[tuple[str, _Node]]:
@@ -150,7 +151,7 @@ def _one_by_one(nodes: Mapping[str, object], ignored: Counter[Ignored]) -> Itera
 
 def _time(value: float, where: str) -> int:
     if not 0 <= value <= _MOST_TIME:
-        raise BadPayload(f"{where}: {value!r} is no time in Unix seconds")
+        raise InvalidPayload(f"{where}: {value!r} is no time in Unix seconds")
     return int(value)
 
 

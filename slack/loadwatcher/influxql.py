@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, Window
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Key, Statistic
 
 TAG = "host"
@@ -80,15 +80,15 @@ def decode(body: bytes, tag: str, question: Question) -> dict[Key, dict[str, flo
     """Return the values of an answer in percent, and times in Unix seconds, by the tag's value.
 
     Raises:
-        BadProviderAnswer: it is no answer of InfluxDB.
+        InvalidProviderAnswer: it is no answer of InfluxDB.
     """
     try:
         answer = _ANSWER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadProviderAnswer(f"the answer is not InfluxDB's: {str(error)[:_LONGEST_SAID]}") from None
+        raise InvalidProviderAnswer(f"the answer is not InfluxDB's: {str(error)[:_LONGEST_SAID]}") from None
     said = answer.error or next((result.error for result in answer.results if result.error), "")
     if said:
-        raise BadProviderAnswer(f"it says: {said[:_LONGEST_SAID]}")
+        raise InvalidProviderAnswer(f"it says: {said[:_LONGEST_SAID]}")
     found: dict[Key, dict[str, float]] = {}
     for result in answer.results:
         for series in result.series:

@@ -8,7 +8,7 @@ import msgspec
 
 from slack.cluster.quantity import QuantityError, thousandths
 from slack.loadwatcher.node_names import KnownNode
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.sample import Sample
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
@@ -45,12 +45,12 @@ def decode(body: bytes, nodes: Mapping[str, KnownNode]) -> Iterator[Sample]:
     """Yield a sample a node that the cluster has; what cannot be read is NaN, which the analyser drops.
 
     Raises:
-        BadProviderAnswer: it is no list of Metrics Server.
+        InvalidProviderAnswer: it is no list of Metrics Server.
     """
     try:
         found = _LIST.decode(body).items or []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadProviderAnswer(f"the answer is not Metrics Server's: {str(error)[:300]}") from None
+        raise InvalidProviderAnswer(f"the answer is not Metrics Server's: {str(error)[:300]}") from None
     return _samples(found, nodes)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from slack.errors import InvalidInput
 from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, Window
 from slack.loadwatcher.readings import Key, Statistic
 
@@ -21,7 +22,7 @@ _FUNCTIONS = {Statistic.AVERAGE: "avg_over_time", Statistic.DEVIATION: "stddev_o
 _LONGEST_SAID = 300
 
 
-class BadProviderAnswer(ValueError):
+class InvalidProviderAnswer(InvalidInput):
     """An answer that the provider does not give, or its own complaint."""
 
 
@@ -145,14 +146,14 @@ def decode(body: bytes, label: str, key: Key) -> dict[str, float]:
     """Return the values of an answer by node; percent, times as they are. A series without the label has no name: ''.
 
     Raises:
-        BadProviderAnswer: it is no vector of Prometheus.
+        InvalidProviderAnswer: it is no vector of Prometheus.
     """
     try:
         answer = _ANSWER.decode(body)
         if answer.status != "success" or answer.data is None:
-            raise BadProviderAnswer(f"it says: {answer.error[:_LONGEST_SAID] or answer.status}")
+            raise InvalidProviderAnswer(f"it says: {answer.error[:_LONGEST_SAID] or answer.status}")
         if answer.data.result_type != "vector":
-            raise BadProviderAnswer(f"the answer is no vector but a {answer.data.result_type[:20]}")
+            raise InvalidProviderAnswer(f"the answer is no vector but a {answer.data.result_type[:20]}")
         series = _result_decoder(label).decode(answer.data.result)
         factor = 1.0 if key.statistic is Statistic.OBSERVED_AT else 100.0
         # the same names in each answer: one text of each is kept
@@ -161,11 +162,11 @@ def decode(body: bytes, label: str, key: Key) -> dict[str, float]:
         found = dict(zip(names, values, strict=True))
         return found if len(found) == len(names) else averaged(zip(names, values, strict=True))
     except _BAD_JSON as error:
-        raise BadProviderAnswer(f"the answer is not Prometheus': {str(error)[:_LONGEST_SAID]}") from None
-    except BadProviderAnswer:
+        raise InvalidProviderAnswer(f"the answer is not Prometheus': {str(error)[:_LONGEST_SAID]}") from None
+    except InvalidProviderAnswer:
         raise
     except ValueError as error:
-        raise BadProviderAnswer(f"a value is no number: {str(error)[:_LONGEST_SAID]}") from None
+        raise InvalidProviderAnswer(f"a value is no number: {str(error)[:_LONGEST_SAID]}") from None
 
 
 @lru_cache(8)

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from slack.errors import InvalidInput
 from slack.loadwatcher.payload import MetricType
 
 MOST_NAMED = 1000
@@ -38,7 +39,7 @@ class Verdicts(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Verdicts)
 
 
-class BadVerdicts(ValueError):
+class InvalidVerdicts(InvalidInput):
     """An answer that no load watcher of ours gives."""
 
 
@@ -51,9 +52,9 @@ def decode(data: bytes) -> Verdicts:
     """Read what a watcher serves.
 
     Raises:
-        BadVerdicts: it is something else.
+        InvalidVerdicts: it is something else.
     """
     try:
         return _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadVerdicts(f"no analysis of a load watcher: {str(error)[:200]}") from None
+        raise InvalidVerdicts(f"no analysis of a load watcher: {str(error)[:200]}") from None

@@ -13,6 +13,7 @@ import msgspec
 from slack.cluster import wire
 from slack.cluster.labels import ANNOTATION_RESERVE, FORMER_ZONE, ZONE
 from slack.cluster.requests import RequestError, effective_requests
+from slack.errors import UserFacingError
 
 Json = dict[str, Any]
 
@@ -21,7 +22,7 @@ _KEEPS_NODE = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERS_NODE = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class CannotMigrate(Exception):
+class CannotMigrate(UserFacingError):
     """Manifests of which no policy can be made; the text names the object and says what would be right."""
 
 

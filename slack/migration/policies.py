@@ -85,7 +85,7 @@ def policy_of(group: Sequence[KeptRoom], name: str | None = None) -> Json:
         name: of the policy; that of the first of them if None.
 
     Raises:
-        BadPolicy: when what was found does not make a policy.
+        InvalidPolicy: when what was found does not make a policy.
     """
     spec: dict[str, Any] = {}
     placements = [kept.placement for kept in group]

@@ -14,6 +14,7 @@ from slack.cluster.classes import admits, reason_against
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
+from slack.errors import UserFacingError
 from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.host_names import HOST_REFUSED
@@ -68,12 +69,8 @@ _UNCHECKED: Mapping[Unchecked, str] = {
 _QUOTAS_UNREAD = "whether ResourceQuotas of its namespace admit a further pod: they cannot be read here"
 
 
-class NotFoundError(LookupError):
+class NotFoundError(UserFacingError, LookupError):
     """No pod of the workload is in the snapshot; the text names what is close."""
-
-    def __str__(self) -> str:
-        """Return the text as it is, which LookupError's family does not promise."""
-        return str(self.args[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.settings import BadSettings, Kind, declared, flag, load
+from slack.process.settings import InvalidSettings, Kind, declared, flag, load
 
 
 def main(kind: type[Kind], run: Callable[[Kind], int], arguments: Sequence[str] | None = None) -> int:
@@ -26,9 +26,9 @@ def main(kind: type[Kind], run: Callable[[Kind], int], arguments: Sequence[str] 
     file = given.pop("config", None)
     try:
         if rest:
-            raise BadSettings(tuple(f"{word.partition('=')[0]}: unknown flag" for word in rest))
+            raise InvalidSettings(tuple(f"{word.partition('=')[0]}: unknown flag" for word in rest))
         settings = load(kind, given, os.environ, file=file)
-    except BadSettings as error:
+    except InvalidSettings as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
         return BAD_INPUT

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -168,17 +168,17 @@ class ControllerSettings(Settings):
         """Check what two settings are only together.
 
         Raises:
-            BadSettings: naming the flag.
+            InvalidSettings: naming the flag.
         """
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             missing = "tls_key_file" if self.tls_key_file is None else "tls_cert_file"
-            raise BadSettings((f"{flag(missing)}: needed: certificate and key go together",))
+            raise InvalidSettings((f"{flag(missing)}: needed: certificate and key go together",))
         if self.tls_cert_file is None and not is_loopback(host_port(self.reports_listen)[0]):
             problem = (
                 f"--tls-cert-file: needed, as --reports-listen {self.reports_listen} is no loopback address: "
                 "agents would send their tokens in the clear"
             )
-            raise BadSettings((problem,))
+            raise InvalidSettings((problem,))
 
     @property
     def reports_host_port(self) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -160,7 +160,7 @@ class DemandControllerSettings(Settings):
         """Check what settings are only together.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         problems = []
         if self.broker_url is None:
@@ -180,7 +180,7 @@ class DemandControllerSettings(Settings):
                 "their tokens in the clear"
             )
         if problems:
-            raise BadSettings(tuple(problems))
+            raise InvalidSettings(tuple(problems))
 
     @property
     def throttle_host_port(self) -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     setting,
@@ -177,7 +177,7 @@ class DemandProxySettings(Settings):
         """Check what settings are only together.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         problems = []
         if self.broker_url is None:
@@ -189,7 +189,7 @@ class DemandProxySettings(Settings):
         if self.protocol not in ("lines", "http"):
             problems.append(f"--protocol: must be lines or http, not {self.protocol!r}")
         if problems:
-            raise BadSettings(tuple(problems))
+            raise InvalidSettings(tuple(problems))
 
     @property
     def container_id(self) -> str:

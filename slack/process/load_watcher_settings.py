@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -251,11 +251,11 @@ class LoadWatcherSettings(Settings):
         """Check what settings are only together.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         problems = [*self._of_the_provider(), *self._of_files()]
         if problems:
-            raise BadSettings(tuple(problems))
+            raise InvalidSettings(tuple(problems))
 
     def _of_the_provider(self) -> list[str]:
         problems = []

@@ -9,7 +9,7 @@ from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.node_prices import NodePrices
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -203,14 +203,14 @@ class OperatorSettings(Settings):
         """Check what two settings are only together.
 
         Raises:
-            BadSettings: naming the flag.
+            InvalidSettings: naming the flag.
         """
         if self.web and self.web_token_file is None and not is_loopback(host_port(self.web_listen)[0]):
             problem = (
                 f"--web-token-file: needed, as --web-listen {self.web_listen} is no loopback address: name a file with "
                 "the token that the page is to ask for, or listen on 127.0.0.1 and use kubectl port-forward"
             )
-            raise BadSettings((problem,))
+            raise InvalidSettings((problem,))
 
     @property
     def cluster_autoscaler_status_map(self) -> tuple[str, str] | None:

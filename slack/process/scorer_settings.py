@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -294,7 +294,7 @@ class ScorerSettings(Settings):
         """Check what settings are only together.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         files = {name: getattr(self, name) for name in ("tls_cert_file", "tls_key_file", "client_ca_file")}
         missing = [name for name, file in files.items() if file is None]
@@ -310,7 +310,7 @@ class ScorerSettings(Settings):
                 for name in missing
             ]
         if problems:
-            raise BadSettings(tuple(problems))
+            raise InvalidSettings(tuple(problems))
 
     @property
     def extender_host_port(self) -> tuple[str, int]:

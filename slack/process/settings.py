@@ -11,16 +11,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from slack.errors import InvalidInput
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.values import Parse, address, choice, host_port, path, switch, text
 
 
-class BadSettings(ValueError):
+class InvalidSettings(InvalidInput):
     """Settings that cannot be used; each problem names the flag, variable or key and what would be right."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
 
 
 _MOST_FILE_BYTES = 1 << 20
@@ -163,7 +160,7 @@ def load(
         files: instead of the kind's own `files`.
 
     Raises:
-        BadSettings: with every problem found.
+        InvalidSettings: with every problem found.
     """
     parsers = {found.name: found.parse for found in declared(kind)}
     configured = environ.get(f"{kind.prefix}CONFIG")
@@ -199,7 +196,7 @@ def load(
             origin = "" if where == flag(name) else f" (from {where})"
             problems.append(f"{flag(name)}{origin}: {error}")
     if problems:
-        raise BadSettings(tuple(problems))
+        raise InvalidSettings(tuple(problems))
     return kind(**values, given=frozenset(values))
 
 
@@ -212,23 +209,23 @@ def _read(file: Path, example: str) -> dict[str, object]:
         with file.open("rb") as opened:
             data = opened.read(_MOST_FILE_BYTES + 1)
         if len(data) > _MOST_FILE_BYTES:
-            raise BadSettings((f"settings file {file}: is longer than {_MOST_FILE_BYTES >> 10} KiB",))
+            raise InvalidSettings((f"settings file {file}: is longer than {_MOST_FILE_BYTES >> 10} KiB",))
         check_bounds(data)
         document = yaml.safe_load(data)
     except OSError as error:
-        raise BadSettings((f"settings file {file}: cannot be read: {error.strerror}",)) from None
-    except BadSettings:
+        raise InvalidSettings((f"settings file {file}: cannot be read: {error.strerror}",)) from None
+    except InvalidSettings:
         raise
     except UnboundedYaml as error:
-        raise BadSettings((f"settings file {file}: {error}; expected keys such as {example}",)) from None
+        raise InvalidSettings((f"settings file {file}: {error}; expected keys such as {example}",)) from None
     except (yaml.YAMLError, ValueError):
-        raise BadSettings((f"settings file {file}: is no YAML",)) from None
+        raise InvalidSettings((f"settings file {file}: is no YAML",)) from None
     except RecursionError:
         problem = f"settings file {file}: it is nested too deeply; expected keys such as {example}"
-        raise BadSettings((problem,)) from None
+        raise InvalidSettings((problem,)) from None
     if document is None:
         return {}
     if not isinstance(document, dict):
         kind = type(document).__name__
-        raise BadSettings((f"settings file {file}: expected keys such as {example}, found {kind}",))
+        raise InvalidSettings((f"settings file {file}: expected keys such as {example}, found {kind}",))
     return {str(key): value for key, value in document.items()}

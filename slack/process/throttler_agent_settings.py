@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -101,11 +101,11 @@ class ThrottlerAgentSettings(Settings):
         """Check that gates can be served.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         missing = [name for name in ("tls_cert_file", "tls_key_file") if getattr(self, name) is None]
         if missing:
-            raise BadSettings(tuple(f"{flag(name)}: needed: gates send their pods' tokens" for name in missing))
+            raise InvalidSettings(tuple(f"{flag(name)}: needed: gates send their pods' tokens" for name in missing))
 
     @property
     def node_name(self) -> str:

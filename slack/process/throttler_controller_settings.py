@@ -9,7 +9,7 @@ from typing import ClassVar
 from slack.cluster.quantity import thousandths
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
-    BadSettings,
+    InvalidSettings,
     NoValue,
     Settings,
     context_setting,
@@ -191,7 +191,7 @@ class ThrottlerControllerSettings(Settings):
         """Check what settings are only together.
 
         Raises:
-            BadSettings: naming the flags.
+            InvalidSettings: naming the flags.
         """
         problems = []
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
@@ -221,7 +221,7 @@ class ThrottlerControllerSettings(Settings):
             if self.backend is Backend.FILE and getattr(self, name) is None
         ]
         if problems:
-            raise BadSettings(tuple(problems))
+            raise InvalidSettings(tuple(problems))
 
     @property
     def webhook_host_port(self) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from slack.errors import InvalidInput
 from slack.schema.meant import meant
 from slack.schema.model_fields import fields_at
 
@@ -17,13 +18,8 @@ _NO_FIELDS = ("model_type", "model_attributes_type", "dict_type", "mapping_type"
 _FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
-class BadDocument(ValueError):
+class InvalidDocument(InvalidInput):
     """A document that cannot be used; each problem names the field's path and what would be right."""
-
-    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
-        self.source = source
-        self.problems = problems
-        super().__init__(f"{source}: " + "; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,13 @@ def is_name(name: str) -> bool:
 
 
 def header(
-    document: object, *, api_version: str, kind: str, source: str, such_as: str, bad: type[BadDocument] = BadDocument
+    document: object,
+    *,
+    api_version: str,
+    kind: str,
+    source: str,
+    such_as: str,
+    bad: type[InvalidDocument] = InvalidDocument,
 ) -> Header:
     """Check what is around the spec.
 
@@ -87,26 +89,26 @@ def header(
         bad: what to raise.
 
     Raises:
-        BadDocument: with every problem found, each naming the field's path.
+        InvalidDocument: with every problem found, each naming the field's path.
     """
     if not isinstance(document, Mapping):
-        raise bad(source, (f"expected a {kind} object, found {type(document).__name__}",))
+        raise bad((f"expected a {kind} object, found {type(document).__name__}",), source)
     found = document.get("apiVersion"), document.get("kind")
     if found != (api_version, kind):
-        raise bad(source, (f"expected apiVersion {api_version} and kind {kind}, found {found[0]!r}, {found[1]!r}",))
+        raise bad((f"expected apiVersion {api_version} and kind {kind}, found {found[0]!r}, {found[1]!r}",), source)
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
-        raise bad(source, ("metadata.name: is missing",))
+        raise bad(("metadata.name: is missing",), source)
     if not is_name(name):
         problem = f"{name!r} is not a DNS subdomain of at most {_LONGEST_NAME} characters (it becomes a label's value)"
-        raise bad(source, (f"metadata.name: {problem}",))
+        raise bad((f"metadata.name: {problem}",), source)
     unknown = sorted(set(document) - set(_FIELDS))
     if unknown:
-        raise bad(source, tuple(f"{field}: unknown field{meant(field, _FIELDS)}" for field in unknown))
+        raise bad(tuple(f"{field}: unknown field{meant(field, _FIELDS)}" for field in unknown), source)
     given = document.get("spec", {})
     if given is not None and not isinstance(given, Mapping):
-        raise bad(source, (f"spec: expected fields such as {such_as}, found {type(given).__name__}",))
+        raise bad((f"spec: expected fields such as {such_as}, found {type(given).__name__}",), source)
     return Header(
         name=name,
         namespace=str(metadata.get("namespace") or ""),

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from slack.cluster.labels import API_VERSION
-from slack.schema.documents import BadDocument, header, problem_text
+from slack.schema.documents import InvalidDocument, header, problem_text
 
 
 class SpecModel(BaseModel):
@@ -40,11 +40,11 @@ class PolicyObject(SpecModel):
     """metadata.creationTimestamp as Unix time, 0 for a file and for a built-in policy."""
 
     @classmethod
-    def parse(cls, document: object, *, kind: str, source: str, such_as: str, bad: type[BadDocument]) -> Self:
+    def parse(cls, document: object, *, kind: str, source: str, such_as: str, bad: type[InvalidDocument]) -> Self:
         """Check one document, as decoded from YAML or JSON; arguments as `slack.schema.documents.header`'s.
 
         Raises:
-            BadDocument: `bad`, with every problem found, each naming the field's path.
+            InvalidDocument: `bad`, with every problem found, each naming the field's path.
         """
         found = header(document, api_version=API_VERSION, kind=kind, source=source, such_as=such_as, bad=bad)
         identity = {
@@ -57,4 +57,4 @@ class PolicyObject(SpecModel):
             # Python's own names are for code: the API server drops them, for the CRD knows none.
             return cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)
         except ValidationError as error:
-            raise bad(source, tuple(problem_text(dict(e), "", cls) for e in error.errors())) from None
+            raise bad(tuple(problem_text(dict(e), "", cls) for e in error.errors()), source) from None

@@ -16,7 +16,7 @@ from slack.cluster.wire import Pod
 from slack.scorer.extender import (
     MOST_BYTES,
     Asked,
-    BadRequest,
+    InvalidRequest,
     decode,
     decode_preemption,
     filter_reply,
@@ -47,7 +47,7 @@ class Scores(Protocol):
         """Return a HostPriorityList, with every name.
 
         Raises:
-            BadRequest: the pod cannot be read.
+            InvalidRequest: the pod cannot be read.
         """
 
     def refused(self, pod: Pod, names: Sequence[str], *, nominated: str = "") -> Mapping[str, str]:
@@ -59,7 +59,7 @@ class Scores(Protocol):
             nominated: the node that is never refused, '' for none: the scheduler has evicted pods there for this one.
 
         Raises:
-            BadRequest: the pod cannot be read.
+            InvalidRequest: the pod cannot be read.
         """
 
     def explain(self, namespace: str, pod: str) -> Mapping[str, Any]:
@@ -120,7 +120,7 @@ class Extender:
             body, status, kind = handle(given), 200, JSON
         except Answer as answer:
             body, status, headers = f"{answer}\n".encode(), answer.status, tuple(answer.headers)
-        except BadRequest as error:
+        except InvalidRequest as error:
             body, status = f"{error}\n".encode(), 400
         except NotKnown as error:
             body, status = f"{error}\n".encode(), 404
@@ -202,6 +202,6 @@ class Extender:
         words = parse_qs(query.decode("latin-1"), keep_blank_values=True)
         pod = words.get("pod", [""])[-1].removeprefix("pod/")
         if not pod:
-            raise BadRequest("say which pod: /explain?namespace=shop&pod=api-x2x4z")
+            raise InvalidRequest("say which pod: /explain?namespace=shop&pod=api-x2x4z")
         found = self._scores.explain(words.get("namespace", ["default"])[-1], pod)
         return json.dumps(found, allow_nan=False).encode()

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from slack.cluster.wire import ABSENT, Pod
+from slack.errors import InvalidInput
 
 MOST_BYTES = 96 << 20
 """5,000 whole nodes are 78 MB; names of as many 0.2 MB."""
@@ -26,7 +27,7 @@ MOST_VICTIMS = 5_000
 """Of a node: more pods than any node runs."""
 
 
-class BadRequest(ValueError):
+class InvalidRequest(InvalidInput):
     """A request that is none; the text says what is wrong where, and has nothing of the pod."""
 
 
@@ -109,22 +110,22 @@ def decode(body: bytes) -> Asked:
     """Read ExtenderArgs.
 
     Raises:
-        BadRequest: with what is wrong.
+        InvalidRequest: with what is wrong.
     """
     try:
         args = _ARGS.decode(body)
         if args.pod is None:
-            raise BadRequest("Pod: is missing")
+            raise InvalidRequest("Pod: is missing")
         if args.node_names is not None:
             return Asked(args.pod, args.node_names)
         if args.nodes in _NULL:
-            raise BadRequest(
+            raise InvalidRequest(
                 "NodeNames: is missing, and so is Nodes; nodeCacheCapable: true makes the scheduler send names"
             )
         bytes(args.nodes).decode()  # what is passed over here, /filter gives back
         listed = _NODES.decode(args.nodes)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise BadRequest(f"no ExtenderArgs: {error}") from None
+        raise InvalidRequest(f"no ExtenderArgs: {error}") from None
     names = [node.metadata.name for node in (listed.items or () if listed else ())]
     return Asked(args.pod, names, args.nodes)
 
@@ -133,19 +134,19 @@ def decode_preemption(body: bytes) -> AskedToPreempt:
     """Read ExtenderPreemptionArgs; victims as whole pods are reduced to their UIDs, which an answer needs.
 
     Raises:
-        BadRequest: with what is wrong.
+        InvalidRequest: with what is wrong.
     """
     try:
         args = _PREEMPTION.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise BadRequest(f"no ExtenderPreemptionArgs: {error}") from None
+        raise InvalidRequest(f"no ExtenderPreemptionArgs: {error}") from None
     if args.pod is None:
-        raise BadRequest("Pod: is missing")
+        raise InvalidRequest("Pod: is missing")
     if args.node_name_to_meta_victims is not None:
         given = args.node_name_to_meta_victims
         return AskedToPreempt(args.pod, {name: own for name, own in given.items() if own is not None})
     if args.node_name_to_victims is None:
-        raise BadRequest("NodeNameToMetaVictims: is missing, and so is NodeNameToVictims")
+        raise InvalidRequest("NodeNameToMetaVictims: is missing, and so is NodeNameToVictims")
     found = {
         name: MetaVictims([MetaPod(pod.metadata.uid) for pod in own.pods or ()], own.pdb_violations)
         for name, own in args.node_name_to_victims.items()

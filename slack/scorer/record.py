@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from slack.cluster.wire import ABSENT, Container, Pod, PodSpec
+from slack.errors import InvalidInput
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import (
     HIGHEST_SCORE,
@@ -48,7 +49,7 @@ Pair = tuple[list[Amount | None], list[Amount | None]]
 """CPU and memory."""
 
 
-class BadRecord(ValueError):
+class InvalidRecord(InvalidInput):
     """A line that is no recorded decision; the text says why."""
 
 
@@ -166,22 +167,22 @@ def read_line(line: bytes) -> Recorded:
     """Read a line.
 
     Raises:
-        BadRecord: it is no recorded decision.
+        InvalidRecord: it is no recorded decision.
     """
     if len(line) > MOST_BYTES:
-        raise BadRecord(f"is longer than {MOST_BYTES >> 20} MiB")
+        raise InvalidRecord(f"is longer than {MOST_BYTES >> 20} MiB")
     try:
         line.decode()  # what the pod's resources are is read later, from the same bytes
         found = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRecord(f"no recorded decision: {error}") from None
+        raise InvalidRecord(f"no recorded decision: {error}") from None
     if found.version != VERSION:
-        raise BadRecord(f"version {found.version} of recorded decisions; this is for version {VERSION}")
+        raise InvalidRecord(f"version {found.version} of recorded decisions; this is for version {VERSION}")
     own, size = found.nodes, len(found.nodes.names)
     columns = [getattr(own, name) for name in _Nodes.__struct_fields__]
     flat = [column for value in columns for column in (value if isinstance(value, tuple) else (value,))]
     if any(len(column) != size for column in [*flat, found.scores]):
-        raise BadRecord("no recorded decision: not every column has a value for each node")
+        raise InvalidRecord("no recorded decision: not every column has a value for each node")
     nodes = NodeColumns.of(
         tuple(own.names),
         _array(own.capacity),

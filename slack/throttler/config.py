@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from slack.schema.documents import BadDocument, problem_text
+from slack.schema.documents import InvalidDocument, problem_text
 from slack.schema.policy_object import PolicyObject, SpecModel
 from slack.schema.values import Labels
 from slack.throttler.fields import AveragedOver, FailOpenAfter, Hold, MaxShare, Number, PerCore, Share, Switch, Timeout
@@ -31,7 +31,7 @@ _DEFAULT_MAX_RATE = Decimal(10)
 _MISSPELT = "maxLoadAverageMulitplier"
 
 
-class BadThrottlePolicy(BadDocument):
+class InvalidThrottlePolicy(InvalidDocument):
     """A ThrottlePolicy or MinionConfig that cannot be used; each problem names the field and what would be right."""
 
 
@@ -172,9 +172,9 @@ def parse_throttle_policy(document: object, *, source: str) -> ThrottlePolicy:
     """Check one ThrottlePolicy document, as decoded from YAML or JSON.
 
     Raises:
-        BadThrottlePolicy: with every problem found, each naming the field's path.
+        InvalidThrottlePolicy: with every problem found, each naming the field's path.
     """
-    return ThrottlePolicy.parse(document, kind=KIND, source=source, such_as="maxRate", bad=BadThrottlePolicy)
+    return ThrottlePolicy.parse(document, kind=KIND, source=source, such_as="maxRate", bad=InvalidThrottlePolicy)
 
 
 class _Throttling(SpecModel):
@@ -198,21 +198,21 @@ def parse_minion_config(document: object, *, source: str) -> ThrottlePolicySpec:
     """Read a MinionConfig as the study prints it; what it does not say is as in `spec: {}`.
 
     Raises:
-        BadThrottlePolicy: with every problem found, each naming the field's path.
+        InvalidThrottlePolicy: with every problem found, each naming the field's path.
     """
     found = (document.get("kind"), document.get("apiVersion")) if isinstance(document, Mapping) else (None, None)
     if not isinstance(document, Mapping) or found != (MINION_KIND, MINION_VERSION):
-        raise BadThrottlePolicy(source, (f"expected kind {MINION_KIND} and apiVersion {MINION_VERSION}",))
+        raise InvalidThrottlePolicy((f"expected kind {MINION_KIND} and apiVersion {MINION_VERSION}",), source)
     inner = {key: value for key, value in document.items() if key not in ("kind", "apiVersion")}
     try:
         _Minion.model_validate(inner, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise BadThrottlePolicy(source, tuple(problem_text(dict(e), "", _Minion) for e in error.errors())) from None
+        raise InvalidThrottlePolicy(tuple(problem_text(dict(e), "", _Minion) for e in error.errors()), source) from None
     try:
         return ThrottlePolicySpec.model_validate(inner["throttling"], by_alias=True, by_name=False)
     except ValidationError as error:
         told = tuple(problem_text(dict(e), "throttling", ThrottlePolicySpec) for e in error.errors())
-        raise BadThrottlePolicy(source, told) from None
+        raise InvalidThrottlePolicy(told, source) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Change(StrEnum):
     """It has ended, and the kubelet will start it again."""
 
 
-class BadChange(ValueError):
+class InvalidChange(ValueError):
     """A change that cannot happen in that state."""
 
 
@@ -68,12 +68,12 @@ def after(state: State, change: Change) -> State:
     """Return the state that a change leads to.
 
     Raises:
-        BadChange: it cannot happen in that state.
+        InvalidChange: it cannot happen in that state.
     """
     try:
         return TRANSITIONS[state, change]
     except KeyError:
-        raise BadChange(f"a container that is {state} cannot be {change}") from None
+        raise InvalidChange(f"a container that is {state} cannot be {change}") from None
 
 
 def pod_state(states: Mapping[str, State]) -> State:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from slack.errors import InvalidInput
 from slack.schema.meant import meant
 
 MAX_BYTES = 64 << 10
@@ -23,12 +24,8 @@ _LONGEST_NAME = 63
 """Of a container; of what is longer the beginning is told."""
 
 
-class BadGraph(ValueError):
+class InvalidGraph(InvalidInput):
     """Dependencies that cannot be kept; each problem says where, what, and what would be right."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ class Graph:
             init: names of the pod's init containers, which no dependency may name.
 
         Raises:
-            BadGraph: a name is unknown or there twice, or there is a cycle.
+            InvalidGraph: a name is unknown or there twice, or there is a cycle.
         """
         known = dict.fromkeys(containers)
         edges = {
@@ -57,7 +54,7 @@ class Graph:
         }
         problems = tuple(islice(_problems(containers, known, depends_on, edges, init), _SHOWN))
         if problems:
-            raise BadGraph(problems)
+            raise InvalidGraph(problems)
         return cls(edges)
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
@@ -109,23 +106,23 @@ def parse_depends_on(text: str, containers: Sequence[str], init: Collection[str]
     """Read the annotation: a JSON object with, by container, a list of the containers that it waits for.
 
     Raises:
-        BadGraph: it is no such object, or no graph that can be kept.
+        InvalidGraph: it is no such object, or no graph that can be kept.
     """
     if len(text) > MAX_BYTES:
-        raise BadGraph((f"is longer than {MAX_BYTES} bytes",))
+        raise InvalidGraph((f"is longer than {MAX_BYTES} bytes",))
     try:
         found = json.loads(text, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
-        raise BadGraph((f'is no JSON object such as {{"app_b": ["app_a"]}}: {str(error)[:200]}',)) from None
+        raise InvalidGraph((f'is no JSON object such as {{"app_b": ["app_a"]}}: {str(error)[:200]}',)) from None
     if not isinstance(found, dict):
-        raise BadGraph(('is no JSON object such as {"app_b": ["app_a"]}',))
+        raise InvalidGraph(('is no JSON object such as {"app_b": ["app_a"]}',))
     names = 0
     for name, needed in found.items():
         names += 1 + (len(needed) if isinstance(needed, list) else 0)
         if names > MAX_NAMES:
-            raise BadGraph((f"names more than {MAX_NAMES} containers",))
+            raise InvalidGraph((f"names more than {MAX_NAMES} containers",))
         if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
-            raise BadGraph((f'{_short(name)}: is no list of containers such as ["app_a"]',))
+            raise InvalidGraph((f'{_short(name)}: is no list of containers such as ["app_a"]',))
     return Graph.of(containers, found, init)
 
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from slack.cluster.labels import ANNOTATION_STATIC_POD, OS
+from slack.errors import InvalidInput
 from slack.throttler.graph import parse_depends_on
 from slack.throttler.podspec.gate_container import (
     FIRST_DOORBELL_PORT,
@@ -79,19 +80,15 @@ class Backend(StrEnum):
     """In a ConfigMap, written by the controller; for any version."""
 
 
-class NameTaken(ValueError):
+class NameTaken(InvalidInput):
     """A pod has something of its own under a name of ours; each problem names the field."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
 
 
 def exempt(pod: Mapping[str, Any]) -> str | None:
     """Say why a pod is never gated; None where it can be.
 
     Raises:
-        BadManifest: the pod is none.
+        InvalidManifest: the pod is none.
     """
     check(pod)
     spec = pod.get("spec") or {}
@@ -140,8 +137,8 @@ def patch(pod: Mapping[str, Any], options: GateOptions) -> list[Json]:
     """Return what is to be added to a pod as it is sent to the API server; nothing for one that is exempt.
 
     Raises:
-        BadManifest: the pod is none.
-        BadGraph: its annotation names what is not there, or a cycle.
+        InvalidManifest: the pod is none.
+        InvalidGraph: its annotation names what is not there, or a cycle.
         NameTaken: it has something else under a name of ours.
     """
     names = _names(pod)
@@ -170,7 +167,7 @@ def patch_by_config_map(pod: Mapping[str, Any], config_map: str) -> list[Json]:
         config_map: to be made by the controller; a pod that has been given one keeps that.
 
     Raises:
-        BadManifest, BadGraph, NameTaken: as for `patch`.
+        InvalidManifest, InvalidGraph, NameTaken: as for `patch`.
     """
     names = _names(pod)
     if not names:

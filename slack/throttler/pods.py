@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from slack.schema.documents import BadDocument
-from slack.throttler.graph import BadGraph, Graph, parse_depends_on
+from slack.schema.documents import InvalidDocument
+from slack.throttler.graph import Graph, InvalidGraph, parse_depends_on
 from slack.throttler.injection import DEPENDS_ON, ENABLED, exempt
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 _TEMPLATES = {
@@ -25,7 +25,7 @@ _MOST_NESTED = 8
 """Lists in lists: tools that wrap manifests make two."""
 
 
-class BadPod(BadDocument):
+class InvalidPod(InvalidDocument):
     """A pod whose containers cannot be put in order; each problem names the field and what would be right."""
 
 
@@ -44,10 +44,10 @@ def read_pod(document: object, *, source: str) -> PodOrder:
     """Read a Pod, a workload with its template, or a pod of v1beta1 as the study prints it.
 
     Raises:
-        BadPod: with every problem found.
+        InvalidPod: with every problem found.
     """
     if not isinstance(document, Mapping):
-        raise BadPod(source, (f"expected a Pod, found {type(document).__name__}",))
+        raise InvalidPod((f"expected a Pod, found {type(document).__name__}",), source)
     kind, version = document.get("kind"), document.get("apiVersion")
     if kind == "Pod" and version == "v1beta1":
         return _study(document, source)
@@ -55,9 +55,11 @@ def read_pod(document: object, *, source: str) -> PodOrder:
         return _pod(document, document, "", source)
     path = _template_path(document)
     if path is None:
-        raise BadPod(source, (f"kind: {kind!r} is no Pod, nor a workload with a template of one",))
+        raise InvalidPod((f"kind: {kind!r} is no Pod, nor a workload with a template of one",), source)
     if elsewhere := template_elsewhere(document):
-        raise BadPod(source, (f"spec.workloadRef: the pods' template is in {elsewhere}; check that object instead",))
+        raise InvalidPod(
+            (f"spec.workloadRef: the pods' template is in {elsewhere}; check that object instead",), source
+        )
     inner, path = _inside(document, path, source)
     _refuse_misplaced(document, path, source)
     return _pod(document, inner, f"{path}.", source)
@@ -67,7 +69,7 @@ def documents_of(document: object, *, source: str, depth: int = 0) -> Iterator[t
     """Yield a document, or those of a list such as `kubectl get -o json` prints, each with what to call it.
 
     Raises:
-        BadPod: a list without items, or lists in lists in lists.
+        InvalidPod: a list without items, or lists in lists in lists.
     """
     kind = document.get("kind") if isinstance(document, Mapping) else None
     if not isinstance(document, Mapping) or not isinstance(kind, str) or not kind.endswith("List"):
@@ -75,9 +77,9 @@ def documents_of(document: object, *, source: str, depth: int = 0) -> Iterator[t
         return
     items = document.get("items")
     if not isinstance(items, list) or not items:
-        raise BadPod(source, ("items: is no list of objects, or has none",))
+        raise InvalidPod(("items: is no list of objects, or has none",), source)
     if depth == _MOST_NESTED:
-        raise BadPod(source, (f"items: is in {depth} lists; write one list",))
+        raise InvalidPod((f"items: is in {depth} lists; write one list",), source)
     known = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
     for index, item in enumerate(items):
         named = known | dict(item) if isinstance(item, Mapping) and known["kind"] else item
@@ -129,13 +131,13 @@ def _refuse_misplaced(document: Mapping[str, Any], path: str, source: str) -> No
         if isinstance(annotations := _at(document, place), Mapping) and name in annotations
     )
     if problems:
-        raise BadPod(source, problems)
+        raise InvalidPod(problems, source)
 
 
 def _inside(document: Mapping[str, Any], path: str, source: str) -> tuple[Mapping[str, Any], str]:
     found = _at(document, path)
     if not isinstance(found, Mapping):
-        raise BadPod(source, (f"{path}: is missing",))
+        raise InvalidPod((f"{path}: is missing",), source)
     return found, path
 
 
@@ -147,14 +149,14 @@ def _pod(document: Mapping[str, Any], pod: Mapping[str, Any], path: str, source:
     text = annotations.get(DEPENDS_ON) if isinstance(annotations, Mapping) else None
     field = f"{path}metadata.annotations[{DEPENDS_ON}]"
     if text is not None and not isinstance(text, str):
-        raise BadPod(source, (f"{field}: is no text; write it in quotes",))
+        raise InvalidPod((f"{field}: is no text; write it in quotes",), source)
     try:
         graph = Graph.of(names, {}) if text is None else parse_depends_on(text, names, _init_names(spec))
         never_gated = exempt(pod)
-    except BadGraph as error:
-        raise BadPod(source, tuple(f"{field}: {problem}" for problem in error.problems)) from None
-    except BadManifest as error:
-        raise BadPod(source, (f"{path}{error}",)) from None
+    except InvalidGraph as error:
+        raise InvalidPod(tuple(f"{field}: {problem}" for problem in error.problems), source) from None
+    except InvalidManifest as error:
+        raise InvalidPod((f"{path}{error}",), source) from None
     return PodOrder(str(document["kind"]), _name(document), graph, never_gated or _never_in(document))
 
 
@@ -183,25 +185,25 @@ def _study(pod: Mapping[str, Any], source: str) -> PodOrder:
     for index, container in enumerate(containers if isinstance(containers, list) else ()):
         needed = container.get("dependsOn", [])
         if not isinstance(needed, list) or not all(isinstance(other, str) for other in needed):
-            raise BadPod(source, (f"{path}.containers[{index}].dependsOn: is no list of containers",))
+            raise InvalidPod((f"{path}.containers[{index}].dependsOn: is no list of containers",), source)
         needs[container["name"]] = needed
     try:
         return PodOrder("Pod", str(pod.get("id") or manifest.get("id") or ""), Graph.of(names, needs))
-    except BadGraph as error:
+    except InvalidGraph as error:
         problems = tuple(f"{path}.containers: dependsOn: {problem}" for problem in error.problems)
-        raise BadPod(source, problems) from None
+        raise InvalidPod(problems, source) from None
 
 
 def _names(containers: object, path: str, source: str) -> list[str]:
     if not isinstance(containers, list) or not containers:
-        raise BadPod(source, (f"{path}: is no list of containers",))
+        raise InvalidPod((f"{path}: is no list of containers",), source)
     names: list[str] = []
     for index, container in enumerate(containers):
         name = container.get("name") if isinstance(container, Mapping) else None
         if not isinstance(name, str) or not name:
-            raise BadPod(source, (f"{path}[{index}].name: is missing",))
+            raise InvalidPod((f"{path}[{index}].name: is missing",), source)
         names.append(name)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise BadPod(source, tuple(f"{path}: {name}: two containers are called so" for name in twice))
+        raise InvalidPod(tuple(f"{path}: {name}: two containers are called so" for name in twice), source)
     return names

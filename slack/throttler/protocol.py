@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
+from slack.errors import InvalidInput
 from slack.throttler.fsm import State
 
 VERSION: Final = 1
@@ -37,7 +38,7 @@ Seconds = Annotated[float, Meta(ge=0, le=1e12)]
 T = TypeVar("T")
 
 
-class BadMessage(ValueError):
+class InvalidThrottlerMessage(InvalidInput):
     """A message that cannot be read; the text names the field and what it should be."""
 
 
@@ -174,7 +175,7 @@ def from_gate(line: bytes) -> FromGate:
     """Read what a gate says.
 
     Raises:
-        BadMessage: it is too long, no JSON, or no message of a gate.
+        InvalidThrottlerMessage: it is too long, no JSON, or no message of a gate.
     """
     return decoded(line, _FROM_GATE, MAX_LINE_BYTES)
 
@@ -183,7 +184,7 @@ def from_agent(line: bytes) -> FromAgent:
     """Read what an agent says to a gate.
 
     Raises:
-        BadMessage: it is too long, no JSON, or no message of an agent.
+        InvalidThrottlerMessage: it is too long, no JSON, or no message of an agent.
     """
     return decoded(line, _FROM_AGENT, MAX_LINE_BYTES)
 
@@ -197,11 +198,11 @@ def decoded(data: bytes, decoder: "msgspec.json.Decoder[T]", limit: int) -> T:
     """Read a message of at most so many bytes.
 
     Raises:
-        BadMessage: it is longer, or not what the decoder reads.
+        InvalidThrottlerMessage: it is longer, or not what the decoder reads.
     """
     if len(data) > limit:
-        raise BadMessage(f"the message is longer than {limit} bytes")
+        raise InvalidThrottlerMessage(f"the message is longer than {limit} bytes")
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadMessage(str(error)[:MAX_TEXT]) from None
+        raise InvalidThrottlerMessage(str(error)[:MAX_TEXT]) from None

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from slack.schema.documents import BadDocument, problem_text
+from slack.schema.documents import InvalidDocument, problem_text
 from slack.schema.policy_object import SpecModel
 from slack.throttler.config import ThrottlePolicySpec
-from slack.throttler.graph import BadGraph, Graph
+from slack.throttler.graph import Graph, InvalidGraph
 
 MAX_CONTAINERS = 5000
 _LONGEST = 86_400
 
 
-class BadScenario(BadDocument):
+class InvalidThrottleScenario(InvalidDocument):
     """A scenario that cannot be played; each problem names the field and what would be right."""
 
 
@@ -137,14 +137,18 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
     """Check a scenario, as decoded from YAML or JSON.
 
     Raises:
-        BadScenario: with every problem found, each naming the field's path.
+        InvalidThrottleScenario: with every problem found, each naming the field's path.
     """
     if not isinstance(document, Mapping):
-        raise BadScenario(source, (f"expected a scenario with containers, found {type(document).__name__}",))
+        raise InvalidThrottleScenario(
+            (f"expected a scenario with containers, found {type(document).__name__}",), source
+        )
     try:
         scenario = Scenario.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise BadScenario(source, tuple(problem_text(dict(e), "", Scenario) for e in error.errors())) from None
+        raise InvalidThrottleScenario(
+            tuple(problem_text(dict(e), "", Scenario) for e in error.errors()), source
+        ) from None
     problems: list[str] = []
     if sum(spec.replicas for spec in scenario.containers) > MAX_CONTAINERS:
         problems.append(f"containers: more than {MAX_CONTAINERS}, replicas counted")
@@ -155,7 +159,7 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
     if ats != sorted(set(ats)):
         problems.append("usage: steps must be in the order of `at`, each later than the one before")
     if problems:
-        raise BadScenario(source, tuple(problems))
+        raise InvalidThrottleScenario(tuple(problems), source)
     return scenario
 
 
@@ -187,7 +191,7 @@ def _problems(pod: str, members: tuple[Member, ...]) -> list[str]:
     ):
         try:
             Graph.of(names, edges)
-        except BadGraph as error:
+        except InvalidGraph as error:
             problems += [f"containers of pod {pod}: {field}: {problem}" for problem in error.problems]
     known = set(names)
     problems += [

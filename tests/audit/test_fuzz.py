@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slack.audit.sources import cpustat
 from slack.audit.sources.cgroup_names import name_of
 from slack.audit.sources.cpustat import Malformed
-from slack.audit.sources.mounts import BadMounts, parse_mountinfo
+from slack.audit.sources.mounts import InvalidMounts, parse_mountinfo
 from slack.audit.sources.node_facts import count_cpus
 from slack.audit.sources.walker import CgroupWalker
 from tests.audit.tree import TREES, entries, unpack
@@ -71,7 +71,7 @@ def test_a_damaged_tree_is_audited_and_what_was_left_out_is_counted(name: str, s
         files = sorted(path for path in (root / "sys" / "fs").rglob("*") if path.is_file())
         try:
             walker = CgroupWalker(root, relist_seconds=0.0)
-        except BadMounts:
+        except InvalidMounts:
             return
         whole = len(walker.sample().samples)
         for file in chance.sample(files, 5):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.verify import verify
-from slack.cluster.columns import BadObject, ClusterColumns
+from slack.cluster.columns import ClusterColumns, InvalidObject
 from slack.cluster.snapshot import Snapshot, Workload
 from tests.cluster.build import (
     NAMESPACE,
@@ -612,7 +612,7 @@ def test_a_pod_that_cannot_be_read_is_named_and_changes_nothing() -> None:
     columns = columns_of(node("n1"), pod("a", node="n1"))
     bad: list[dict[str, Any]] = [pod("a", cpu="x"), pod("a", affinity="x"), pod("b", tolerations=[5])]
     for item in bad:
-        with pytest.raises(BadObject, match=r"^Pod shop/[ab]: "):
+        with pytest.raises(InvalidObject, match=r"^Pod shop/[ab]: "):
             columns.apply_pods([("MODIFIED", as_pod(item))])
     verify(columns)
     assert columns.snapshot(NOW).nodes.pod_count.tolist() == [1]

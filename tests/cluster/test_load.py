@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.cluster import load_list
-from slack.cluster.load import BadSnapshot, read_cluster
+from slack.cluster.load import InvalidSnapshot, read_cluster
 from slack.cluster.snapshot import Snapshot
 from tests.cluster.build import NOW, Json, node, pod, priority_class, workload
 
@@ -21,7 +21,7 @@ def read(data: bytes) -> Snapshot:
 
 
 def problem(data: bytes) -> str:
-    with pytest.raises(BadSnapshot) as error:
+    with pytest.raises(InvalidSnapshot) as error:
         read_cluster(data, source="cluster.json", now=NOW)
     assert error.value.source == "cluster.json"
     return str(error.value)

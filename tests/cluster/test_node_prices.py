@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.cluster.node_prices import BadPrices, NodePrices, parse_prices
+from slack.cluster.node_prices import InvalidPrices, NodePrices, parse_prices
 
 PRICES = parse_prices(
     {
@@ -79,6 +79,6 @@ def test_the_charts_empty_prices_are_none() -> None:
     ],
 )
 def test_a_complaint_names_the_path_and_what_would_be_right(given: object, complaint: str) -> None:
-    with pytest.raises(BadPrices) as caught:
+    with pytest.raises(InvalidPrices) as caught:
         parse_prices(given)
     assert complaint in str(caught.value)

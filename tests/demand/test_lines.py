@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from slack.demand.lines import BadLine, decision_line, read_line
-from slack.demand.model import BadGuards, Guards
+from slack.demand.lines import InvalidQueueLine, decision_line, read_line
+from slack.demand.model import Guards, InvalidGuards
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "queues.jsonl"
 LIMITS = {"namespace_limit": 20, "action_limit": 10}
@@ -54,14 +54,14 @@ def test_what_more_containers_had_taken_than_there_are_waits_for_others() -> Non
     ],
 )
 def test_a_bad_line_is_refused_with_its_field(figures: dict[str, object], complaint: str) -> None:
-    with pytest.raises(BadLine) as refused:
+    with pytest.raises(InvalidQueueLine) as refused:
         read_line(json.dumps(LIMITS | figures).encode())
     assert str(refused.value).startswith(complaint)
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"\xff", b"[" * 60_000, b'"' + b"x" * 70_000 + b'"'])
 def test_what_is_no_line_is_refused(line: bytes) -> None:
-    with pytest.raises(BadLine):
+    with pytest.raises(InvalidQueueLine):
         read_line(line)
 
 
@@ -69,7 +69,7 @@ def test_guards_are_read_as_they_are_written() -> None:
     for text in ("none", "G1,G2,G3,G4,G5", "G2,G5"):
         assert str(Guards.parse(text)) == text
     assert Guards.parse("all") == Guards()
-    with pytest.raises(BadGuards, match=r"G6 is no guard: all, none, or a list of G1, G2, G3, G4, G5"):
+    with pytest.raises(InvalidGuards, match=r"G6 is no guard: all, none, or a list of G1, G2, G3, G4, G5"):
         Guards.parse("G1,G6")
 
 

@@ -11,7 +11,7 @@ from slack.demand.ledger import Ledger, retry_seconds
 from slack.demand.lifecycle import Candidate, Standing, awake, idle_ends, kept
 from slack.demand.model import Creation, DemandSettings, Ending, EndReason, Guards
 from slack.demand.placement import NodeLoad, place
-from slack.demand.subjects import BadSubject, Subject, topics_of
+from slack.demand.subjects import InvalidSubject, Subject, topics_of
 from slack.demand.targets import DemandHistory, target_of
 from tests.demand.build import creating, key, lag, pool, ready
 
@@ -260,9 +260,9 @@ def test_a_subject_has_namespace_action_and_memory() -> None:
 
 @pytest.mark.parametrize("name", ["", "Media", "a.b", "*", ">", "a*", "-a", "a-", "a b", "a\n", "x" * 64, "ä"])
 def test_names_that_cannot_be_part_of_a_subject_are_refused(name: str) -> None:
-    with pytest.raises(BadSubject, match="lower case letters"):
+    with pytest.raises(InvalidSubject, match="lower case letters"):
         Subject.of("media", name, 256)
-    with pytest.raises(BadSubject, match="namespace"):
+    with pytest.raises(InvalidSubject, match="namespace"):
         Subject.of(name, "thumbnail", 256)
 
 
@@ -270,13 +270,13 @@ def test_names_that_cannot_be_part_of_a_subject_are_refused(name: str) -> None:
     "text", ["act.a.b", "act.a.b.c", "act.a.b.01", "x.a.b.1", "act.a.b.1.2", "act.a.b.0", "act.a.b.²"]
 )
 def test_what_is_no_subject_is_refused(text: str) -> None:
-    with pytest.raises(BadSubject):
+    with pytest.raises(InvalidSubject):
         Subject.parse(text)
 
 
 def test_two_actions_with_the_same_kafka_topic_are_refused() -> None:
     ours, theirs = Subject.of("a", "b-c", 1), Subject.of("a-b", "c", 1)
-    with pytest.raises(BadSubject, match=r"topic a-b-c-1MB would be that of a/b-c and of a-b/c"):
+    with pytest.raises(InvalidSubject, match=r"topic a-b-c-1MB would be that of a/b-c and of a-b/c"):
         topics_of([ours, theirs])
     assert topics_of([ours, ours]) == {"a-b-c-1MB": ours}
 

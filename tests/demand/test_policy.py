@@ -7,7 +7,7 @@ import pytest
 
 from slack.cluster.labels import API_VERSION
 from slack.demand import policy, template
-from slack.demand.policy import BadPool, BadQuota, parse_pool, parse_quota
+from slack.demand.policy import InvalidPool, InvalidQuota, parse_pool, parse_quota
 
 Json = dict[str, Any]
 CONTAINER: Json = {"name": "action", "image": "a:1", "resources": {"requests": {"cpu": "200m", "memory": "256Mi"}}}
@@ -20,7 +20,7 @@ def pool(spec: Json | None = None, name: str = "thumbnail", **template_spec: Any
 
 
 def said_of(document: Json) -> str:
-    with pytest.raises(BadPool) as found:
+    with pytest.raises(InvalidPool) as found:
         parse_pool(document, source="pool")
     return "; ".join(found.value.problems)
 
@@ -55,7 +55,7 @@ def test_a_container_asks_for_what_all_of_the_pod_do() -> None:
 
 def test_requests_of_init_containers_that_nobody_can_read_are_refused() -> None:
     bad = {"name": "migrate", "resources": {"requests": {"cpu": "much"}}}
-    with pytest.raises(BadPool, match=r"its requests cannot be read: .*initContainers\[0\].*much"):
+    with pytest.raises(InvalidPool, match=r"its requests cannot be read: .*initContainers\[0\].*much"):
         parse_pool(pool(containers=[CONTAINER], initContainers=[bad]), source="pool")
 
 
@@ -192,5 +192,5 @@ def test_a_quota_is_read() -> None:
     ],
 )
 def test_what_is_wrong_with_a_quota_is_told_with_the_field(spec: Json, words: str) -> None:
-    with pytest.raises(BadQuota, match=words.replace(".", "[.]")):
+    with pytest.raises(InvalidQuota, match=words.replace(".", "[.]")):
         parse_quota(quota(spec), source="q")

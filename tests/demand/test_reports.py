@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.demand.broker import MAX_REPORT_BYTES
-from slack.demand.reports import BadReport, ContainerReport, decode_report, encode_report
+from slack.demand.reports import ContainerReport, InvalidReport, decode_report, encode_report
 
 
 def test_a_report_comes_back_as_it_was_sent() -> None:
@@ -38,12 +38,12 @@ def test_a_newer_proxy_may_say_more() -> None:
     ],
 )
 def test_a_forged_report_is_refused_with_what_is_wrong_in_it(body: bytes, named: str) -> None:
-    with pytest.raises(BadReport) as refused:
+    with pytest.raises(InvalidReport) as refused:
         decode_report(body)
     assert named.lower() in str(refused.value).lower()
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_a_bad_report_and_nothing_worse(body: bytes) -> None:
-    with contextlib.suppress(BadReport):
+    with contextlib.suppress(InvalidReport):
         assert decode_report(body).container

@@ -17,7 +17,7 @@ from slack.demand.simulation.world import World
 from slack.demand.tick import Observation, Scheduler, TickResult
 from slack.demand.trace import (
     MOST_LINE_BYTES,
-    BadTrace,
+    InvalidRecording,
     Line,
     SettingsLine,
     TickLine,
@@ -106,7 +106,7 @@ def test_other_guards_and_settings_answer_otherwise() -> None:
     assert replay(run.lines, guards=Guards.parse("none")).differing_ticks > 0
     fewer = replay(run.lines, changes={"max_containers": 1})
     assert fewer.differing_ticks > 0
-    with pytest.raises(BadTrace, match="the changed settings of sim/a0: max_containers: Expected `int`"):
+    with pytest.raises(InvalidRecording, match="the changed settings of sim/a0: max_containers: Expected `int`"):
         replay(run.lines, changes={"max_containers": "many"})
 
 
@@ -160,18 +160,18 @@ def test_figures_that_no_run_has_are_refused_with_line_and_field(
         found = found[part]
     found[at[-1]] = value
     lines[line] = json.dumps(document).encode()
-    with pytest.raises(BadTrace) as refused:
+    with pytest.raises(InvalidRecording) as refused:
         replay(read(lines))
     assert str(refused.value).startswith(complaint)
 
 
 def test_what_is_no_line_is_told_with_its_number() -> None:
     good = encode(SettingsLine(epoch="x", guards="all"))
-    with pytest.raises(BadTrace, match="line 3: "):
+    with pytest.raises(InvalidRecording, match="line 3: "):
         list(read([good, b"\n", b'{"type":"nothing"}\n']))
-    with pytest.raises(BadTrace, match="line 1: is longer than 64 MiB"):
+    with pytest.raises(InvalidRecording, match="line 1: is longer than 64 MiB"):
         decode(b" " * (MOST_LINE_BYTES + 1), 1)
-    with pytest.raises(BadTrace, match="line 4: guards: G9 is no guard"):
+    with pytest.raises(InvalidRecording, match="line 4: guards: G9 is no guard"):
         decode(good.replace(b"all", b"G9"), 4)
-    with pytest.raises(BadTrace, match="the settings are missing"):
+    with pytest.raises(InvalidRecording, match="the settings are missing"):
         replay([TraceWriter().tick(seen(1.0, {}), (), TickResult())])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.kube.errors import BadAnswer
+from slack.kube.errors import InvalidAnswer
 from slack.kube.http_answers import MOST_BYTES, HttpAnswer, HttpAnswers
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\nhello"
@@ -42,7 +42,7 @@ def test_an_answer_says_whether_its_connection_ends() -> None:
     ],
 )
 def test_what_no_api_server_says_is_refused(data: bytes) -> None:
-    with pytest.raises(BadAnswer):
+    with pytest.raises(InvalidAnswer):
         HttpAnswers().feed(data)
 
 
@@ -52,5 +52,5 @@ def test_an_answer_without_end_is_given_up() -> None:
     for _ in range((MOST_BYTES >> 20) - 1):
         assert not answers.feed(bytes(1 << 20))
     answers.feed(bytes(1 << 19))
-    with pytest.raises(BadAnswer, match="MiB"):
+    with pytest.raises(InvalidAnswer, match="MiB"):
         answers.feed(bytes(1 << 19))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from slack.kube.errors import BadAnswer
+from slack.kube.errors import InvalidAnswer
 from slack.kube.paging import ListPage, Query, listed, pages
 
 
@@ -40,7 +40,7 @@ def test_every_object_of_every_page_comes_in_order_and_the_selectors_go_with_eac
 
 def test_an_object_that_cannot_be_read_is_an_error_and_never_left_out() -> None:
     server = Server(b'{"metadata": {}, "items": [{"name": "a"}, {"name": 1}]}')
-    with pytest.raises(BadAnswer, match="cannot be read"):
+    with pytest.raises(InvalidAnswer, match="cannot be read"):
         names(server)
 
 

@@ -5,7 +5,7 @@ import pytest
 from slack.loadwatcher.analysis import Fault
 from slack.loadwatcher.nodes_seen import GOOD, NodesSeen, Use
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
-from slack.loadwatcher.verdicts import BadVerdicts, DroppedSeries, Verdicts, decode, encode
+from slack.loadwatcher.verdicts import DroppedSeries, InvalidVerdicts, Verdicts, decode, encode
 
 NOW = 1_000_000
 CPU = MetricType.CPU
@@ -49,5 +49,5 @@ def test_what_the_analyser_has_against_a_node_is_with_the_node_or_with_the_serie
 def test_the_analysis_comes_back_as_it_was_sent_and_anything_else_is_refused() -> None:
     assert decode(encode(_verdicts())) == _verdicts()
     for bad in (b"", b"{}", b"[1]", b'"\xff"', b"[" * 100_000):
-        with pytest.raises(BadVerdicts, match="no analysis of a load watcher"):
+        with pytest.raises(InvalidVerdicts, match="no analysis of a load watcher"):
             decode(bad)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.loadwatcher.decoding import BadPayload, Ignored, decode
+from slack.loadwatcher.decoding import Ignored, InvalidPayload, decode
 from slack.loadwatcher.encoding import Format, encode
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
 
@@ -161,13 +161,13 @@ _BAD = [
 
 @pytest.mark.parametrize("data", _BAD, ids=range(len(_BAD)))
 def test_what_is_no_payload_is_refused_with_what_is_wrong(data: bytes) -> None:
-    with pytest.raises(BadPayload, match=r"payload|timestamp|window|data"):
+    with pytest.raises(InvalidPayload, match=r"payload|timestamp|window|data"):
         decode(data)
 
 
 def test_a_payload_of_no_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slack.loadwatcher.decoding.MOST_BYTES", 100)
-    with pytest.raises(BadPayload, match="longer than"):
+    with pytest.raises(InvalidPayload, match="longer than"):
         decode(b" " * 101)
 
 
@@ -235,6 +235,6 @@ def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
     for body in (data, whole):
         try:
             report = decode(body).report
-        except BadPayload:
+        except InvalidPayload:
             continue
         assert all(metric.value >= 0 for load in report.nodes.values() for metric in load.metrics)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slack.loadwatcher import influxql, promql
 from slack.loadwatcher.payload import MetricType, Window
-from slack.loadwatcher.promql import NODE_EXPORTER, UPSTREAM, BadProviderAnswer
+from slack.loadwatcher.promql import NODE_EXPORTER, UPSTREAM, InvalidProviderAnswer
 from slack.loadwatcher.readings import Key, Statistic
 
 _CPU = Key(Statistic.AVERAGE, MetricType.CPU, Window.FIVE_MINUTES)
@@ -84,7 +84,7 @@ _BAD = [
 
 @pytest.mark.parametrize(("body", "words"), _BAD, ids=range(len(_BAD)))
 def test_another_answer_than_prometheus_is_refused(body: bytes, words: str) -> None:
-    with pytest.raises(BadProviderAnswer, match=words) as caught:
+    with pytest.raises(InvalidProviderAnswer, match=words) as caught:
         promql.decode(body, "node", _CPU)
     assert len(str(caught.value)) < 500
 
@@ -108,7 +108,7 @@ def test_whatever_comes_is_read_or_refused(data: bytes, frame: bytes) -> None:
     ):
         try:
             read()
-        except BadProviderAnswer:
+        except InvalidProviderAnswer:
             continue
 
 
@@ -158,5 +158,5 @@ def test_influxdbs_answers_become_percent() -> None:
     ],
 )
 def test_another_answer_than_influxdbs_is_refused(body: bytes, words: str) -> None:
-    with pytest.raises(BadProviderAnswer, match=words):
+    with pytest.raises(InvalidProviderAnswer, match=words):
         influxql.decode(body, "host", _STATEMENT)

@@ -12,7 +12,7 @@ from slack.loadwatcher.analysis import Analyser, Fault
 from slack.loadwatcher.metrics_api import decode
 from slack.loadwatcher.node_names import KnownNode
 from slack.loadwatcher.payload import MetricType, Window
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Statistic
 from slack.loadwatcher.sample import Sample
 from slack.loadwatcher.samples import Rings
@@ -149,7 +149,7 @@ def test_more_than_a_node_could_use_is_no_number(cpu: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b"<html>", b'{"items":[{}]}', b"[" * 10_000])
 def test_another_answer_is_refused(body: bytes) -> None:
-    with pytest.raises(BadProviderAnswer, match="Metrics Server"):
+    with pytest.raises(InvalidProviderAnswer, match="Metrics Server"):
         decode(body, NODES)
 
 
@@ -157,6 +157,6 @@ def test_another_answer_is_refused(body: bytes) -> None:
 def test_whatever_comes_is_read_or_refused(body: bytes) -> None:
     try:
         found = list(decode(body, NODES))
-    except BadProviderAnswer:
+    except InvalidProviderAnswer:
         return
     assert all(sample.node == "n" for sample in found)

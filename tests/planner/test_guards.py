@@ -8,7 +8,7 @@ import pytest
 from slack.cluster.labels import API_VERSION
 from slack.planner.model.result import ConditionType, ExistingShape, PolicyPlan
 from slack.planner.plan import plan
-from slack.planner.policy.spec import KIND, BadPolicy, Policy, parse_policy
+from slack.planner.policy.spec import KIND, InvalidPolicy, Policy, parse_policy
 from slack.planner.wanted.fill_stable import MOST_PLACEHOLDERS
 from slack.planner.wanted.mirror_template import MOST_RESERVED, parse_reserve
 from tests.cluster.build import NOW, Json, columns_of, node, placeholder, pod
@@ -97,12 +97,12 @@ def test_a_reserve_that_a_tenant_could_flood_the_cluster_with_is_refused() -> No
 @pytest.mark.parametrize("spec", [[], 0, False, "text"])
 def test_a_spec_that_is_no_mapping_is_refused(spec: object) -> None:
     document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "x"}, "spec": spec}
-    with pytest.raises(BadPolicy, match="spec: expected fields"):
+    with pytest.raises(InvalidPolicy, match="spec: expected fields"):
         parse_policy(json.loads(json.dumps(document)), source="test")
 
 
 @pytest.mark.parametrize("taint", [{"foo": "bar"}, {"key": "a", "effect": "Nope"}, {"key": "a"}])
 def test_a_template_with_a_taint_that_is_none_is_refused(taint: dict[str, str]) -> None:
     template = {"name": "gpu", "allocatable": {"cpu": "4", "memory": "8Gi"}, "taints": [taint]}
-    with pytest.raises(BadPolicy, match="taint"):
+    with pytest.raises(InvalidPolicy, match="taint"):
         _policy(nodeTemplates=[template])

@@ -3,7 +3,7 @@
 import pytest
 
 from slack.process.demand_controller_settings import DemandControllerSettings
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 
 NEEDED = {"broker_url": "nats://nats.media:4222", "proxy_image": "proxy:1"}
 
@@ -13,7 +13,7 @@ def loaded(**flags: object) -> DemandControllerSettings:
 
 
 def problems(**flags: object) -> str:
-    with pytest.raises(BadSettings) as found:
+    with pytest.raises(InvalidSettings) as found:
         loaded(**flags)
     return str(found.value)
 
@@ -31,7 +31,7 @@ def test_namespaces_come_with_commas() -> None:
 
 
 def test_a_broker_is_needed_and_its_address_has_no_password() -> None:
-    with pytest.raises(BadSettings, match="--broker-url: needed"):
+    with pytest.raises(InvalidSettings, match="--broker-url: needed"):
         load(DemandControllerSettings, {"proxy_image": "a"}, {})
     told = problems(broker_url="nats://me:hidden@nats:4222")
     assert "--broker-credentials-file" in told

@@ -3,7 +3,7 @@
 import pytest
 
 from slack.process.demand_proxy_settings import DemandProxySettings, RunMode
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 
 GIVEN: dict[str, object] = {"broker_url": "nats://127.0.0.1:4222", "queues": "act.media.thumb.256"}
 
@@ -34,6 +34,6 @@ def test_broker_and_queue_are_enough() -> None:
     ],
 )
 def test_what_is_no_good_is_refused_by_flag(flags: dict[str, object], said: str) -> None:
-    with pytest.raises(BadSettings) as refused:
+    with pytest.raises(InvalidSettings) as refused:
         load(DemandProxySettings, {**GIVEN, **flags}, {})
     assert said in str(refused.value)

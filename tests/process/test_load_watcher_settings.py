@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 
 _PROMETHEUS = {"provider": "prometheus", "address": "http://127.0.0.1:9090"}
 
@@ -43,7 +43,7 @@ def test_no_setting_is_needed_and_an_address_names_a_prometheus() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_its_flag(flags: dict[str, object], words: str) -> None:
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(InvalidSettings) as caught:
         load(LoadWatcherSettings, flags, {})
     assert any(problem.startswith(words) for problem in caught.value.problems), caught.value.problems
     assert "secret" not in str(caught.value)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slack.process.scorer_settings import ScorerSettings
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 
 
 def settings(**flags: Any) -> ScorerSettings:
@@ -68,7 +68,7 @@ def test_a_file_says_all_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_with_its_flag(flags: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadSettings, match=said):
+    with pytest.raises(InvalidSettings, match=said):
         settings(**flags)
 
 

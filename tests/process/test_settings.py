@@ -8,7 +8,7 @@ from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.spec import DEFAULT_RATE
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import BadSettings, declared, load
+from slack.process.settings import InvalidSettings, declared, load
 
 NOWHERE = Path("/nonexistent/namespace")
 KINDS = (OperatorSettings, AgentSettings, ControllerSettings)
@@ -83,7 +83,7 @@ def test_an_interval_is_a_duration(text: object, seconds: int) -> None:
     ],
 )
 def test_a_bad_flag_is_named(flags: dict[str, object], words: str) -> None:
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(InvalidSettings) as caught:
         settings(flags)
     assert words in str(caught.value)
 
@@ -97,7 +97,7 @@ def test_the_words_for_true_and_false(words: str, value: bool) -> None:
 
 
 def test_a_bad_variable_is_named_with_its_flag() -> None:
-    with pytest.raises(BadSettings, match=r"--listen \(from RESOURCE_SLACK_LISTEN\): 'x' is no address"):
+    with pytest.raises(InvalidSettings, match=r"--listen \(from RESOURCE_SLACK_LISTEN\): 'x' is no address"):
         settings(environ={"RESOURCE_SLACK_LISTEN": "x"})
 
 
@@ -121,7 +121,7 @@ def test_a_bad_variable_is_named_with_its_flag() -> None:
 def test_a_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(text)
-    with pytest.raises(BadSettings, match=words):
+    with pytest.raises(InvalidSettings, match=words):
         settings(file=file)
 
 
@@ -140,7 +140,7 @@ def test_the_user_of_placeholders_is_a_number_or_the_images(text: object, user: 
 
 @pytest.mark.parametrize("text", ["root", "0", "-1", "", True, 2**31])
 def test_placeholders_never_run_as_root_nor_by_a_name(text: object) -> None:
-    with pytest.raises(BadSettings, match=r"number of a user that is not root, such as 65535, or `image`"):
+    with pytest.raises(InvalidSettings, match=r"number of a user that is not root, such as 65535, or `image`"):
         settings({"placeholder_user": text})
 
 
@@ -155,7 +155,7 @@ def test_what_all_placeholders_have_is_a_mapping_or_json(given: object, found: o
 @pytest.mark.parametrize("given", ["{", "[]", "team=platform", 5, "[" * 100_000])
 def test_other_texts_are_not_what_placeholders_have(given: object) -> None:
     with pytest.raises(
-        BadSettings, match=r'--placeholders: expected JSON such as \{"labels": \{"team": "platform"\}\}'
+        InvalidSettings, match=r'--placeholders: expected JSON such as \{"labels": \{"team": "platform"\}\}'
     ):
         settings({"placeholders": given})
 
@@ -175,13 +175,13 @@ def test_every_duration_of_every_process_has_a_bound_that_a_thread_can_wait() ->
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("unknown: 1\n")
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(InvalidSettings) as caught:
         settings({"listen": "x", "interval": "y"}, file=file)
     assert len(caught.value.problems) == 3
 
 
 def test_a_missing_or_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="cannot be read"):
+    with pytest.raises(InvalidSettings, match="cannot be read"):
         settings(file=tmp_path / "none")
     empty = tmp_path / "empty"
     empty.write_text("")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 
 PAIR = {"tls_cert_file": "tls.crt", "tls_key_file": "tls.key"}
@@ -29,7 +29,7 @@ def test_the_node_is_the_pod_s_and_only_certificate_and_key_must_be_told() -> No
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_flag(flags: dict[str, object], said: list[str]) -> None:
-    with pytest.raises(BadSettings) as problem:
+    with pytest.raises(InvalidSettings) as problem:
         load(ThrottlerAgentSettings, flags, {})
     assert len(problem.value.problems) == len(said)
     for text, part in zip(problem.value.problems, said, strict=True):

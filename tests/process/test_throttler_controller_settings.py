@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 
 GATES = {"gate_image": "slack:1", "agent_ca_file": "ca.crt"}
@@ -40,7 +40,7 @@ def test_resources_of_gates_are_amounts_by_flag_or_by_file() -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused_by_its_flag(flags: dict[str, object], said: list[str]) -> None:
-    with pytest.raises(BadSettings) as problem:
+    with pytest.raises(InvalidSettings) as problem:
         load(ThrottlerControllerSettings, flags, {})
     assert len(problem.value.problems) == len(said)
     for text, part in zip(problem.value.problems, said, strict=True):

@@ -13,7 +13,7 @@ from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.ceiling import WhenAllAbove
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
-from slack.scorer.configuration.fields import BadScorerConfig
+from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.model import Algorithm
 from slack.scorer.rules import Formula, PodUse, Prediction, Rules, WithoutLoad
 from slack_operator.scorer.process import ceiling_of, rules_of
@@ -149,6 +149,6 @@ def of(name: str, **args: Any) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_field(document: object, words: str) -> None:
-    with pytest.raises(BadScorerConfig) as refused:
+    with pytest.raises(InvalidScorerConfig) as refused:
         parse_config(document)
     assert words in str(refused.value)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.scorer.extender import (
-    BadRequest,
+    InvalidRequest,
     ScoreReplies,
     decode,
     decode_preemption,
@@ -59,7 +59,7 @@ def test_whole_nodes_are_read_for_their_names() -> None:
     ],
 )
 def test_what_is_no_request_is_refused_with_the_place(body: bytes, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+    with pytest.raises(InvalidRequest, match=said):
         decode(body)
 
 
@@ -127,14 +127,14 @@ def test_a_preemption_keeps_the_victims_of_the_nodes_that_stay(victims: dict[str
     ],
 )
 def test_a_preemption_that_is_none_is_refused(body: bytes, words: str) -> None:
-    with pytest.raises(BadRequest, match=words):
+    with pytest.raises(InvalidRequest, match=words):
         decode_preemption(body)
 
 
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_a_request_or_is_refused(body: bytes) -> None:
     for read in (decode, decode_preemption):
-        with suppress(BadRequest):
+        with suppress(InvalidRequest):
             read(body)
 
 

@@ -13,7 +13,7 @@ from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitmen
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import Weighted
-from slack.scorer.record import BadRecord, line_of, read_line
+from slack.scorer.record import InvalidRecord, line_of, read_line
 from slack.scorer.rules import PodUse, Prediction
 from slack.scorer.scoring import prepare, score
 from tests.scorer.clusters import NOW, load, nodes, recent, window
@@ -74,16 +74,16 @@ def test_that_no_node_of_the_cluster_was_known_is_recorded_too() -> None:
     ],
 )
 def test_a_line_that_is_none_is_refused(line: bytes, words: str) -> None:
-    with pytest.raises(BadRecord, match=words):
+    with pytest.raises(InvalidRecord, match=words):
         read_line(line)
 
 
 def test_columns_of_different_lengths_and_other_versions_are_refused() -> None:
     line, _ = recorded([0, 1])
     document = msgspec.json.decode(line)
-    with pytest.raises(BadRecord, match="not every column"):
+    with pytest.raises(InvalidRecord, match="not every column"):
         read_line(msgspec.json.encode(document | {"scores": [1]}))
-    with pytest.raises(BadRecord, match="version 1 of recorded decisions"):
+    with pytest.raises(InvalidRecord, match="version 1 of recorded decisions"):
         read_line(msgspec.json.encode(document | {"version": 1}))
 
 
@@ -94,14 +94,14 @@ def test_a_damaged_line_is_read_or_refused_and_nothing_else(place: int, damage: 
     try:
         again = read_line(line[:start] + damage + line[start + len(damage) :])
         score(again.basis(EVERY), again.demand(PREDICTION))
-    except (BadRecord, RequestError):
+    except (InvalidRecord, RequestError):
         pass
 
 
 @pytest.mark.parametrize(("field", "value"), [("at", 1e300), ("at", -1), ("scores", [101, 0]), ("scores", [-1, 0])])
 def test_numbers_that_nothing_real_has_are_refused(field: str, value: object) -> None:
     document = msgspec.json.decode(recorded([0, 1])[0])
-    with pytest.raises(BadRecord):
+    with pytest.raises(InvalidRecord):
         read_line(msgspec.json.encode(document | {field: value}))
 
 
@@ -113,5 +113,5 @@ LINE = recorded([0, 1, 2])[0]
 def test_columns_with_figures_that_no_node_has_are_refused_and_not_scored_below_zero(column: str, value: float) -> None:
     document = msgspec.json.decode(recorded([0, 1])[0])
     document["nodes"][column][0][1] = value
-    with pytest.raises(BadRecord):
+    with pytest.raises(InvalidRecord):
         read_line(msgspec.json.encode(document))

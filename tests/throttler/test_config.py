@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.throttler.config import (
-    BadThrottlePolicy,
+    InvalidThrottlePolicy,
     Then,
     ThrottlePolicy,
     choose,
@@ -35,7 +35,7 @@ def policy(name: str = "default", created: str | None = None, **spec: Any) -> Th
 
 
 def problems(**spec: Any) -> tuple[str, ...]:
-    with pytest.raises(BadThrottlePolicy) as found:
+    with pytest.raises(InvalidThrottlePolicy) as found:
         policy(**spec)
     return found.value.problems
 
@@ -168,7 +168,7 @@ def test_a_complaint_names_the_field_and_what_would_be_right(spec: dict[str, Any
     ],
 )
 def test_a_minion_config_is_refused_by_field(change: dict[str, Any], problem: str) -> None:
-    with pytest.raises(BadThrottlePolicy) as found:
+    with pytest.raises(InvalidThrottlePolicy) as found:
         parse_minion_config(STUDY | change, source="m1_config.json")
     assert found.value.problems[0].startswith(problem)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slack.throttler.fsm import TRANSITIONS, BadChange, Change, State, after, pod_state
+from slack.throttler.fsm import TRANSITIONS, Change, InvalidChange, State, after, pod_state
 
 
 def test_the_study_s_way_from_image_to_ready() -> None:
@@ -19,7 +19,7 @@ def test_who_is_too_slow_has_failed_and_may_still_become_ready() -> None:
 
 def test_blocked_containers_are_never_granted() -> None:
     assert {state for state, change in TRANSITIONS if change is Change.GRANTED} == {State.PENDING}
-    with pytest.raises(BadChange, match="a container that is blocked cannot be granted"):
+    with pytest.raises(InvalidChange, match="a container that is blocked cannot be granted"):
         after(State.BLOCKED, Change.GRANTED)
 
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import pytest
 
-from slack.throttler.graph import MAX_NAMES, BadGraph, Graph, parse_depends_on
+from slack.throttler.graph import MAX_NAMES, Graph, InvalidGraph, parse_depends_on
 
 STUDY = {"app_b": ["app_a"], "app_c": ["app_b"], "app_d": ["app_b"], "app_e": ["app_c", "app_d"]}
 BACKWARDS = ["app_e", "app_d", "app_c", "app_b", "app_a"]
 
 
 def refused(containers: list[str], depends_on: dict[str, list[str]]) -> tuple[str, ...]:
-    with pytest.raises(BadGraph) as found:
+    with pytest.raises(InvalidGraph) as found:
         Graph.of(containers, depends_on)
     return found.value.problems
 
@@ -66,7 +66,7 @@ def test_a_slip_is_told_with_the_name_that_was_meant() -> None:
     ],
 )
 def test_an_annotation_that_is_no_graph_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(BadGraph) as found:
+    with pytest.raises(InvalidGraph) as found:
         parse_depends_on(text, ["a", "b"])
     assert found.value.problems[0].startswith(problem)
 
@@ -88,15 +88,15 @@ def test_names_that_are_all_unknown_cost_no_more_than_what_is_told(containers: i
     names = [f"c{at:03d}-{alike}" for at in range(containers)]
     text = json.dumps({f"q{at:03x}{alike}": [] for at in range(1000)})
     began = time.process_time()
-    with pytest.raises(BadGraph) as found:
+    with pytest.raises(InvalidGraph) as found:
         parse_depends_on(text, names)
     assert time.process_time() - began < 0.5
     assert len(found.value.problems) == 20
 
 
 def test_the_number_of_names_and_what_is_told_of_a_long_one_are_bounded() -> None:
-    with pytest.raises(BadGraph, match=f"names more than {MAX_NAMES} containers"):
+    with pytest.raises(InvalidGraph, match=f"names more than {MAX_NAMES} containers"):
         parse_depends_on(json.dumps({"a": ["b"] * MAX_NAMES}), ["a", "b"])
-    with pytest.raises(BadGraph) as found:
+    with pytest.raises(InvalidGraph) as found:
         parse_depends_on(json.dumps({"x" * 60_000: ["a"]}), ["a"])
     assert len(str(found.value)) < 200

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
 from slack.cluster.quantity import thousandths
-from slack.throttler.graph import BadGraph
+from slack.throttler.graph import InvalidGraph
 from slack.throttler.injection import (
     DEPENDS_ON,
     ENABLED,
@@ -31,7 +31,7 @@ from slack.throttler.injection import (
     patch_by_config_map,
 )
 from slack.throttler.podspec.gate_container import PROBE_SECONDS
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 from slack_operator.throttler.gate import doorbell
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +184,7 @@ def test_a_gate_requests_what_limit_ranges_commonly_ask_of_a_container() -> None
 
 def test_a_dependency_on_an_init_container_is_refused_as_one() -> None:
     pod = a_pod(WEB, annotations={DEPENDS_ON: '{"web": ["migrate"]}'}, initContainers=[{"name": "migrate"}])
-    with pytest.raises(BadGraph, match="is an init container"):
+    with pytest.raises(InvalidGraph, match="is an init container"):
         patch(pod, OPTIONS)
 
 
@@ -203,9 +203,9 @@ def test_resources_that_are_given_are_taken_as_they_are_but_a_guaranteed_pod_sta
 
 def test_dependencies_that_cannot_be_kept_are_refused_with_the_members_of_the_cycle() -> None:
     annotations = {DEPENDS_ON: '{"web": ["log"], "log": ["web"]}'}
-    with pytest.raises(BadGraph, match="web -> log -> web"):
+    with pytest.raises(InvalidGraph, match="web -> log -> web"):
         patch(a_pod(WEB, LOG, annotations=annotations), OPTIONS)
-    with pytest.raises(BadGraph, match="mag"):
+    with pytest.raises(InvalidGraph, match="mag"):
         patch(a_pod(WEB, LOG, annotations={DEPENDS_ON: '{"web": ["mag"]}'}), OPTIONS)
     assert patch(a_pod(WEB, LOG, annotations={DEPENDS_ON: '{"web": ["log"]}'}), OPTIONS)
 
@@ -314,7 +314,7 @@ def test_a_pod_may_wait_for_keys_of_a_config_map_without_gate_and_volumes() -> N
     ],
 )
 def test_what_is_no_pod_is_told_with_the_field(pod: Any, field: str) -> None:
-    with pytest.raises(BadManifest, match=re.escape(field)):
+    with pytest.raises(InvalidManifest, match=re.escape(field)):
         patch(pod, OPTIONS)
 
 
@@ -335,9 +335,9 @@ _JUNK = st.recursive(
 @given(pod=_JUNK, spec=st.dictionaries(_WORDS, _JUNK, max_size=5), annotations=_JUNK)
 def test_garbage_has_a_patch_that_can_be_applied_or_an_error_of_ours(pod: Any, spec: Json, annotations: Any) -> None:
     for found in (pod, {"metadata": {"annotations": annotations}, "spec": spec}):
-        with contextlib.suppress(BadManifest, BadGraph, NameTaken):
+        with contextlib.suppress(InvalidManifest, InvalidGraph, NameTaken):
             patched(found, patch(found, OPTIONS))
-        with contextlib.suppress(BadManifest, BadGraph, NameTaken):
+        with contextlib.suppress(InvalidManifest, InvalidGraph, NameTaken):
             patched(found, patch_by_config_map(found, "start-1"))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.throttler.injection import DEPENDS_ON
-from slack.throttler.pods import BadPod, read_pod
+from slack.throttler.pods import InvalidPod, read_pod
 
 STUDY_NEEDS = {"app_a": [], "app_b": ["app_a"], "app_c": ["app_b"], "app_d": ["app_b"], "app_e": ["app_c", "app_d"]}
 
@@ -28,7 +28,7 @@ def pod(text: object, *names: str) -> dict[str, Any]:
 
 
 def refused(document: object) -> str:
-    with pytest.raises(BadPod) as found:
+    with pytest.raises(InvalidPod) as found:
         read_pod(document, source="pod.yaml")
     return found.value.problems[0]
 

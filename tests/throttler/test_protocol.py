@@ -8,9 +8,9 @@ import pytest
 from slack.throttler import protocol
 from slack.throttler.protocol import (
     Ask,
-    BadMessage,
     Granted,
     Hello,
+    InvalidThrottlerMessage,
     Ping,
     Pong,
     Refused,
@@ -47,7 +47,7 @@ def test_what_an_agent_says_comes_back(message: protocol.FromAgent) -> None:
 
 
 def test_a_gate_cannot_say_what_an_agent_says() -> None:
-    with pytest.raises(BadMessage, match="Invalid value 'granted'"):
+    with pytest.raises(InvalidThrottlerMessage, match="Invalid value 'granted'"):
         from_gate(encode_line(Granted(container="a")))
 
 
@@ -55,12 +55,12 @@ def test_a_gate_cannot_say_what_an_agent_says() -> None:
     "line", [b"", b"garbage", b"[]", b'{"type":"ask"}', b'{"type":"ask","container":""}', b"[" * 9000, b'"\xff"']
 )
 def test_garbage_is_a_bad_message(line: bytes) -> None:
-    with pytest.raises(BadMessage):
+    with pytest.raises(InvalidThrottlerMessage):
         from_gate(line)
 
 
 def test_what_is_too_long_is_not_looked_at() -> None:
-    with pytest.raises(BadMessage, match="longer than 16384 bytes"):
+    with pytest.raises(InvalidThrottlerMessage, match="longer than 16384 bytes"):
         from_gate(b" " * 16385)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slack.throttler.scenario import BadScenario, Scenario, parse_scenario
+from slack.throttler.scenario import InvalidThrottleScenario, Scenario, parse_scenario
 from slack.throttler.simulate import Played, What, compared, play
 
 NO_METRICS: dict[str, Any] = {"maxLoadAverageMultiplier": None, "maxCPU": None, "maxIOPressure": None}
@@ -216,11 +216,11 @@ def test_progress_is_told_as_containers_become_ready() -> None:
     ],
 )
 def test_a_bad_scenario_is_refused_with_the_field(fields: dict[str, Any], problem: str) -> None:
-    with pytest.raises(BadScenario) as found:
+    with pytest.raises(InvalidThrottleScenario) as found:
         parse_scenario(fields, source="storm.yaml")
     assert found.value.problems[0].startswith(problem)
 
 
 def test_a_scenario_is_an_object() -> None:
-    with pytest.raises(BadScenario, match="expected a scenario with containers, found list"):
+    with pytest.raises(InvalidThrottleScenario, match="expected a scenario with containers, found list"):
         parse_scenario([], source="storm.yaml")

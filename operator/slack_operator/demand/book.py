@@ -14,7 +14,7 @@ from slack.demand.broker import QueueLag
 from slack.demand.model import QueueKey
 from slack.demand.policy import ActivationPool, ActivationQuota
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
-from slack.demand.subjects import BadSubject, Subject
+from slack.demand.subjects import InvalidSubject, Subject
 from slack.schema.conditions import Condition
 from slack_operator.demand.loop import Wanted
 from slack_operator.runtime.desired import Desired, Entry
@@ -122,7 +122,7 @@ class Books:
                 continue
             try:
                 subject = Subject.parse(name)
-            except BadSubject:  # who may publish may have thought it up
+            except InvalidSubject:  # who may publish may have thought it up
                 continue
             if book.usable(subject.key) is not None:
                 found.setdefault(subject.key, []).append((-messages, name))

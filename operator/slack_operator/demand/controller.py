@@ -30,7 +30,7 @@ from slack_operator.demand.pool_reporter import PoolReporter
 from slack_operator.demand.recorder import TraceRecorder
 from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -224,7 +224,7 @@ def _certificate(settings: DemandControllerSettings) -> Certificate | None:
         return None
     try:
         return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(str(error)) from None
 
 

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueLag, QueueSettings
 from slack.demand.ledger import Failing
 from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings, Target
-from slack.demand.reports import BadReport, ContainerReport, decode_report
+from slack.demand.reports import ContainerReport, InvalidReport, decode_report
 from slack.demand.tick import Observation, Scheduler, TickResult
 from slack.demand.trace import SettingsLine, TraceWriter
 from slack.process.outages import Outages
@@ -253,7 +253,7 @@ class DecisionLoop:
             await asyncio.sleep(OPEN_AGAIN_SECONDS)
 
     def _take(self, subject: str, body: bytes) -> None:
-        with contextlib.suppress(BadReport):
+        with contextlib.suppress(InvalidReport):
             report = decode_report(body)
             source = subject, report.container
             if len(self._heard) < MOST_REPORTING or source in self._heard:

@@ -27,7 +27,7 @@ from slack_operator.demand.board import Board
 from slack_operator.demand.book import Books
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
-from slack_operator.runtime.serving import BadBody, ServingThread
+from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
 
 AUDIENCE: Final = "resource-slack-demand"
 """Whom callers' tokens are for."""
@@ -203,7 +203,7 @@ class Throttle(ServingThread):
                 await self._sent(subject, body, message_id)
         except Refused as refusal:
             return _problem(refusal)
-        except BadBody as problem:
+        except InvalidRequestBody as problem:
             return _problem(Refused(problem.status, str(problem)))
         return _json(202, {"id": message_id, "queue": subject})
 

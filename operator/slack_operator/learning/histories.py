@@ -12,7 +12,7 @@ from slack.kube.apply import Json, Writer, refusal_text
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
 from slack.kube.retry import is_transient
-from slack.planner.objective.codec import BadState, OtherVersion
+from slack.planner.objective.codec import InvalidState, OtherVersion
 from slack.planner.objective.history_object import learner_of, learnt
 from slack.planner.objective.learner import Learner
 from slack.planner.policy.history import HISTORY_KIND, HISTORY_PLURAL
@@ -72,7 +72,7 @@ class Histories:
             return Found(version, problem=f"SlackHistory {policy} belongs to {', '.join(others)}")
         try:
             return Found(version, learner_of(found))
-        except BadState as error:
+        except InvalidState as error:
             problem = f"SlackHistory {policy}: learnt.state {error}"
             return Found(version, problem=problem, is_other_version=isinstance(error, OtherVersion))
 

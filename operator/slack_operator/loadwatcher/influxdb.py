@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 
 from slack.loadwatcher import influxql
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Key, Readings
 from slack.loadwatcher.sample import Sample
 from slack.process.load_watcher_settings import LoadWatcherSettings
@@ -44,7 +44,7 @@ class InfluxProvider:
                 form = {"db": self._database, "q": question.query, "epoch": "s"}
                 for key, found in influxql.decode(self._http.post("/query", form), self._tag, question).items():
                     values.setdefault(key, {}).update(found)
-            except (FetchFailed, BadProviderAnswer) as error:
+            except (FetchFailed, InvalidProviderAnswer) as error:
                 self._on_query_error(question.type.value)
                 where = "" if isinstance(error, FetchFailed) else f"{self._http.address}: "
                 if question.required:

@@ -6,7 +6,7 @@ from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
 from slack.loadwatcher import metrics_api
 from slack.loadwatcher.node_names import KnownNode
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Readings
 from slack.loadwatcher.sample import Sample
 from slack.loadwatcher.samples import Rings
@@ -45,7 +45,7 @@ class MetricsServerProvider:
         try:
             body = self._connection.request("GET", metrics_api.PATH)
             new = self._rings.add(metrics_api.decode(body, self._nodes()))
-        except (KubeError, BadProviderAnswer) as error:
+        except (KubeError, InvalidProviderAnswer) as error:
             for kind in ("cpu", "memory"):
                 self._on_query_error(kind)
             self._failed = str(error)

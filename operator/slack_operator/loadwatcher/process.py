@@ -30,7 +30,7 @@ from slack_operator.loadwatcher.node_view import NodeView, watches
 from slack_operator.loadwatcher.prometheus import PrometheusProvider
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Clock, Nodes, Watcher
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 
 
@@ -192,7 +192,7 @@ def _certificate(settings: LoadWatcherSettings) -> Certificate | None:
         return None
     try:
         return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(str(error)) from None
 
 

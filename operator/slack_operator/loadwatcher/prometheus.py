@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from slack.loadwatcher import promql
 from slack.loadwatcher.payload import MetricType
-from slack.loadwatcher.promql import BadProviderAnswer
+from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Key, Readings, Values
 from slack.loadwatcher.sample import Sample
 from slack.process.load_watcher_settings import LoadWatcherSettings, QuerySet
@@ -60,7 +60,7 @@ class PrometheusProvider:
             try:
                 body = self._http.post("/api/v1/query", {"query": question.query, "time": f"{now:.3f}"})
                 values[question.key] = promql.decode(body, self._labels[kind], question.key)
-            except (FetchFailed, BadProviderAnswer) as error:
+            except (FetchFailed, InvalidProviderAnswer) as error:
                 self._on_query_error(kind.value)
                 where = "" if isinstance(error, FetchFailed) else f"{self._http.address}: "
                 if question.required:

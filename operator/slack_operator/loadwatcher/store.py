@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from slack.loadwatcher.analysis import FUTURE_SECONDS
-from slack.loadwatcher.decoding import BadPayload, decode
+from slack.loadwatcher.decoding import InvalidPayload, decode
 from slack.loadwatcher.encoding import encode
 from slack.loadwatcher.payload import LoadReport, Window
 from slack.loadwatcher.reports import fresh
@@ -69,7 +69,7 @@ class Store:
         for (body,) in self._guarded(READ, self._reports, list[tuple[bytes]]()):
             try:
                 report = decode(body).report
-            except BadPayload as error:
+            except InvalidPayload as error:
                 self._tell(READ, f"a window cannot be read: {error}")
                 continue
             if fresh(report, now, max_age_seconds):

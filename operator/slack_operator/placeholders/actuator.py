@@ -16,7 +16,7 @@ from slack.cluster.labels import ANNOTATION_APPLIED, ANNOTATION_DELETION_COST, F
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import Json, Writer, conflict_text
 from slack.kube.breaker import WritesPaused
-from slack.kube.errors import ApiError, BadAnswer, Unreachable
+from slack.kube.errors import ApiError, InvalidAnswer, Unreachable
 from slack.kube.paths import resource_path
 from slack.kube.retry import is_transient
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, SetCost, Stop, Taken
@@ -225,7 +225,7 @@ class Actuator:
         except WritesPaused as error:
             self._paused.add(type(action))
             return _unwritten(action, error.cause_text)
-        except (Unreachable, BadAnswer) as error:
+        except (Unreachable, InvalidAnswer) as error:
             problem = _unwritten(action, str(error))
             log.warning("write failed: %s", error, extra=fields(policy=policy, object=_subject(action)))
         except ApiError as error:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.columns import BadObject
+from slack.cluster.columns import InvalidObject
 from slack.cluster.identity import PLACEHOLDER, REAL, owner_name
 from slack.cluster.tables.placeholder_table import is_unschedulable
 from slack.kube.object_names import ObjectName
@@ -75,7 +75,7 @@ class PodSink:
                 try:
                     self._follow(event, pod, role, now)
                 except ValueError as error:  # conditions are read only here, and only by those who need them
-                    _left_out(BadObject("Pod", metadata, error))
+                    _left_out(InvalidObject("Pod", metadata, error))
             return columns.changed != before
 
     def keep(self, who: ObjectName) -> None:
@@ -163,7 +163,7 @@ class _ColumnSink(Generic[T]):
         self,
         view: ClusterView,
         begin: Callable[[], None],
-        apply: Callable[[Events[T], Callable[[BadObject], None]], None],
+        apply: Callable[[Events[T], Callable[[InvalidObject], None]], None],
         keep: Callable[[ObjectName], None],
         end: Callable[[], None],
     ) -> None:
@@ -417,5 +417,5 @@ class EventSink:
         """The list is whole."""
 
 
-def _left_out(error: BadObject) -> None:
+def _left_out(error: InvalidObject) -> None:
     log.warning("left out: %s", error)

@@ -4,10 +4,12 @@ import logging
 import ssl
 from pathlib import Path
 
+from slack.errors import UserFacingError
+
 log = logging.getLogger(__name__)
 
 
-class BadCertificate(Exception):
+class InvalidCertificate(UserFacingError):
     """Certificate or key cannot be used; the text names the files."""
 
 
@@ -18,7 +20,7 @@ class Certificate:
         """Read both files.
 
         Raises:
-            BadCertificate: naming the file.
+            InvalidCertificate: naming the file.
         """
         self._files = certificate, key
         self._stamp: tuple[float, ...] = ()
@@ -33,14 +35,14 @@ class Certificate:
             if stamp != self._stamp:
                 self._load(stamp)
                 log.info("the certificate was read anew: %s", self._files[0])
-        except BadCertificate as error:
+        except InvalidCertificate as error:
             log.warning("the certificate is kept as it was: %s", error)
 
     def _stamps(self) -> tuple[float, ...]:
         try:
             return tuple(part for file in self._files for part in (file.stat().st_mtime, float(file.stat().st_ino)))
         except OSError as error:
-            raise BadCertificate(f"{error.filename}: cannot be read: {error.strerror}") from None
+            raise InvalidCertificate(f"{error.filename}: cannot be read: {error.strerror}") from None
 
     def _load(self, stamp: tuple[float, ...]) -> None:
         certificate, key = self._files
@@ -50,7 +52,7 @@ class Certificate:
             self.context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             why = error.strerror or str(error) or "no certificate with its key"
-            raise BadCertificate(f"{certificate} and {key}: {why}") from None
+            raise InvalidCertificate(f"{certificate} and {key}: {why}") from None
         self._stamp = stamp
 
 
@@ -61,7 +63,7 @@ class ClientCertificates:
         """Read the files.
 
         Raises:
-            BadCertificate: naming the file.
+            InvalidCertificate: naming the file.
         """
         self._certificate = Certificate(certificate, key)
         self.context = self._certificate.context
@@ -69,7 +71,7 @@ class ClientCertificates:
             self.context.load_verify_locations(cafile=client_authority)
         except (OSError, ssl.SSLError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise BadCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
+            raise InvalidCertificate(f"{client_authority}: no certificate of an authority: {why}") from None
         self.context.verify_mode = ssl.CERT_REQUIRED
 
     def refresh(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slack.kube.connection import Connection, OnRequest
-from slack.kube.errors import ApiError, BadAnswer, ConnectionFailed, KubeError
+from slack.kube.errors import ApiError, ConnectionFailed, InvalidAnswer, KubeError
 from slack.kube.kubeconfig import connect
 from slack.kube.patience import Patience
 from slack.process.logs import fields
@@ -53,7 +53,7 @@ def must_answer(connection: Connection) -> None:
     connection.patience = Patience(f"the API server at {connection.address}", log.warning)
     try:
         log.info("connected", extra=fields(server=connection.host, version=connection.server_version()))
-    except BadAnswer as error:
+    except InvalidAnswer as error:
         raise CannotStart(f"cannot start: {connection.address}: {error}") from None
     except KubeError as error:
         raise CannotStart(f"cannot start: {connection.address}: {error}", exit_code=1) from None

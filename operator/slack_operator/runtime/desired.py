@@ -17,7 +17,7 @@ import msgspec
 
 from slack.kube.object_names import ObjectName
 from slack.kube.watch import Undecodable
-from slack.schema.documents import BadDocument
+from slack.schema.documents import InvalidDocument
 
 Document = Mapping[str, Any]
 P = TypeVar("P")
@@ -25,7 +25,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Parse(Protocol[P_co]):
-    """Reads a document of one kind; raises `BadDocument`."""
+    """Reads a document of one kind; raises `InvalidDocument`."""
 
     def __call__(self, document: object, *, source: str) -> P_co:
         """Return the typed policy."""
@@ -184,7 +184,7 @@ class Desired(Generic[P]):
                 self._parse(document, source=f"{self._source}/{namespace + '/' if namespace else ''}{name}"),
                 generation,
             )
-        except BadDocument as error:
+        except InvalidDocument as error:
             problems = error.problems
         except RecursionError:
             problems = ("spec: it is nested too deeply",)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import urllib3
 
-from slack.loadwatcher.decoding import MOST_BYTES, BadPayload, decode
+from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
 from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
@@ -30,11 +30,11 @@ KEPT_SECONDS = 3600.0
 Count = Callable[[str], None]
 
 
-class _BadStatus(BadPayload):
+class _UnexpectedStatus(InvalidPayload):
     """It answers something else than 200."""
 
 
-_WORDS: dict[type[Exception], str] = {_BadStatus: "status", BadPayload: "payload"}
+_WORDS: dict[type[Exception], str] = {_UnexpectedStatus: "status", InvalidPayload: "payload"}
 
 
 class LoadSource:
@@ -93,7 +93,7 @@ class LoadSource:
         for window in self._windows:
             try:
                 report = self._window(window)
-            except (urllib3.exceptions.HTTPError, BadPayload) as error:
+            except (urllib3.exceptions.HTTPError, InvalidPayload) as error:
                 problem = f"{self._url}/watcher: {error}"
                 failing = _WORDS.get(type(error), "unreachable")
                 self._on_error(failing)
@@ -128,9 +128,9 @@ class LoadSource:
         if answer.status in _NOTHING_THERE:
             return None  # it has nothing yet
         if answer.status != 200:
-            raise _BadStatus(f"the answer is {answer.status}")
+            raise _UnexpectedStatus(f"the answer is {answer.status}")
         if len(body) > self._most_bytes:
-            raise BadPayload(f"the payload is longer than {self._most_bytes >> 20} MiB")
+            raise InvalidPayload(f"the payload is longer than {self._most_bytes >> 20} MiB")
         decoded = decode(body)
         for why, count in decoded.ignored.items():
             self._on_ignored(str(why), count)

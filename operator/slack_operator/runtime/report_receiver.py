@@ -18,7 +18,7 @@ from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
-from slack_operator.runtime.serving import BadBody, ServingThread
+from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
 
 REVIEWERS = 8
 TAKERS = 4
@@ -128,7 +128,7 @@ class ReportReceiver(ServingThread):
             async with self._body(request, self._max_bytes, READ_SECONDS) as body:
                 sent = Body(body, request.headers.get("Content-Encoding", ""))
                 answer = await self._in_worker(self._take_report, caller, sent)
-        except BadBody as problem:
+        except InvalidRequestBody as problem:
             raise Refused(problem.status, str(problem)) from None
         self.taken += 1
         return answer

@@ -15,6 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
+from slack.errors import UserFacingError
 from slack.process.accepting import Acceptor, Bounds, listening_socket
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
@@ -41,7 +42,7 @@ END_SECONDS: Final = 0.5
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class BadBody(Exception):
+class InvalidRequestBody(UserFacingError):
     """A body that is not taken; `status` says why."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -116,10 +117,10 @@ class ServingThread(ABC):
         """Give a request's body, whole; it counts against the budget until the block ends.
 
         Raises:
-            BadBody: it is too long, does not come in time, or there is no place for it.
+            InvalidRequestBody: it is too long, does not come in time, or there is no place for it.
         """
         if (request.content_length or 0) > most_bytes:
-            raise BadBody(413, f"the body is longer than {most_bytes} bytes")
+            raise InvalidRequestBody(413, f"the body is longer than {most_bytes} bytes")
         share = self._budget.open(lambda: _abort(request))
         try:
             self._wait_for_client(request, seconds)
@@ -128,13 +129,13 @@ class ServingThread(ABC):
                 async with asyncio.timeout(seconds):
                     async for piece in request.content.iter_any():
                         if len(body) + len(piece) > most_bytes:
-                            raise BadBody(413, f"the body is longer than {most_bytes} bytes")
+                            raise InvalidRequestBody(413, f"the body is longer than {most_bytes} bytes")
                         self._budget.grow(share, len(piece))
                         body += piece
             except TimeoutError:
-                raise BadBody(408, f"the body did not come within {seconds:.0f} s") from None
+                raise InvalidRequestBody(408, f"the body did not come within {seconds:.0f} s") from None
             except BudgetSpent as error:
-                raise BadBody(503, str(error)) from None
+                raise InvalidRequestBody(503, str(error)) from None
             share.whole = True
             self._answer_client(request)
             yield bytes(body)

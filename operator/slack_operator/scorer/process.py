@@ -23,13 +23,13 @@ from slack.process.stopping import Stopping
 from slack.scorer.asgi import Extender
 from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
-from slack.scorer.configuration.fields import BadScorerConfig
+from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
 from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
 from slack.supervision.supervisor import Supervisor
-from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
+from slack_operator.runtime.certificates import ClientCertificates, InvalidCertificate
 from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.scorer.cluster_view import ClusterView, Watches
@@ -60,7 +60,7 @@ class Scorer:
         self.metrics = metrics = ScorerMetrics()
         try:
             config = parse_config({"algorithms": list(settings.algorithms)}, rules_of(settings))
-        except BadScorerConfig as error:
+        except InvalidScorerConfig as error:
             raise CannotStart(f"{flag('algorithms')}: {error}") from None
         rules = config.rules
         ceiling = ceiling_of(settings)
@@ -209,7 +209,7 @@ def _certificates(settings: ScorerSettings) -> ClientCertificates | None:
         return None
     try:
         return ClientCertificates(certificate, key, authority)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(str(error)) from None
 
 

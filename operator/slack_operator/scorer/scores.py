@@ -20,7 +20,7 @@ from slack.cluster.requests import request_text
 from slack.cluster.wire import Pod, PodMetadata, PodSpec, PodStatus
 from slack.scorer.asgi import NotKnown
 from slack.scorer.ceiling import Ceiling, WhenAllAbove, is_exempt, nodes_above
-from slack.scorer.extender import BadRequest, ScoreReplies
+from slack.scorer.extender import InvalidRequest, ScoreReplies
 from slack.scorer.model import IntArray, NodeState, PodDemand, Rule, Scores
 from slack.scorer.scoring import scaled, score
 from slack_operator.scorer.cluster_view import ClusterView
@@ -222,7 +222,7 @@ class LiveScores:
                     self._forget_demands()
                 self._demands[text] = found
         except ValueError as error:
-            raise BadRequest(f"Pod: {error}") from None
+            raise InvalidRequest(f"Pod: {error}") from None
         return found
 
 

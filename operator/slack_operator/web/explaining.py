@@ -7,6 +7,7 @@ from types import MappingProxyType
 import msgspec
 
 from slack.cluster.wire import ResourceQuota
+from slack.errors import InvalidInput
 from slack.planner.explain import NotFoundError, explain, target
 from slack.planner.explain_text import lines
 from slack.planner.model.result import Plan
@@ -22,7 +23,7 @@ QuotasOf = Callable[[str], Sequence[ResourceQuota] | None]
 """Gives the ResourceQuotas of a namespace, None where they are not read."""
 
 
-class BadQuestion(ValueError):
+class InvalidQuestion(InvalidInput):
     """Names the field and what would be right."""
 
 
@@ -38,16 +39,16 @@ def question(namespace: str, workload: str) -> tuple[str, str, str]:
     """Return kind, name and namespace; a name without a kind is a pod's, as for kubectl.
 
     Raises:
-        BadQuestion: when one of them cannot be a name.
+        InvalidQuestion: when one of them cannot be a name.
     """
     namespace, workload = namespace.strip(), workload.strip()
     kind, slash, name = workload.partition("/")
     if not slash:
         kind, name = "pod", workload
     if not _NAME.fullmatch(namespace):
-        raise BadQuestion("namespace: write the name of a namespace, such as default")
+        raise InvalidQuestion("namespace: write the name of a namespace, such as default")
     if not _NAME.fullmatch(name) or not _KIND.fullmatch(kind):
-        raise BadQuestion("workload: write KIND/NAME, such as deploy/api")
+        raise InvalidQuestion("workload: write KIND/NAME, such as deploy/api")
     return kind, name, namespace
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aiohttp import hdrs, web
 
+from slack.errors import InvalidInput
 from slack.process.values import is_loopback
 
 COOKIE = "resource-slack"
@@ -42,7 +43,7 @@ HEADERS = {
 }
 
 
-class BadTokenFile(ValueError):
+class InvalidTokenFile(InvalidInput):
     """The token cannot be used; the text names the file, never what is in it."""
 
 
@@ -50,19 +51,19 @@ def read_token(file: Path) -> str:
     """Read the token, without the white space around it.
 
     Raises:
-        BadTokenFile: when there is none, or one that could be guessed.
+        InvalidTokenFile: when there is none, or one that could be guessed.
     """
     try:
         with file.open("rb") as opened:
             token = opened.read(LONGEST_TOKEN + 2).decode("ascii").strip()
     except OSError as error:
-        raise BadTokenFile(f"{file} cannot be read: {error.strerror or error}") from None
+        raise InvalidTokenFile(f"{file} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise BadTokenFile(f"{file} holds other signs than ASCII") from None
+        raise InvalidTokenFile(f"{file} holds other signs than ASCII") from None
     if len(token) < SHORTEST_TOKEN:
-        raise BadTokenFile(f"{file} holds {len(token)} characters; at least {SHORTEST_TOKEN} are needed")
+        raise InvalidTokenFile(f"{file} holds {len(token)} characters; at least {SHORTEST_TOKEN} are needed")
     if len(token) > LONGEST_TOKEN or not token.isprintable() or " " in token:
-        raise BadTokenFile(f"{file} holds no single token of at most {LONGEST_TOKEN} characters")
+        raise InvalidTokenFile(f"{file} holds no single token of at most {LONGEST_TOKEN} characters")
     return token
 
 

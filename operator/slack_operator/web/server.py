@@ -282,7 +282,7 @@ class WebServer(ServingThread):
     async def _get_explain(self, request: web.Request) -> web.StreamResponse:
         try:
             asked = explaining.question(request.query.get("namespace", ""), request.query.get("workload", ""))
-        except explaining.BadQuestion as error:
+        except explaining.InvalidQuestion as error:
             return _problem(400, str(error))
         _, _, figures = self._board.last()
         if figures is None:

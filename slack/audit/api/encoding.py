@@ -1,15 +1,16 @@
-"""Messages to bytes and back: JSON; what cannot be read is a `BadMessage` with the field."""
+"""Messages to bytes and back: JSON; what cannot be read is an `InvalidAuditMessage` with the field."""
 
 from typing import TypeVar
 
 import msgspec
 
 from slack.audit.api.messages import Answer, NodeReport
+from slack.errors import InvalidInput
 
 T = TypeVar("T")
 
 
-class BadMessage(ValueError):
+class InvalidAuditMessage(InvalidInput):
     """A message of the other side that cannot be read; the text names the field and what it should be."""
 
 
@@ -22,7 +23,7 @@ def _decode(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadMessage(str(error)) from None
+        raise InvalidAuditMessage(str(error)) from None
 
 
 _REPORTS = msgspec.json.Decoder(NodeReport)
@@ -33,7 +34,7 @@ def decode_report(data: bytes) -> NodeReport:
     """Read a report.
 
     Raises:
-        BadMessage: with the field that is wrong.
+        InvalidAuditMessage: with the field that is wrong.
     """
     return _decode(data, _REPORTS)
 
@@ -42,6 +43,6 @@ def decode_answer(data: bytes) -> Answer:
     """Read an answer.
 
     Raises:
-        BadMessage: with the field that is wrong.
+        InvalidAuditMessage: with the field that is wrong.
     """
     return _decode(data, _ANSWERS)

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from slack.audit.findings.finding import Thresholds
-from slack.schema.documents import BadDocument
+from slack.schema.documents import InvalidDocument
 from slack.schema.policy_object import PolicyObject, SpecModel
 from slack.schema.values import CpuAmount, Duration, Labels, label_key, label_value
 
@@ -26,7 +26,7 @@ SPECIAL_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"}
 """Reported on, but nothing is ever changed there."""
 
 
-class BadAuditPolicy(BadDocument):
+class InvalidAuditPolicy(InvalidDocument):
     """A CpuAuditPolicy that cannot be used; each problem names the field's path and what would be right."""
 
 
@@ -218,9 +218,9 @@ def parse_audit_policy(document: object, *, source: str) -> AuditPolicy:
     """Check one CpuAuditPolicy document (as decoded from YAML or JSON).
 
     Raises:
-        BadAuditPolicy: with every problem found, each naming the field's path.
+        InvalidAuditPolicy: with every problem found, each naming the field's path.
     """
-    return AuditPolicy.parse(document, kind=KIND, source=source, such_as="thresholds", bad=BadAuditPolicy)
+    return AuditPolicy.parse(document, kind=KIND, source=source, such_as="thresholds", bad=InvalidAuditPolicy)
 
 
 def assign(

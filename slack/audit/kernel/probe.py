@@ -20,7 +20,7 @@ from pathlib import Path
 from slack.audit.sources import cpustat
 from slack.audit.sources.cpustat import CpuStat, Malformed
 from slack.audit.sources.descriptors import read_once
-from slack.audit.sources.mounts import BadMounts, find_mounts
+from slack.audit.sources.mounts import InvalidMounts, find_mounts
 
 QUOTA_US = 20_000
 PERIOD_US = 100_000
@@ -66,7 +66,7 @@ def probe(
     """
     try:
         mounts = find_mounts(root)
-    except BadMounts as error:
+    except InvalidMounts as error:
         return ProbeResult(ProbeState.NOT_RUN, str(error))
     if is_emulated(_text(root / "proc" / "cpuinfo")):
         return ProbeResult(ProbeState.NOT_RUN, "emulated CPUs keep no time: a sound kernel throttles there too")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slack.audit.findings.sample import Level, Sample, Target, Trouble
-from slack.audit.sources.exposition import BadLine, Lines, Point, count, labels, nanoseconds, point, positive
+from slack.audit.sources.exposition import InvalidSampleLine, Lines, Point, count, labels, nanoseconds, point, positive
 from slack.audit.sources.series_labels import by_names, label, target_of
 
 _USAGE = b"container_cpu_usage_seconds_total"
@@ -100,7 +100,7 @@ class Scrape:
         for line in self._lines.feed(data):
             try:
                 self._take(point(line))
-            except BadLine as error:
+            except InvalidSampleLine as error:
                 self._bad(f"{line[:_SHOWN].decode(errors='replace').strip()}: {error}")
 
     def finish(self) -> Scraped:
@@ -152,7 +152,7 @@ class Scrape:
         target = target_of(known, self._node)
         path, names = label(known, "id"), by_names(known)
         if not path and names == "/":
-            raise BadLine("no label says of which cgroup it is")
+            raise InvalidSampleLine("no label says of which cgroup it is")
         key = path or names
         row = self._rows.get(key)
         if row is None:

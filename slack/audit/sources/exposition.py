@@ -1,13 +1,16 @@
 """Reading Prometheus' text format as it comes: only lines of wanted families are looked at, each by itself.
 
 A scrape of a full node is 60,000 lines of which one in six says something of CPU quotas; each of the others costs one
-comparison. Nothing is kept but the end of the last chunk. A damaged line is a `BadLine`, never the end of the scrape.
+comparison. Nothing is kept but the end of the last chunk. A damaged line is an
+`InvalidSampleLine`, never the end of the scrape.
 """
 
 import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from slack.errors import InvalidInput
 
 MOST_LINE_BYTES = 64 * 1024
 """No line of a kubelet comes near; what is longer is no exposition and is not kept."""
@@ -24,7 +27,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", '"': '"', "\\": "\\"}
 
 
-class BadLine(ValueError):
+class InvalidSampleLine(InvalidInput):
     """A line of a wanted family that cannot be read."""
 
 
@@ -78,16 +81,16 @@ def point(line: bytes) -> Point:
     """Read one line.
 
     Raises:
-        BadLine: it is no line of a series, or its time stamp is none.
+        InvalidSampleLine: it is no line of a series, or its time stamp is none.
     """
     found = _LINE.fullmatch(line)
     if found is None:
-        raise BadLine("no line of a series")
+        raise InvalidSampleLine("no line of a series")
     family, labels, value, stamp = found.groups()
     try:
         number = float(value)
     except ValueError:
-        raise BadLine(f"{value[:20]!r} is no number") from None
+        raise InvalidSampleLine(f"{value[:20]!r} is no number") from None
     return Point(family, labels or b"", number, None if stamp is None else _seconds(float(stamp)))
 
 
@@ -98,18 +101,18 @@ def labels(text: bytes) -> dict[str, str]:
     {'id': '/', 'pod': 'a"b'}
 
     Raises:
-        BadLine: it is not `name="value"` with commas between, a name comes twice, or it is not UTF-8.
+        InvalidSampleLine: it is not `name="value"` with commas between, a name comes twice, or it is not UTF-8.
     """
     try:
         left = text.decode()
     except UnicodeDecodeError:
-        raise BadLine("labels are not UTF-8") from None
+        raise InvalidSampleLine("labels are not UTF-8") from None
     found: dict[str, str] = {}
     at = 0
     while at < len(left):
         label = _LABEL.match(left, at)
         if label is None or label[1] in found:
-            raise BadLine("labels cannot be read" if label is None else f"label {label[1]!r} comes twice")
+            raise InvalidSampleLine("labels cannot be read" if label is None else f"label {label[1]!r} comes twice")
         value = label[2]
         found[label[1]] = _ESCAPED.sub(_unescaped, value) if "\\" in value else value
         at = label.end()
@@ -120,17 +123,17 @@ def count(value: float) -> int:
     """Return a counter's or gauge's whole number.
 
     Raises:
-        BadLine: it is negative, NaN, infinite, a fraction, or more than the kernel can have counted.
+        InvalidSampleLine: it is negative, NaN, infinite, a fraction, or more than the kernel can have counted.
     """
     if not 0 <= value < _LARGEST or value != math.floor(value):
-        raise BadLine(f"{value:g} is no count")
+        raise InvalidSampleLine(f"{value:g} is no count")
     return int(value)
 
 
 def positive(value: float) -> int:
     """Return a whole number above zero; errors as of `count`."""
     if value == 0:
-        raise BadLine("0 is no such value")
+        raise InvalidSampleLine("0 is no such value")
     return count(value)
 
 
@@ -141,11 +144,11 @@ def nanoseconds(seconds: float) -> int:
     stays one beyond the 2**51 ns up to which it is the kernel's number again.
 
     Raises:
-        BadLine: they are negative, NaN, infinite or beyond 292 years.
+        InvalidSampleLine: they are negative, NaN, infinite or beyond 292 years.
     """
     scaled = seconds * 1e9
     if not 0 <= scaled < _LARGEST:
-        raise BadLine(f"{seconds:g} s is no time")
+        raise InvalidSampleLine(f"{seconds:g} s is no time")
     return round(scaled)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from slack.errors import UserFacingError
+
 V1 = "v1"
 V2 = "v2"
 HYBRID = "hybrid"
@@ -23,7 +25,7 @@ _V1_NAMES = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 _USAGE_NAMES = ("cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 
 
-class BadMounts(Exception):
+class InvalidMounts(UserFacingError):
     """There is no cpu controller to be found; the text says what was looked for, and where."""
 
 
@@ -57,7 +59,7 @@ def find_mounts(root: Path) -> CpuMounts:
     """Find them for a machine whose file system begins at `root`.
 
     Raises:
-        BadMounts: There is no cpu controller, or nothing there can be read.
+        InvalidMounts: There is no cpu controller, or nothing there can be read.
     """
     looked: list[str] = []
     # One's own view for the machine that one runs on; that of PID 1 where a node's root is mounted somewhere.
@@ -75,7 +77,7 @@ def find_mounts(root: Path) -> CpuMounts:
     if found := _choose(_laid_out(tree)):
         return found
     looked.append(f"{tree}: neither cgroup.controllers with cpu in it (v2) nor {' or '.join(_V1_NAMES)} (v1)")
-    raise BadMounts(f"no cgroup cpu controller under {root}: " + "; ".join(looked))
+    raise InvalidMounts(f"no cgroup cpu controller under {root}: " + "; ".join(looked))
 
 
 def parse_mountinfo(data: bytes) -> list[CgroupMount]:

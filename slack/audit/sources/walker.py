@@ -22,7 +22,7 @@ from slack.audit.sources.census import Census
 from slack.audit.sources.cgroup import Cgroup, Fetched
 from slack.audit.sources.cpustat import Malformed
 from slack.audit.sources.descriptors import USUAL_BYTES, Descriptors, Read
-from slack.audit.sources.mounts import BadMounts, CpuMounts, find_mounts
+from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.audit.sources.node_facts import read_facts
 from slack.audit.sources.troubles import Troubles, is_gone
 
@@ -44,7 +44,7 @@ class CgroupWalker:
         and on v2 two a container.
 
         Raises:
-            BadMounts: There is no cpu controller below `root`.
+            InvalidMounts: There is no cpu controller below `root`.
         """
         self._root = root
         self._relist_seconds = relist_seconds
@@ -163,7 +163,7 @@ class CgroupWalker:
         if self._census.is_empty:
             try:
                 self._mounts = find_mounts(self._root)  # mounted again, or elsewhere
-            except BadMounts as error:
+            except InvalidMounts as error:
                 troubles.add("/", str(self._root), str(error))
             else:
                 self._census.close()

@@ -46,7 +46,7 @@ def audit_once(
             that nobody waits for the second one to be told.
 
     Raises:
-        UserError, KubeError, BadMounts: when the source cannot be read at all.
+        UserError, KubeError, InvalidMounts: when the source cannot be read at all.
     """
     with BackgroundNames(options) as names, _opened(options) as source:
 

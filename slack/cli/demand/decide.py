@@ -32,14 +32,14 @@ def decide(lines: _Lines = None, guards: _Guards = "all") -> None:
 
         resource-slack demand decide --lines examples/queues.jsonl --guards none
     """
-    from slack.demand.lines import BadLine, decision_line
-    from slack.demand.model import BadGuards, Guards
+    from slack.demand.lines import InvalidQueueLine, decision_line
+    from slack.demand.model import Guards, InvalidGuards
 
     if lines is None:
         raise UserError(f"--lines: give a file with a queue a line, such as {_EXAMPLE}")
     try:
         held = Guards.parse(guards)
-    except BadGuards as error:
+    except InvalidGuards as error:
         raise UserError(f"--guards: {error}") from None
     out = sys.stdout.buffer
     for number, line in enumerate(read_bytes(lines).splitlines(), start=1):
@@ -47,7 +47,7 @@ def decide(lines: _Lines = None, guards: _Guards = "all") -> None:
             continue
         try:
             out.write(decision_line(line, held))
-        except BadLine as error:
+        except InvalidQueueLine as error:
             out.flush()
             raise UserError(f"{name_of(lines)}, line {number}: {error}") from None
     out.flush()

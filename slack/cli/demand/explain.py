@@ -43,7 +43,7 @@ def explain(
     kind, _, name = pool.rpartition("/")
     if kind not in _KINDS or not name:
         raise UserError(f"{pool}: is no pool; write one such as pool/thumbnail")
-    from slack.cli.demand.pool_view import BadStatus, read_pools, read_status, row
+    from slack.cli.demand.pool_view import InvalidPoolStatus, read_pools, read_status, row
     from slack.cluster.labels import API_VERSION
 
     with api_server(kubeconfig, context) as connection:
@@ -53,7 +53,7 @@ def explain(
     try:
         status = read_status(found[0])
         text, conditions = told(f"{namespace}/{name}", status), (found[0].get("status") or {}).get("conditions")
-    except BadStatus as error:
+    except InvalidPoolStatus as error:
         status, text, conditions = read_status({}), [f"{namespace}/{name}: {error}"], None
     shown = {
         "apiVersion": API_VERSION,

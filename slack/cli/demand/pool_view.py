@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from slack.demand.bounds import by_field
+from slack.errors import InvalidInput
 
 if TYPE_CHECKING:
     from slack.kube.connection import Connection
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class BadStatus(ValueError):
+class InvalidPoolStatus(InvalidInput):
     """A status that is not as the controller writes it; the text names the field."""
 
 
@@ -80,19 +81,19 @@ def read_status(pool: Mapping[str, Any]) -> Status:
     """Return a pool's status; an empty one where it has none.
 
     Raises:
-        BadStatus: it is none.
+        InvalidPoolStatus: it is none.
     """
     try:
         return msgspec.convert(pool.get("status") or {}, Status)
     except msgspec.ValidationError as error:
-        raise BadStatus(f"its status cannot be read: {by_field(str(error))}") from None
+        raise InvalidPoolStatus(f"its status cannot be read: {by_field(str(error))}") from None
 
 
 def row(pool: Mapping[str, Any]) -> Json:
     """Return a pool as `demand top` has it; of a status that cannot be read there is the reason alone."""
     try:
         status, unreadable = read_status(pool), ""
-    except BadStatus as error:
+    except InvalidPoolStatus as error:
         status, unreadable = Status(), str(error)
     containers, lag = status.containers or _Containers(), status.lag or _Lag()
     rate, demand = status.rate or _Rate(), status.demand or _Demand()

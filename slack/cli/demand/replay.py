@@ -51,8 +51,8 @@ def replay(
         resource-slack demand replay trace.jsonl --guards none -o json
     """
     from slack.cluster.duration import parse_fine_duration
-    from slack.demand.model import BadGuards, Guards
-    from slack.demand.trace import BadTrace, read
+    from slack.demand.model import Guards, InvalidGuards
+    from slack.demand.trace import InvalidRecording, read
     from slack.demand.trace import replay as played
 
     changes: dict[str, object] = {} if max_containers is None else {"max_containers": max_containers}
@@ -72,9 +72,9 @@ def replay(
     try:
         held = None if guards is None else Guards.parse(guards)
         totals = played(read(read_bytes(trace).splitlines(keepends=True), cut), held, changes)
-    except BadGuards as error:
+    except InvalidGuards as error:
         raise UserError(f"--guards: {error}") from None
-    except BadTrace as error:
+    except InvalidRecording as error:
         raise UserError(f"{name_of(trace)}: {error}") from None
     if not totals.ticks:
         raise UserError(f"{name_of(trace)}: has no tick; a recording is made by demand controller --record FILE")

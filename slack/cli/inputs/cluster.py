@@ -17,10 +17,10 @@ from slack.cli.inputs.api_server import api_server
 from slack.cli.inputs.learnt import Histories, read_histories
 from slack.cli.inputs.objects import items
 from slack.cluster import wire
-from slack.cluster.columns import BadObject, ClusterColumns
+from slack.cluster.columns import ClusterColumns, InvalidObject
 from slack.cluster.identity import PLACEHOLDER, role_of
 from slack.cluster.labels import ACTIVATION_POOLS, API_VERSION, PRIORITY_CLASS
-from slack.cluster.load import BadSnapshot, Seen, read_cluster
+from slack.cluster.load import InvalidSnapshot, Seen, read_cluster
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import Snapshot
 from slack.planner.domain.membership import node_labels
@@ -94,7 +94,7 @@ def from_file(
     Nodes may be missing where `nodes_needed` is false, or where a policy of the file has nodeTemplates.
 
     Raises:
-        BadSnapshot: naming the source and what is wrong with it.
+        InvalidSnapshot: naming the source and what is wrong with it.
     """
     policies: list[tuple[str, Any]] = []
     sets: list[wire.ReplicaSet] = []
@@ -139,7 +139,7 @@ def _quota(raw: bytes | msgspec.Raw, source: str, path: str) -> wire.ResourceQuo
     try:
         return msgspec.json.decode(raw, type=wire.ResourceQuota)
     except msgspec.DecodeError as error:
-        raise BadSnapshot(source, f"{path}: {error} (a ResourceQuota)") from None
+        raise InvalidSnapshot(f"{path}: {error} (a ResourceQuota)", source) from None
 
 
 def _pools(items: Iterable[wire.ActivationPool]) -> tuple[Pool, ...]:
@@ -167,8 +167,8 @@ def _document(raw: bytes | msgspec.Raw, source: str, path: str) -> Any:
         try:
             check_bounds(bytes(raw))  # JSON is YAML, and here the field has its name
         except UnboundedYaml as unbounded:
-            raise BadSnapshot(source, f"{path}.{unbounded.path}: {unbounded.problem}") from None
-        raise BadSnapshot(source, f"{path}: {error}") from None
+            raise InvalidSnapshot(f"{path}.{unbounded.path}: {unbounded.problem}", source) from None
+        raise InvalidSnapshot(f"{path}: {error}", source) from None
 
 
 def from_api(
@@ -286,12 +286,12 @@ def _listed_if_any(connection: "Connection", path: str, item_type: type[T]) -> l
 @contextmanager
 def _objects_read() -> Iterator[None]:
     """Say of an object that cannot be read what it is; half a cluster would make a wrong plan."""
-    from slack.kube.errors import BadAnswer
+    from slack.kube.errors import InvalidAnswer
 
     try:
         yield
-    except BadObject as error:
-        raise BadAnswer(str(error)) from None
+    except InvalidObject as error:
+        raise InvalidAnswer(str(error)) from None
 
 
 def _cluster(

@@ -86,7 +86,7 @@ def gather(
     """Read everything that the flags name, and the ResourceQuotas of a namespace.
 
     Raises:
-        UserError, BadPolicy, BadSnapshot, KubeError: for what cannot be read, with its name.
+        UserError, InvalidPolicy, InvalidSnapshot, KubeError: for what cannot be read, with its name.
     """
     now = time.time() if at is None else instant(at)
     if snapshot is not None and (kubeconfig or context):

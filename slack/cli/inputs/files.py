@@ -134,7 +134,7 @@ def node_prices(path: Path) -> "NodePrices":
     Raises:
         UserError: naming the file and what is wrong.
     """
-    from slack.cluster.node_prices import EXAMPLE, BadPrices, parse_prices
+    from slack.cluster.node_prices import EXAMPLE, InvalidPrices, parse_prices
 
     name = name_of(path)
     found = list(documents(read_yaml(path), source=name, example=EXAMPLE))
@@ -142,7 +142,7 @@ def node_prices(path: Path) -> "NodePrices":
         raise UserError(f"{name}: expected one document with prices, such as {EXAMPLE}")
     try:
         prices = parse_prices(found[0])
-    except BadPrices as error:
+    except InvalidPrices as error:
         raise UserError(f"{name}: {error}") from None
     if not prices:
         raise UserError(f"{name}: names no price; expected such as {EXAMPLE}")

@@ -13,7 +13,7 @@ def rate(text: str) -> float:
     """Return --extra-capacity-min-rate, checked as the operator checks it.
 
     Raises:
-        BadSettings: for anything but a number from 0 to 1.
+        InvalidSettings: for anything but a number from 0 to 1.
     """
     from slack.process.operator_settings import OperatorSettings
     from slack.process.settings import load

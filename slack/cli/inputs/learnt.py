@@ -72,7 +72,7 @@ def amounts(
 
 def _amount(policy: "Policy", uid: str, history: "dict[str, Any] | str", now: float) -> "Amount":
     from slack.planner.objective.amount import Amount, Why
-    from slack.planner.objective.codec import BadState
+    from slack.planner.objective.codec import InvalidState
     from slack.planner.objective.history_object import learner_of
 
     objective = policy.spec.objective
@@ -86,6 +86,6 @@ def _amount(policy: "Policy", uid: str, history: "dict[str, Any] | str", now: fl
         else:
             try:
                 return learner_of(history).amount(now, objective, policy.spec.stabilization.keep_seconds)
-            except BadState as error:
+            except InvalidState as error:
                 lacking = f"what was learnt is lost, learnt.state of SlackHistory {policy.name} {error}"
     return Amount(0, 0, Why(objective=objective.instant_start, known=False, lacking=lacking))

@@ -8,10 +8,10 @@ import typer
 from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
 from slack.cli.terminal.problems import UserError
 from slack.kube.patience import Patience
-from slack.loadwatcher.decoding import MOST_BYTES, BadPayload, decode
+from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
 from slack.loadwatcher.nodes_seen import NodesSeen
 from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
-from slack.loadwatcher.verdicts import BadVerdicts, Verdicts
+from slack.loadwatcher.verdicts import InvalidVerdicts, Verdicts
 from slack.loadwatcher.verdicts import decode as decode_verdicts
 
 FLAG = "--address"
@@ -47,7 +47,7 @@ class _Watcher:
             raise UserError(f"{self._source}: {answer.status} {_said(answer)}")
         try:
             report = decode(answer.body).report
-        except BadPayload as error:
+        except InvalidPayload as error:
             raise UserError(f"{self._source}: {error}") from None
         return report if report.window.duration is window else None
 
@@ -58,7 +58,7 @@ class _Watcher:
             return None
         try:
             return decode_verdicts(answer.body)
-        except BadVerdicts as error:
+        except InvalidVerdicts as error:
             raise UserError(f"{self._source}: {error}") from None
 
     def health(self) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from slack.cli.terminal.problems import UserError
 from slack.cluster.identity import PLACEHOLDER, role_of
 from slack.cluster.labels import API_VERSION
-from slack.cluster.load import BadSnapshot, objects
+from slack.cluster.load import InvalidSnapshot, objects
 from slack.cluster.wire import Pod, PodTemplate
-from slack.loadwatcher.decoding import BadPayload, decode
+from slack.loadwatcher.decoding import InvalidPayload, decode
 from slack.loadwatcher.payload import LoadReport
 from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
@@ -52,7 +52,7 @@ def config_of(settings: ScorerSettings) -> ScorerConfig:
     """Return what the scorer goes by.
 
     Raises:
-        BadScorerConfig: an argument cannot be meant.
+        InvalidScorerConfig: an argument cannot be meant.
     """
     from slack_operator.scorer.process import rules_of
 
@@ -154,7 +154,7 @@ def _number(value: float) -> float | None:
 def _report(source: str, data: bytes) -> LoadReport:
     try:
         report = decode(data).report
-    except BadPayload as error:
+    except InvalidPayload as error:
         raise UserError(f"{source}: {error}; expected what a load watcher answers at /watcher") from None
     if report.timestamp > MOST_SECONDS:
         raise UserError(f"{source}: timestamp: {report.timestamp} is no time in Unix seconds")
@@ -188,7 +188,7 @@ def _state(source: str, data: bytes, namespace: str, config: ScorerConfig, now: 
         except msgspec.DecodeError as error:
             raise UserError(f"{source}: {path}: {error} (a {kind})") from None
     if not count:
-        raise BadSnapshot(source, "it has no nodes; include them: kubectl get nodes,pods -A -o json")
+        raise InvalidSnapshot("it has no nodes; include them: kubectl get nodes,pods -A -o json", source)
     state.end_pods()
     for pod in recent:
         state.apply_pod(False, pod, now)

@@ -8,7 +8,7 @@ from slack.cluster.labels import API_VERSION
 from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig
 from slack.scorer.model import best_first
-from slack.scorer.record import BadRecord, Recorded, read_line
+from slack.scorer.record import InvalidRecord, Recorded, read_line
 from slack.scorer.scoring import score
 
 
@@ -25,7 +25,7 @@ def scored_lines(data: bytes, source: str, settings: ScorerSettings) -> dict[str
             continue
         try:
             items.append(_again(read_line(line), config))
-        except (BadRecord, ValueError) as error:
+        except (InvalidRecord, ValueError) as error:
             raise UserError(f"{source}, line {number}: {error}") from None
     return {
         "apiVersion": API_VERSION,

@@ -28,13 +28,13 @@ def asked_for(words: str | None, scenario: "Scenario") -> "tuple[Variant, ...]":
     Raises:
         UserError: for a word that cannot be read.
     """
-    from slack.simulator.runs.baselines import BadVariant, Variant, variants
+    from slack.simulator.runs.baselines import InvalidVariant, Variant, variants
 
     if words is None:
         return (Variant("own", scenario),)
     try:
         return variants(words, scenario)
-    except BadVariant as error:
+    except InvalidVariant as error:
         raise UserError(f"--compare: {error}") from None
 
 

@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """A BadScenario on its way from a worker: exceptions of two arguments do not survive pickling."""
+    """An InvalidScenario on its way from a worker: exceptions of two arguments do not survive pickling."""
 
     source: str
     problems: tuple[str, ...]
@@ -96,9 +96,9 @@ class Runs:
             tell(done / many)
             made = future.result()
             if isinstance(made, _Refused):
-                from slack.simulator.scenario.scenario import BadScenario
+                from slack.simulator.scenario.scenario import InvalidScenario
 
-                raise BadScenario(made.source, made.problems)
+                raise InvalidScenario(made.problems, made.source)
             yield numbers[future], made
 
 
@@ -115,11 +115,11 @@ def _remember(scenario: "Scenario") -> None:
 
 
 def _work(make: Callable[[Any], Any], wanted: Any) -> Any:
-    from slack.simulator.scenario.scenario import BadScenario
+    from slack.simulator.scenario.scenario import InvalidScenario
 
     try:
         return make(wanted)
-    except BadScenario as error:
+    except InvalidScenario as error:
         return _Refused(error.source, error.problems)
 
 

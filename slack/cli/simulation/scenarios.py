@@ -31,10 +31,10 @@ def from_file(path: Path) -> "Scenario":
 
     Raises:
         UserError: for what is not YAML, and for a key given twice.
-        BadScenario: for what is no scenario, each problem with its field and line.
+        InvalidScenario: for what is no scenario, each problem with its field and line.
     """
     from slack.cli.inputs import files
-    from slack.simulator.scenario.scenario import BadScenario, parse_scenario, warnings_of
+    from slack.simulator.scenario.scenario import InvalidScenario, parse_scenario, warnings_of
 
     name, data = name_of(path), read_bytes(path, files.MOST_SCENARIO_BYTES)
     document = files.json_object(data, source=name)
@@ -42,10 +42,10 @@ def from_file(path: Path) -> "Scenario":
         document = _only(data, name)
     try:
         scenario = parse_scenario(document, source=name)
-    except BadScenario as error:
+    except InvalidScenario as error:
         root = files.nodes(data, source=name)
-        raise BadScenario(
-            name, tuple(f"{problem}{files.line_of(root, problem)}" for problem in error.problems)
+        raise InvalidScenario(
+            tuple(f"{problem}{files.line_of(root, problem)}" for problem in error.problems), name
         ) from None
     warnings = warnings_of(scenario)
     root = files.nodes(data, source=name) if warnings else None
@@ -87,7 +87,7 @@ def read_trace_file(path: Path) -> "Trace":
 
     Raises:
         UserError: where it cannot be read, or the extra `traces` is not installed.
-        BadTrace: for what is no trace, with column and row.
+        InvalidTrace: for what is no trace, with column and row.
     """
     require_extra("pyarrow", "traces", "traces are Parquet files")
     from slack.simulator.traces.parquet import read_trace
@@ -99,7 +99,7 @@ def from_trace(path: Path, prices: Mapping[str, float], node_prices: "NodePrices
     """Return the scenario that plays a trace file again.
 
     Raises:
-        UserError, BadTrace: as `read_trace_file`, where its pods fit no node group, and for a price of nothing there.
+        UserError, InvalidTrace: as `read_trace_file`, where its pods fit no node group, and for a price of nothing.
     """
     trace = read_trace_file(path)
     if not any(not pod.initial and not pod.placeholder for pod in trace.pods):
@@ -114,7 +114,7 @@ def seen_in_trace(path: Path, price: list[str] | None, prices: Path | None = Non
     """Return the scenario that plays a trace file again, with prices; what it leaves out is said on stderr.
 
     Raises:
-        UserError, BadTrace: as `from_trace`, and for what is no price.
+        UserError, InvalidTrace: as `from_trace`, and for what is no price.
     """
     return told(from_trace(path, prices_of(price), node_prices_of(prices)))
 

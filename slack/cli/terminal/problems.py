@@ -1,6 +1,6 @@
 """What a user is told when something is wrong: one clear line, an exit code, never a traceback.
 
-Every error that a room raises on purpose becomes its own text and exit code 2. Anything else is a mistake of ours: it
+A `UserFacingError` becomes its own text and exit code 2. Anything else is a mistake of ours: it
 is said in one line too, with the way to see the traceback, and exit code 1. So is output that cannot be written.
 """
 
@@ -17,34 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 from slack.cli.terminal.help_layout import Row, Section, rendered
 from slack.cli.terminal.interrupts import interrupted
 from slack.cli.terminal.output import discard_output, is_unwritable
+from slack.errors import UserFacingError
 from slack.process.exit_codes import BAD_INPUT, OUR_MISTAKE
 
 _DEBUG = "RESOURCE_SLACK_DEBUG"
 
 
-class UserError(Exception):
+class UserError(UserFacingError):
     """Something that the user can mend; the text names it and says what would be right."""
-
-
-def _domain_errors() -> tuple[type[BaseException], ...]:
-    # Only classes of modules that are loaded can have been raised; nothing is imported for their sake.
-    names = (
-        ("slack.planner.policy.spec", "BadPolicy"),
-        ("slack.cluster.load", "BadSnapshot"),
-        ("slack.kube.errors", "KubeError"),
-        ("slack.process.settings", "BadSettings"),
-        ("slack.planner.explain", "NotFoundError"),
-        ("slack.simulator.scenario.scenario", "BadScenario"),
-        ("slack.simulator.traces.format", "BadTrace"),
-        ("slack.audit.sources.mounts", "BadMounts"),
-        ("slack.migration.findings", "CannotMigrate"),
-        ("slack.scorer.configuration.fields", "BadScorerConfig"),
-        ("slack.throttler.config", "BadThrottlePolicy"),
-        ("slack.throttler.scenario", "BadScenario"),
-        ("slack.throttler.pods", "BadPod"),
-    )
-    classes = (getattr(sys.modules.get(module), name, None) for module, name in names)
-    return UserError, *(kind for kind in classes if isinstance(kind, type))
 
 
 def _end(lines: str, code: int) -> NoReturn:
@@ -58,11 +38,9 @@ def _printable(line: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 
 
-def _text(error: BaseException) -> str:
-    problems = getattr(error, "problems", None)
-    if isinstance(problems, tuple) and len(problems) > 1:
-        source = getattr(error, "source", "settings")
-        return "\n".join([f"{source}: {len(problems)} problems", *map(str, problems)])
+def _text(error: UserFacingError) -> str:
+    if len(error.problems) > 1:
+        return "\n".join([f"{error.source or 'settings'}: {len(error.problems)} problems", *error.problems])
     return str(error)
 
 
@@ -82,7 +60,7 @@ def _shielded(run: Callable[[], Any]) -> Any:
             raise KeyboardInterrupt from None  # a library has told it as an error of its own
         if is_unwritable(error):
             raise  # to `output_checked`, which sees what the command line library prints too
-        if isinstance(error, _domain_errors()):
+        if isinstance(error, UserFacingError):
             _end(_text(error), BAD_INPUT)
         if os.environ.get(_DEBUG):
             raise

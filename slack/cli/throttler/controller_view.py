@@ -20,11 +20,11 @@ import typer
 from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
 from slack.cli.inputs.objects import item
 from slack.cli.terminal.problems import UserError
-from slack.kube.errors import ApiError, BadAnswer, decoded
+from slack.kube.errors import ApiError, InvalidAnswer, decoded
 from slack.kube.paths import resource_path
 from slack.kube.patience import Patience
 from slack.process.values import is_loopback
-from slack.throttler.protocol import AUDIENCE, BadMessage
+from slack.throttler.protocol import AUDIENCE, InvalidThrottlerMessage
 from slack.throttler.reports.messages import MAX_VIEW_BYTES, REPORTS_PATH, VIEWER_HEADER, View, decode_view
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class ControllerView:
         body = self._direct(connection, query) if self.where.controller else self._proxied(_needed(connection), query)
         try:
             return decode_view(body)
-        except BadMessage as error:
+        except InvalidThrottlerMessage as error:
             source = self._source(connection)
             raise NoView(f"{source}: the answer is no view of a throttler's controller: {error}") from None
 
@@ -244,7 +244,7 @@ class ControllerView:
             raise
         token = decoded(f"POST {path}", answer, _TOKEN).status.token
         if not token or not token.isascii() or not token.isprintable():
-            raise BadAnswer(f"POST {path}: the answer has no token")
+            raise InvalidAnswer(f"POST {path}: the answer has no token")
         return token
 
     @property

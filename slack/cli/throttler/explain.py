@@ -127,7 +127,7 @@ def _facts(connection: "Connection", namespace: str, name: str) -> "PodFacts":
     from slack.cli.inputs.objects import item
     from slack.kube.errors import ApiError
     from slack.kube.paths import resource_path
-    from slack.throttler.podspec.shape import BadManifest
+    from slack.throttler.podspec.shape import InvalidManifest
     from slack.throttler.reports.pod_facts import PodFacts
 
     source = f"{connection.address}: pod {namespace}/{name}"
@@ -141,7 +141,7 @@ def _facts(connection: "Connection", namespace: str, name: str) -> "PodFacts":
         raise UserError(f"{source}: there is none of this name")
     try:
         return PodFacts.of(pod)
-    except BadManifest as error:
+    except InvalidManifest as error:
         raise UserError(f"{source}: {error}") from None
 
 
@@ -161,7 +161,7 @@ def _spec(connection: "Connection", policy: str, not_seen: list[str]) -> "Thrott
     from slack.cluster.labels import API_VERSION
     from slack.kube.errors import ApiError
     from slack.kube.paths import resource_path
-    from slack.throttler.config import BadThrottlePolicy, parse_throttle_policy
+    from slack.throttler.config import InvalidThrottlePolicy, parse_throttle_policy
     from slack.throttler.crd import PLURAL
 
     try:
@@ -171,7 +171,7 @@ def _spec(connection: "Connection", policy: str, not_seen: list[str]) -> "Thrott
         if error.status != 403:
             raise
         not_seen.append(f"throttlepolicy {policy}: not allowed to see it: needs get of throttlepolicies")
-    except BadThrottlePolicy as error:
+    except InvalidThrottlePolicy as error:
         not_seen.append(str(error))
     return None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from slack.errors import InvalidInput
 from slack.planner.objective.correction import CREDIT, HIGHEST
 from slack.planner.objective.learner import Learner
 from slack.planner.objective.mix import MOST_SHAPES
@@ -31,11 +32,11 @@ _LONGEST_DAY = 25
 """Hours that a day has with the one that has just begun."""
 
 
-class BadState(ValueError):
+class InvalidState(InvalidInput):
     """Bytes that are no learner's, with what is wrong with them."""
 
 
-class OtherVersion(BadState):
+class OtherVersion(InvalidState):
     """Bytes of a learner of another version, which that version may still want."""
 
 
@@ -124,23 +125,23 @@ def decode(data: bytes) -> Learner:
     """Return the learner that was encoded.
 
     Raises:
-        BadState: when the bytes are not one's, or another version's.
+        InvalidState: when the bytes are not one's, or another version's.
     """
     if not data.startswith(MAGIC):
-        kind = OtherVersion if data.startswith(_ANY_MAGIC) else BadState
+        kind = OtherVersion if data.startswith(_ANY_MAGIC) else InvalidState
         raise kind(f"does not begin with {MAGIC.decode()}: not what was learnt, or another version's")
     if len(data) > MOST_BYTES:
-        raise BadState(f"has {len(data)} bytes, more than {MOST_BYTES}")
+        raise InvalidState(f"has {len(data)} bytes, more than {MOST_BYTES}")
     unpacking = zlib.decompressobj()
     try:
         body = unpacking.decompress(data[len(MAGIC) :], _MOST_UNPACKED)
         if unpacking.unconsumed_tail or not unpacking.eof:
-            raise BadState("is cut off, or unpacks to more than it may")
+            raise InvalidState("is cut off, or unpacks to more than it may")
         return _learner(msgspec.msgpack.decode(body, type=_State))
     except (zlib.error, msgspec.DecodeError, ValueError, OverflowError) as error:
-        if isinstance(error, BadState):
+        if isinstance(error, InvalidState):
             raise
-        raise BadState(f"cannot be read: {error}") from None
+        raise InvalidState(f"cannot be read: {error}") from None
 
 
 def _learner(state: _State) -> Learner:
@@ -149,11 +150,11 @@ def _learner(state: _State) -> Learner:
     learner = Learner()
     count, rest = divmod(len(state.cells), 6)
     if rest or count > learner.needs.pods.size:
-        raise BadState("has a table of another size")
+        raise InvalidState("has a table of another size")
     places = np.frombuffer(state.cells[: 4 * count], dtype=np.uint32)
     values = np.frombuffer(state.cells[4 * count :], dtype=np.float16).astype(np.float64)
     if count and int(places.max()) >= learner.needs.pods.size:
-        raise BadState("has a place beyond its table")
+        raise InvalidState("has a place beyond its table")
     learner.needs.pods.ravel()[places] = _sound(values)
     learner.needs.hours[:] = _sound(_floats(state.row_hours, ROWS))
     learner.needs.largest[:] = _sound(_floats(state.largest, _WIDTH * BINS)).reshape(_WIDTH, BINS)
@@ -164,40 +165,40 @@ def _learner(state: _State) -> Learner:
     learner.tally.faded_crowd = learner.tally.faded_started**2 / max(windows, 1.0)
     learner.most_seen, learner.tally.faded_windows = numbers[6:8], float(numbers[8])
     if len(state.debts) != len(PATTERNS):
-        raise BadState("has debts of other patterns")
+        raise InvalidState("has debts of other patterns")
     for owed, value in zip([learner.correction, *learner.modelled], [state.correction, *state.debts], strict=True):
         if not -CREDIT <= value <= HIGHEST:
-            raise BadState(f"has a correction of {value:g}")
+            raise InvalidState(f"has a correction of {value:g}")
         owed.value = value
     learner.tally.really_late, learner.tally.expected_late = _sound(np.array(state.lates)).tolist()
     if len(state.days) > _LONGEST_DAY or any(
         not 0 <= late <= started <= _LARGEST_NUMBER for _, started, late in state.days
     ):
-        raise BadState("has a day of other hours")
+        raise InvalidState("has a day of other hours")
     learner.tally.days.extend(state.days)
     *sums, best = state.contest
     width = len(PATTERNS)
     if any(len(numbers) != width**2 for numbers in sums) or not 0 <= best < width:
-        raise BadState("has a contest of other patterns")
+        raise InvalidState("has a contest of other patterns")
     weight, first, second = np.array(sums, dtype=np.float64).reshape(3, width, width)
     if not np.isfinite([weight, first, second]).all() or (weight < 0).any():
-        raise BadState("has a contest that was not held")
+        raise InvalidState("has a contest that was not held")
     contest = learner.contest
     contest.weight, contest.first, contest.second, contest.best = weight, first, second, best
     if len(state.mix) > MOST_SHAPES:
-        raise BadState(f"has {len(state.mix)} shapes, more than {MOST_SHAPES}")
+        raise InvalidState(f"has {len(state.mix)} shapes, more than {MOST_SHAPES}")
     learner.mix.day = state.mix_day
     for name, row in state.mix.items():
         cpu, memory = (int(part) for part in name.split(","))
         if not (0 <= cpu < _LARGEST_NUMBER and 0 <= memory < _LARGEST_NUMBER):
-            raise BadState(f"has a shape {name}")
+            raise InvalidState(f"has a shape {name}")
         learner.mix.put((cpu, memory), _sound(np.frombuffer(row, dtype=np.float16, count=24)).astype(np.float32))
     return learner
 
 
 def _floats(data: bytes, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     if len(data) != 4 * count:
-        raise BadState("has a table of another size")
+        raise InvalidState("has a table of another size")
     return np.frombuffer(data, dtype=np.float32).astype(np.float64)
 
 
@@ -207,5 +208,5 @@ def _sound(
     """Return finite numbers of 0 or more, and none that is absurd."""
     found = values.astype(np.float64)
     if not np.isfinite(found).all() or (found < 0).any() or (found > _LARGEST_NUMBER).any():
-        raise BadState("has numbers that no learner has")
+        raise InvalidState("has numbers that no learner has")
     return found

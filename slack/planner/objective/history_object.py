@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from slack.planner.objective.codec import BadState, decode, encode
+from slack.planner.objective.codec import InvalidState, decode, encode
 from slack.planner.objective.learner import Learner
 from slack.planner.policy.history import MOST_STATE_CHARACTERS
 
@@ -33,17 +33,17 @@ def learner_of(history: Mapping[str, Any]) -> Learner:
     """Return what is kept in a SlackHistory.
 
     Raises:
-        BadState: it cannot be used; the text says why of `learnt.state`.
+        InvalidState: it cannot be used; the text says why of `learnt.state`.
     """
     kept = history.get("learnt")
     text = kept.get("state") if isinstance(kept, dict) else None
     if not isinstance(text, str):
-        raise BadState("is absent")
+        raise InvalidState("is absent")
     if len(text) > MOST_STATE_CHARACTERS:
-        raise BadState(f"has {len(text)} characters, more than {MOST_STATE_CHARACTERS}")
+        raise InvalidState(f"has {len(text)} characters, more than {MOST_STATE_CHARACTERS}")
     try:
         return decode(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
-        if isinstance(error, BadState):
+        if isinstance(error, InvalidState):
             raise
-        raise BadState("is no base64") from None
+        raise InvalidState("is no base64") from None

@@ -16,7 +16,7 @@ from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
 from slack.planner.policy.placeholders import Placeholders
-from slack.schema.documents import BadDocument
+from slack.schema.documents import InvalidDocument
 from slack.schema.documents import problem_text as problem_text
 from slack.schema.policy_object import PolicyObject, SpecModel
 
@@ -35,7 +35,7 @@ NO_CHANGE = "the window changes nothing; give minRate, floor, replicas or nodes"
 ONE_THRESHOLD = "give exactly one of fromNodes, fromRequested and fromAllocatable"
 
 
-class BadPolicy(BadDocument):
+class InvalidPolicy(InvalidDocument):
     """A SlackPolicy that cannot be used; each problem names the field's path and what would be right."""
 
 
@@ -442,6 +442,6 @@ def parse_policy(document: object, *, source: str) -> Policy:
         source: what to call it in complaints: a file's name, `slackpolicy/web`.
 
     Raises:
-        BadPolicy: with every problem found, each naming the field's path.
+        InvalidPolicy: with every problem found, each naming the field's path.
     """
-    return Policy.parse(document, kind=KIND, source=source, such_as="extraCapacity", bad=BadPolicy)
+    return Policy.parse(document, kind=KIND, source=source, such_as="extraCapacity", bad=InvalidPolicy)

@@ -3,11 +3,13 @@
 import gzip
 import zlib
 
+from slack.errors import InvalidInput
+
 PACK_FROM_BYTES = 16 << 10
 """From here on a body is sent gzipped."""
 
 
-class BadBody(ValueError):
+class InvalidReportBody(InvalidInput):
     """A body that cannot be read; the text says what it should be."""
 
 
@@ -20,21 +22,21 @@ def unpacked(data: bytes, encoding: str, limit: int) -> bytes:
     """Undo `packed`; stops unpacking at the limit, so a small body cannot become a large one.
 
     Raises:
-        BadBody: more than `limit` bytes, no gzip, or an encoding other than gzip.
+        InvalidReportBody: more than `limit` bytes, no gzip, or an encoding other than gzip.
     """
     if encoding.lower() in ("", "identity"):
         if len(data) > limit:
-            raise BadBody(f"the body is longer than {limit} bytes")
+            raise InvalidReportBody(f"the body is longer than {limit} bytes")
         return data
     if encoding.lower() != "gzip":
-        raise BadBody(f"Content-Encoding {encoding[:40]!r} is not known; send gzip or none")
+        raise InvalidReportBody(f"Content-Encoding {encoding[:40]!r} is not known; send gzip or none")
     unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         whole = unpacker.decompress(data, limit + 1)
     except zlib.error:
-        raise BadBody("the body is no gzip") from None
+        raise InvalidReportBody("the body is no gzip") from None
     if len(whole) > limit:
-        raise BadBody(f"the body is longer than {limit} bytes when unpacked")
+        raise InvalidReportBody(f"the body is longer than {limit} bytes when unpacked")
     if not unpacker.eof:
-        raise BadBody("the gzip body ends too early")
+        raise InvalidReportBody("the gzip body ends too early")
     return whole

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from slack.process.reporting.packing import BadBody, packed, unpacked
+from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
 
 TIMEOUT_SECONDS = 10.0
 """Of connecting, and of each wait for bytes; the whole exchange may take thrice as long."""
@@ -120,5 +120,5 @@ class Post:
             raise NotSent(text, REFUSED if refused else FAILED, status=response.status)
         try:
             return unpacked(data, response.headers.get("Content-Encoding", ""), self.max_answer_bytes)
-        except BadBody as error:
+        except InvalidReportBody as error:
             raise NotSent(f"its answer cannot be read: {error}") from None

@@ -15,8 +15,8 @@ from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.configuration.fields import (
     NO_AMOUNTS,
-    BadScorerConfig,
     Fields,
+    InvalidScorerConfig,
     between,
     one_of,
     read_number,
@@ -62,7 +62,7 @@ def parse_config(document: object, rules: Rules = DEFAULT_RULES) -> ScorerConfig
         rules: of the settings. What TargetLoadPacking's arguments say of the prediction takes precedence.
 
     Raises:
-        BadScorerConfig: naming the field, and what would be right.
+        InvalidScorerConfig: naming the field, and what would be right.
     """
     fields = Fields({} if document is None else document, "")
     default: tuple[Weighted, ...] = (Weighted(TargetLoadPacking(prediction=rules.prediction)),)
@@ -74,16 +74,16 @@ def parse_config(document: object, rules: Rules = DEFAULT_RULES) -> ScorerConfig
 
 def _algorithms(value: object, path: str, prediction: Prediction) -> tuple[Weighted, ...]:
     if not isinstance(value, list) or not value:
-        raise BadScorerConfig(path, f"expected a list with at least one of {', '.join(_READERS)}")
+        raise InvalidScorerConfig(f"expected a list with at least one of {', '.join(_READERS)}", path)
     found: list[Weighted] = []
     for index, item in enumerate(value):
         here = f"{path}[{index}]"
         fields = Fields({"name": item} if isinstance(item, str) else item, here)
         name = fields.take("name", read_text, "")
         if name not in _READERS:
-            raise BadScorerConfig(f"{here}.name", f"{shown(name)} is none of {', '.join(_READERS)}")
+            raise InvalidScorerConfig(f"{shown(name)} is none of {', '.join(_READERS)}", f"{here}.name")
         if any(other.algorithm.name == name for other in found):
-            raise BadScorerConfig(f"{here}.name", f"{name} is there already; give each algorithm once")
+            raise InvalidScorerConfig(f"{name} is there already; give each algorithm once", f"{here}.name")
         weight = fields.take("weight", read_weight, 1.0)
         args = Fields(fields.take("args", lambda own, _: own, None) or {}, f"{here}.args", _SPELLINGS)
         fields.end()
@@ -111,7 +111,9 @@ def _load_variation(args: Fields, _: Prediction) -> Algorithm:
     margin = args.take("safeVarianceMargin", between(0, 1000), 1.0)
     sensitivity = args.take("safeVarianceSensitivity", between(0, 1000), None)
     if formula is Formula.PROPOSAL and sensitivity is not None:
-        raise BadScorerConfig(args.at("safeVarianceSensitivity"), "means nothing with formula: Proposal; leave it out")
+        raise InvalidScorerConfig(
+            "means nothing with formula: Proposal; leave it out", args.at("safeVarianceSensitivity")
+        )
     return LoadVariationRiskBalancing(margin, 1.0 if sensitivity is None else sensitivity, formula)
 
 
@@ -132,10 +134,10 @@ def _peaks(args: Fields, _: Prediction) -> Algorithm:
     path = args.at("nodePowerModel")
     models = args.take("nodePowerModel", _power_models, None)
     if not models:
-        raise BadScorerConfig(
-            path,
+        raise InvalidScorerConfig(
             "Peaks needs the power curve of at least one node, and a name alone has none. Give algorithms as JSON or "
             "in --config, with {name: Peaks, args: {nodePowerModel: {node-1: {k0: 90, k1: 50, k2: 0.02}}}}",
+            path,
         )
     return Peaks(models)
 
@@ -150,21 +152,21 @@ _READERS: dict[str, Callable[[Fields, Prediction], Algorithm]] = {
 
 def _power_models(value: object, path: str) -> dict[str, PowerModel]:
     if not isinstance(value, Mapping):
-        raise BadScorerConfig(path, f"expected curves by node's name, got {shown(value)}")
+        raise InvalidScorerConfig(f"expected curves by node's name, got {shown(value)}", path)
     models = {}
     for name, own in value.items():
         fields = Fields(own, f"{path}.{name}")
         numbers = [fields.take(key, read_number, math.nan) for key in ("k0", "k1", "k2")]
         fields.end()
         if any(math.isnan(number) for number in numbers):
-            raise BadScorerConfig(f"{path}.{name}", "expected k0, k1 and k2 of its power curve k0 + k1 e^(k2 u)")
+            raise InvalidScorerConfig("expected k0, k1 and k2 of its power curve k0 + k1 e^(k2 u)", f"{path}.{name}")
         models[str(name)] = PowerModel(*numbers)
     return models
 
 
 def _no_watcher(value: object, path: str) -> None:
-    raise BadScorerConfig(path, "all algorithms have one load watcher: give its address as --load-watcher")
+    raise InvalidScorerConfig("all algorithms have one load watcher: give its address as --load-watcher", path)
 
 
 def _no_provider(value: object, path: str) -> None:
-    raise BadScorerConfig(path, "the scorer reads a load watcher only: give the provider to `load-watcher serve`")
+    raise InvalidScorerConfig("the scorer reads a load watcher only: give the provider to `load-watcher serve`", path)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from slack.cluster.quantity import QuantityError, amount
+from slack.errors import InvalidInput
 
 _LARGEST = 1e9
 _LONGEST_SHOWN = 40
@@ -18,11 +19,8 @@ Amounts = tuple[int | None, int | None]
 NO_AMOUNTS: Amounts = (None, None)
 
 
-class BadScorerConfig(ValueError):
+class InvalidScorerConfig(InvalidInput):
     """A configuration that cannot be used: the field, and what would be right."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}" if path else problem)
 
 
 class Fields:
@@ -30,7 +28,7 @@ class Fields:
 
     def __init__(self, value: object, path: str, spellings: Mapping[str, str] | None = None) -> None:
         if not isinstance(value, Mapping):
-            raise BadScorerConfig(path, f"expected fields with values, got {shown(value)}")
+            raise InvalidScorerConfig(f"expected fields with values, got {shown(value)}", path)
         self._path = path
         self._values: dict[str, Any] = {}
         self._asked: list[str] = []
@@ -39,7 +37,7 @@ class Fields:
             name = text[:1].lower() + text[1:]  # the proposal begins names with a capital
             name = (spellings or {}).get(name, name)
             if name in self._values:
-                raise BadScorerConfig(self.at(text), f"is {name} by another name; keep one of them")
+                raise InvalidScorerConfig(f"is {name} by another name; keep one of them", self.at(text))
             self._values[name] = own
 
     def at(self, name: str) -> str:
@@ -56,11 +54,11 @@ class Fields:
         """Refuse what nobody has asked for.
 
         Raises:
-            BadScorerConfig: naming the first of it.
+            InvalidScorerConfig: naming the first of it.
         """
         if self._values:
             name = next(iter(self._values))
-            raise BadScorerConfig(self.at(name), f"is not known here; there are {', '.join(sorted(self._asked))}")
+            raise InvalidScorerConfig(f"is not known here; there are {', '.join(sorted(self._asked))}", self.at(name))
 
 
 def read_quantities(value: object, path: str) -> Amounts:
@@ -79,9 +77,9 @@ def read_quantity(resource: str, value: object, path: str) -> int:
     try:
         found = amount(resource, str(value))
     except QuantityError as error:
-        raise BadScorerConfig(path, str(error)) from None
+        raise InvalidScorerConfig(str(error), path) from None
     if found < 0:
-        raise BadScorerConfig(path, f"{shown(value)} is less than nothing; write 0 or more")
+        raise InvalidScorerConfig(f"{shown(value)} is less than nothing; write 0 or more", path)
     return found
 
 
@@ -91,7 +89,7 @@ def between(low: float, high: float) -> Callable[[object, str], float]:
     def read(value: object, path: str) -> float:
         number = read_number(value, path)
         if not low <= number <= high:
-            raise BadScorerConfig(path, f"{shown(value)} is not from {low:g} to {high:g}")
+            raise InvalidScorerConfig(f"{shown(value)} is not from {low:g} to {high:g}", path)
         return number
 
     return read
@@ -101,7 +99,7 @@ def read_weight(value: object, path: str) -> float:
     """Read how much something counts."""
     number = read_number(value, path)
     if not 0 < number <= _LARGEST:
-        raise BadScorerConfig(path, f"{shown(value)} is no weight; write a number above 0")
+        raise InvalidScorerConfig(f"{shown(value)} is no weight; write a number above 0", path)
     return number
 
 
@@ -112,14 +110,14 @@ def read_number(value: object, path: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadScorerConfig(path, f"{shown(value)} is not a number")
+        raise InvalidScorerConfig(f"{shown(value)} is not a number", path)
     return number
 
 
 def read_text(value: object, path: str) -> str:
     """Read text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise BadScorerConfig(path, f"expected text, got {shown(value)}")
+        raise InvalidScorerConfig(f"expected text, got {shown(value)}", path)
     return value
 
 
@@ -130,7 +128,7 @@ def one_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
         try:
             return choices(str(value))
         except ValueError:
-            raise BadScorerConfig(path, f"{shown(value)} is none of {', '.join(choices)}") from None
+            raise InvalidScorerConfig(f"{shown(value)} is none of {', '.join(choices)}", path) from None
 
     return read
 

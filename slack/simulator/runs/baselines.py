@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from slack.cluster.hold import Hold
 from slack.cluster.quantity import QuantityError, amount, format_cpu, format_memory
+from slack.errors import InvalidInput
 from slack.planner.policy.spec import CoverMode, Objective
 from slack.simulator.scenario import validation_errors
 from slack.simulator.scenario.inventory import Workload
@@ -44,7 +45,7 @@ _SAME_SIZE = 1.05
 """Nodes whose cores differ by less are alike."""
 
 
-class BadVariant(ValueError):
+class InvalidVariant(InvalidInput):
     """A word of a comparison that cannot be read, with what would be right."""
 
 
@@ -105,16 +106,16 @@ def variants(words: str, scenario: Scenario) -> tuple[Variant, ...]:
     """Read a comma-separated list.
 
     Raises:
-        BadVariant: for a word that is none of those above.
+        InvalidVariant: for a word that is none of those above.
     """
     found = tuple(variant(word.strip(), scenario) for word in words.split(",") if word.strip())
     if not found:
-        raise BadVariant("it names nothing; write for example none,rate=0.1,static=auto")
+        raise InvalidVariant("it names nothing; write for example none,rate=0.1,static=auto")
     # static=auto means another one behind another variant of the operator
     keys = [(variant.word, reference_of(i, found) if variant.equal_cost else None) for i, variant in enumerate(found)]
     twice = next((word for word, reference in keys if keys.count((word, reference)) > 1), None)
     if twice:
-        raise BadVariant(f"{twice!r} is given twice")
+        raise InvalidVariant(f"{twice!r} is given twice")
     return found
 
 
@@ -145,7 +146,7 @@ def variant(word: str, scenario: Scenario) -> Variant:
     """Read one word.
 
     Raises:
-        BadVariant: when it is none of those above, or its pods fit no node group.
+        InvalidVariant: when it is none of those above, or its pods fit no node group.
     """
     key, _, value = word.partition("=")
     if word == "none":
@@ -161,14 +162,14 @@ def variant(word: str, scenario: Scenario) -> Variant:
     elif key in ("rate", "cover", "objective", "hold"):
         return Variant(word, _of_operator(word, scenario))
     else:
-        raise BadVariant(
+        raise InvalidVariant(
             f"{word!r} is none of none, own, rate=0.1, objective=0.99, cover=Everything, hold=Unbound, "
             f"static=10x500m/1Gi, static=auto, proportional=1x500m/1Gi/16cores, proportional=auto"
         )
     changed = _with_slack(scenario, slack)
     problems = [problem for problem in problems_of(changed) if problem.startswith("slack")]
     if problems:
-        raise BadVariant(f"{word!r}: {problems[0].removeprefix('slack.requests: ')}")
+        raise InvalidVariant(f"{word!r}: {problems[0].removeprefix('slack.requests: ')}")
     return Variant(word, changed)
 
 
@@ -303,9 +304,9 @@ def _of_operator(word: str, scenario: Scenario) -> Scenario:
             hold = Hold(value)
         else:
             known = f"rate=0.1, objective=0.99, cover={'|'.join(CoverMode)} and hold={'|'.join(Hold)}"
-            raise BadVariant(f"{word!r}: {part!r} is none of {known}")
+            raise InvalidVariant(f"{word!r}: {part!r} is none of {known}")
     if rate is not None and objective is not None:
-        raise BadVariant(f"{word!r}: an objective is in place of a rate; name one of them")
+        raise InvalidVariant(f"{word!r}: an objective is in place of a rate; name one of them")
     return _with_policies(scenario, rate=rate, cover=cover, objective=objective, hold=hold)
 
 
@@ -313,7 +314,7 @@ def _share_of_starts(word: str, text: str) -> float:
     try:
         return Objective(instant_start=float(text)).instant_start
     except ValueError:
-        raise BadVariant(f"{word!r}: {text!r} is not a share of pods from 0.5 to 0.999; 0.99 is 99 %") from None
+        raise InvalidVariant(f"{word!r}: {text!r} is not a share of pods from 0.5 to 0.999; 0.99 is 99 %") from None
 
 
 def _rate(word: str, text: str) -> float:
@@ -322,24 +323,26 @@ def _rate(word: str, text: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0 <= rate <= 10:
-        raise BadVariant(f"{word!r}: {text!r} is not a rate from 0 to 10; 0.1 is ten percent")
+        raise InvalidVariant(f"{word!r}: {text!r} is not a rate from 0 to 10; 0.1 is ten percent")
     return rate
 
 
 def _static(word: str, text: str) -> Static:
     match = _STATIC.fullmatch(text)
     if match is None:
-        raise BadVariant(f"{word!r}: write the count, cpu and memory as in static=10x500m/1Gi, or static=auto")
+        raise InvalidVariant(f"{word!r}: write the count, cpu and memory as in static=10x500m/1Gi, or static=auto")
     return _checked(word, Static, kind="static", count=int(match["count"]), requests=_requests(word, match))
 
 
 def _proportional(word: str, text: str) -> Proportional:
     match = _PROPORTIONAL.fullmatch(text)
     if match is None:
-        raise BadVariant(f"{word!r}: write pods, cpu, memory and for how much, as in proportional=1x500m/1Gi/16cores")
+        raise InvalidVariant(
+            f"{word!r}: write pods, cpu, memory and for how much, as in proportional=1x500m/1Gi/16cores"
+        )
     count, every = int(match["count"]), float(match["every"])
     if not count or not every:
-        raise BadVariant(f"{word!r}: both numbers must be more than 0")
+        raise InvalidVariant(f"{word!r}: both numbers must be more than 0")
     field = "coresPerReplica" if match["of"] == "cores" else "nodesPerReplica"
     values = {"kind": "proportional", "requests": _requests(word, match), field: every / count}
     return _checked(word, Proportional, **values)
@@ -350,7 +353,7 @@ def _requests(word: str, match: "re.Match[str]") -> dict[str, str]:
         try:
             amount(resource, match[resource])
         except QuantityError as error:
-            raise BadVariant(f"{word!r}: {error}") from None
+            raise InvalidVariant(f"{word!r}: {error}") from None
     return {"cpu": match["cpu"], "memory": match["memory"]}
 
 
@@ -358,7 +361,7 @@ def _checked(word: str, model: type[Overprovisioner], **values: Any) -> Overprov
     try:
         return model(**values)
     except ValidationError as error:
-        raise BadVariant(f"{word!r}: {validation_errors.problems(error.errors(), model)[0]}") from None
+        raise InvalidVariant(f"{word!r}: {validation_errors.problems(error.errors(), model)[0]}") from None
 
 
 def _like_largest(scenario: Scenario, kind: str) -> Overprovisioned:

@@ -38,7 +38,7 @@ from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as Cl
 from slack.simulator.scenario.autoscaler_settings import Karpenter as KarpenterSettings
 from slack.simulator.scenario.distributions import FloatArray
 from slack.simulator.scenario.load import Deployment, Jobs
-from slack.simulator.scenario.scenario import BadScenario, Scenario, problems_of
+from slack.simulator.scenario.scenario import InvalidScenario, Scenario, problems_of
 from slack.simulator.scenario.slack_kinds import NoSlack, Policies
 
 OnProgress = Callable[[float, float], None]
@@ -155,7 +155,7 @@ class Simulation:
         total = sum(len(times) for times, _ in self._arrivals)
         if total > scenario.max_pods:
             problem = f"maxPods: {total} pods would arrive, the limit is {scenario.max_pods}"
-            raise BadScenario(scenario.name, (problem,))
+            raise InvalidScenario((problem,), scenario.name)
         if self.operator is not None:
             self.operator.start()
         elif not isinstance(scenario.slack, NoSlack):
@@ -196,11 +196,13 @@ class Simulation:
         """A pod is created and handed to the scheduler.
 
         Raises:
-            BadScenario: when it is one more than maxPods.
+            InvalidScenario: when it is one more than maxPods.
         """
         row = self.cluster.create_pod(kind, life, self.clock.now, recreated=self._evicting)
         if self.cluster.created_total > self.scenario.max_pods:
-            raise BadScenario(self.scenario.name, (f"maxPods: more than {self.scenario.max_pods} pods were created",))
+            raise InvalidScenario(
+                (f"maxPods: more than {self.scenario.max_pods} pods were created",), self.scenario.name
+            )
         self._forms.of(kind).create(row)
         if kind.role is not Role.REAL:
             self._created(kind)
@@ -403,10 +405,10 @@ def simulate(scenario: Scenario, *, on_progress: OnProgress | None = None, goal:
         goal: the run is given up once its share of pods that start at once cannot reach this any more.
 
     Raises:
-        BadScenario: when the scenario cannot be run, or creates more pods than maxPods.
+        InvalidScenario: when the scenario cannot be run, or creates more pods than maxPods.
         OutOfReach: when it was given up.
     """
     problems = problems_of(scenario)
     if problems:
-        raise BadScenario(scenario.name, problems)
+        raise InvalidScenario(problems, scenario.name)
     return Simulation(scenario).run(on_progress, goal=goal)

@@ -75,7 +75,7 @@ def taught(scenario: Scenario, instant_start: float, *, on_progress: OnProgress 
     """Play a scenario once with this objective in place of its rates.
 
     Raises:
-        BadScenario: as `simulate`.
+        InvalidScenario: as `simulate`.
     """
     aim = Objective(instant_start=instant_start)
     simulation = Simulation(with_objective(scenario, instant_start))

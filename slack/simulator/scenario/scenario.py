@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from slack.cluster.hold import Hold
+from slack.errors import InvalidInput
 from slack.planner.policy.fields import Rate
 from slack.planner.policy.spec import DEFAULT_RATE
 from slack.simulator.scenario import horizon, reachability, sizes, validation_errors
@@ -26,13 +27,8 @@ FIRST_YEAR, LAST_YEAR = 1970, 9996
 """Schedules look days around a run of up to a year, and Python's calendar ends with 1 and 9999."""
 
 
-class BadScenario(ValueError):
+class InvalidScenario(InvalidInput):
     """A scenario that cannot be run; each problem names the field's path and what would be right."""
-
-    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
-        self.source = source
-        self.problems = problems
-        super().__init__(f"{source}: " + "; ".join(problems))
 
 
 class Scheduler(Model):
@@ -163,17 +159,17 @@ def parse_scenario(document: object, *, source: str) -> Scenario:
         source: what to call it in complaints: a file's name.
 
     Raises:
-        BadScenario: with every problem found, each naming the field's path.
+        InvalidScenario: with every problem found, each naming the field's path.
     """
     if not isinstance(document, Mapping):
-        raise BadScenario(source, (f"expected a {KIND} object, found {type(document).__name__}",))
+        raise InvalidScenario((f"expected a {KIND} object, found {type(document).__name__}",), source)
     try:
         scenario = Scenario.model_validate(dict(document))
     except ValidationError as error:
-        raise BadScenario(source, validation_errors.problems(error.errors(), Scenario)) from None
+        raise InvalidScenario(validation_errors.problems(error.errors(), Scenario), source) from None
     problems = problems_of(scenario)
     if problems:
-        raise BadScenario(source, problems)
+        raise InvalidScenario(problems, source)
     return scenario
 
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from slack.errors import InvalidInput
+
 VERSION = 1
 METADATA_KEY = b"resource-slack.trace"
 """Key of the file's metadata; its value is JSON: version, started_at, ended_at, source."""
@@ -17,16 +19,11 @@ METADATA_KEY = b"resource-slack.trace"
 Source = Literal["watch", "prometheus"]
 
 
-class BadTrace(ValueError):
+class InvalidTrace(InvalidInput):
     """A trace that cannot be used; each problem names the column and the row, and what would be right.
 
     Rows are those of the file, counted from 1 as people count: data frames show one less.
     """
-
-    def __init__(self, source: str, problems: tuple[str, ...]) -> None:
-        self.source = source
-        self.problems = problems
-        super().__init__(f"{source}: " + "; ".join(problems))
 
 
 class RowKind(StrEnum):

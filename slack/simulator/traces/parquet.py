@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from slack.simulator.traces.format import METADATA_KEY, VERSION, BadTrace, NodeRow, PodRow, RowKind, Source, Trace
+from slack.simulator.traces.format import METADATA_KEY, VERSION, InvalidTrace, NodeRow, PodRow, RowKind, Source, Trace
 from slack.simulator.traces.json_columns import COLUMNS as _JSON
 from slack.simulator.traces.json_columns import json_problem
 
@@ -75,7 +75,7 @@ def read_trace(data: bytes, *, source: str) -> Trace:
         source: what to call it in complaints.
 
     Raises:
-        BadTrace: for what is cut off, of another version or schema, or holds values that cannot be.
+        InvalidTrace: for what is cut off, of another version or schema, or holds values that cannot be.
     """
     table = _table(data, source)
     started, ended, origin = _about(table.schema.metadata or {}, source)
@@ -83,7 +83,7 @@ def read_trace(data: bytes, *, source: str) -> Trace:
     if not problems:
         problems = _value_problems(table, (ended - started).total_seconds())
     if problems:
-        raise BadTrace(source, tuple(problems))
+        raise InvalidTrace(tuple(problems), source)
     pods: list[PodRow] = []
     nodes: list[NodeRow] = []
     numbers = itertools.count(1)
@@ -139,17 +139,19 @@ def _table(data: bytes, source: str) -> "pa.Table":
     import pyarrow.parquet as pq
 
     if not data:
-        raise BadTrace(source, (f"it is empty; {_RECORD_AGAIN}",))
+        raise InvalidTrace((f"it is empty; {_RECORD_AGAIN}",), source)
     if data[:4] != b"PAR1":
-        raise BadTrace(source, (f"it is not Parquet (it does not begin with PAR1); {_RECORD_AGAIN}",))
+        raise InvalidTrace((f"it is not Parquet (it does not begin with PAR1); {_RECORD_AGAIN}",), source)
     if data[-4:] != b"PAR1":
-        raise BadTrace(source, (f"it is cut off: Parquet's end is missing; copy the whole file or {_RECORD_AGAIN}",))
+        raise InvalidTrace(
+            (f"it is cut off: Parquet's end is missing; copy the whole file or {_RECORD_AGAIN}",), source
+        )
     try:
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read(use_threads=False)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise BadTrace(source, (f"it is damaged: {_first_words(error)}; {_RECORD_AGAIN}",)) from None
+        raise InvalidTrace((f"it is damaged: {_first_words(error)}; {_RECORD_AGAIN}",), source) from None
     return table
 
 
@@ -166,28 +168,28 @@ def _printable(text: str) -> str:
 def _about(metadata: dict[bytes, bytes], source: str) -> tuple[datetime, datetime, Source]:
     raw = metadata.get(METADATA_KEY)
     if raw is None:
-        raise BadTrace(source, (f"it is Parquet, but no trace: its metadata lacks {METADATA_KEY.decode()}",))
+        raise InvalidTrace((f"it is Parquet, but no trace: its metadata lacks {METADATA_KEY.decode()}",), source)
     try:
         about = json.loads(raw)
         version = about["version"]
     except (ValueError, KeyError, TypeError):
-        raise BadTrace(source, (f"metadata {METADATA_KEY.decode()}: cannot be read; {_RECORD_AGAIN}",)) from None
+        raise InvalidTrace((f"metadata {METADATA_KEY.decode()}: cannot be read; {_RECORD_AGAIN}",), source) from None
     if version != VERSION:
-        raise BadTrace(source, (f"metadata version: is {version!r}; this resource-slack reads {VERSION}",))
+        raise InvalidTrace((f"metadata version: is {version!r}; this resource-slack reads {VERSION}",), source)
     times = []
     for name in ("started_at", "ended_at"):
         try:
             times.append(datetime.fromisoformat(about[name]))
         except (ValueError, KeyError, TypeError):
-            raise BadTrace(source, (f"metadata {name}: is not a time",)) from None
+            raise InvalidTrace((f"metadata {name}: is not a time",), source) from None
         if times[-1].tzinfo is None:
-            raise BadTrace(source, (f"metadata {name}: has no offset",))
+            raise InvalidTrace((f"metadata {name}: has no offset",), source)
     if times[1] - times[0] > _LONGEST:
-        raise BadTrace(source, (f"metadata ended_at: is more than {_LONGEST.days} days after started_at",))
+        raise InvalidTrace((f"metadata ended_at: is more than {_LONGEST.days} days after started_at",), source)
     if times[1] <= times[0]:
-        raise BadTrace(source, ("metadata ended_at: is not after started_at; nothing was recorded",))
+        raise InvalidTrace(("metadata ended_at: is not after started_at; nothing was recorded",), source)
     if about.get("source") not in ("watch", "prometheus"):
-        raise BadTrace(source, (f"metadata source: is {about.get('source')!r}, neither watch nor prometheus",))
+        raise InvalidTrace((f"metadata source: is {about.get('source')!r}, neither watch nor prometheus",), source)
     return times[0], times[1], about["source"]
 
 

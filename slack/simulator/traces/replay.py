@@ -15,8 +15,8 @@ from typing import Any
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL
 from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.selectors import matches, term_keys
-from slack.simulator.scenario.scenario import BadScenario, Scenario, parse_scenario
-from slack.simulator.traces.format import BadTrace, PodRow, Trace
+from slack.simulator.scenario.scenario import InvalidScenario, Scenario, parse_scenario
+from slack.simulator.traces.format import InvalidTrace, PodRow, Trace
 from slack.simulator.traces.node_groups import distinct, named, node_groups, parsed, price_names, quantities
 
 _NAMES_SHOWN = 12
@@ -80,7 +80,7 @@ def scenario_of(
         node_prices: of a file, by labels and instance types.
 
     Raises:
-        BadTrace: when none of its pods fits any of its node groups, with the first row.
+        InvalidTrace: when none of its pods fits any of its node groups, with the first row.
         UnknownPrice: for a price of what is no instance type and no node group there.
     """
     notes: list[str] = []
@@ -113,7 +113,7 @@ def _parsed(document: Mapping[str, Any], workloads: _Workloads, source: str) -> 
     recording of days.
 
     Raises:
-        BadTrace: nothing of it fits.
+        InvalidTrace: nothing of it fits.
     """
     hopeless: _LeftOut = []
     kept = workloads
@@ -121,10 +121,10 @@ def _parsed(document: Mapping[str, Any], workloads: _Workloads, source: str) -> 
         try:
             scenario = parse_scenario({**document, "workloads": [spec for spec, _ in kept]}, source=source)
             return scenario, kept, hopeless
-        except BadScenario as error:
+        except InvalidScenario as error:
             bad = _hopeless(error)
             if len(bad) in (0, len(kept)):
-                raise BadTrace(source, tuple(_of_rows(text, kept) for text in error.problems)) from None
+                raise InvalidTrace(tuple(_of_rows(text, kept) for text in error.problems), source) from None
             hopeless += [(*kept[number], why) for number, why in bad.items()]
             kept = [workload for number, workload in enumerate(kept) if number not in bad]
 
@@ -287,7 +287,7 @@ _REQUEST_COLUMNS = {"cpu": "cpu_millis", "memory": "memory_bytes"}
 """Where a trace has a resource; the others are all in one column."""
 
 
-def _hopeless(error: BadScenario) -> dict[int, str]:
+def _hopeless(error: InvalidScenario) -> dict[int, str]:
     """Return why which workloads cannot be played; {} where something else is wrong."""
     bad: dict[int, str] = {}
     for problem in error.problems:

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from slack.errors import InvalidInput
 
-class BadManifest(ValueError):
+
+class InvalidManifest(InvalidInput):
     """Something that is no pod; the text names the field."""
 
 
@@ -115,11 +117,11 @@ def check(pod: object) -> None:
     """Look at every field that is read.
 
     Raises:
-        BadManifest: one is not of its type.
+        InvalidManifest: one is not of its type.
     """
     try:
         msgspec.convert(pod, _Pod)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at ")
         field = where.strip("`").removeprefix("$").removeprefix(".") or "the pod"
-        raise BadManifest(f"{field}: {what[:1].lower()}{what[1:]}") from None
+        raise InvalidManifest(f"{field}: {what[:1].lower()}{what[1:]}") from None

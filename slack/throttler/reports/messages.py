@@ -141,7 +141,7 @@ def decode_report(body: bytes) -> NodeReport:
     """Read an agent's report.
 
     Raises:
-        BadMessage: it is too long, or no report.
+        InvalidThrottlerMessage: it is too long, or no report.
     """
     return decoded(body, _REPORT, MAX_REPORT_BYTES)
 
@@ -150,7 +150,7 @@ def decode_answer(body: bytes) -> Answer:
     """Read a controller's answer.
 
     Raises:
-        BadMessage: it is too long, or no answer.
+        InvalidThrottlerMessage: it is too long, or no answer.
     """
     return decoded(body, _ANSWER, MAX_ANSWER_BYTES)
 
@@ -159,6 +159,6 @@ def decode_view(body: bytes) -> View:
     """Read a controller's view.
 
     Raises:
-        BadMessage: it is too long, or no view.
+        InvalidThrottlerMessage: it is too long, or no view.
     """
     return decoded(body, _VIEW, MAX_VIEW_BYTES)

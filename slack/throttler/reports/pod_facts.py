@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import msgspec
 
-from slack.throttler.graph import BadGraph, parse_depends_on
+from slack.throttler.graph import InvalidGraph, parse_depends_on
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, PERMITS_IN, VARIABLE, Backend, exempt
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 
 _FAIL_OPEN = "THROTTLER_FAIL_OPEN_AFTER"
 
@@ -129,13 +129,13 @@ class PodFacts:
         """Read a pod.
 
         Raises:
-            BadManifest: it is none; the text names the field.
+            InvalidManifest: it is none; the text names the field.
         """
         why = exempt(pod)
         try:
             read = msgspec.convert(pod, _Pod)
         except msgspec.ValidationError as error:
-            raise BadManifest(str(error)) from None
+            raise InvalidManifest(str(error)) from None
         metadata, spec, status = read.metadata, read.spec, read.status or _Status()
         annotations = metadata.annotations or {}
         gate = next((entry for entry in spec.init_containers or () if entry.name == GATE), None)
@@ -177,7 +177,7 @@ def _graph(text: str | None, names: list[str]) -> tuple[Mapping[str, tuple[str, 
         return {}, ()
     try:
         return parse_depends_on(text, names).depends_on, ()
-    except BadGraph as error:
+    except InvalidGraph as error:
         return {}, error.problems
 
 

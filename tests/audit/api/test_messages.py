@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.audit.api import messages as wire
-from slack.audit.api.encoding import BadMessage, decode_answer, decode_report, encode
+from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, decode_report, encode
 from slack.audit.api.messages import MAX_ROWS, Answer, BurstOrder, NodeReport, PodCounts, PodName, Row
 from slack.audit.api.window_report import window_report
 from slack.audit.findings.sample import Level, NodeFacts, Target, Trouble
 from slack.audit.findings.window import State, Window, Windows
-from slack.process.reporting.packing import BadBody, packed, unpacked
+from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
 from tests.examples import examples
 
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
@@ -150,13 +150,13 @@ def test_a_field_of_a_newer_version_is_passed_over() -> None:
     ],
 )
 def test_a_bad_report_is_refused_with_the_field_that_is_wrong(message: bytes, words: str) -> None:
-    with pytest.raises(BadMessage, match=re.escape(words)):
+    with pytest.raises(InvalidAuditMessage, match=re.escape(words)):
         decode_report(message)
 
 
 def test_a_small_body_cannot_become_a_large_one() -> None:
     bomb = gzip.compress(b"0" * 10_000_000)
-    with pytest.raises(BadBody, match="longer than 1000000 bytes when unpacked"):
+    with pytest.raises(InvalidReportBody, match="longer than 1000000 bytes when unpacked"):
         unpacked(bomb, "gzip", 1_000_000)
 
 
@@ -170,7 +170,7 @@ def test_a_small_body_cannot_become_a_large_one() -> None:
     ],
 )
 def test_a_body_that_cannot_be_unpacked_says_why(data: bytes, encoding: str, words: str) -> None:
-    with pytest.raises(BadBody, match=words):
+    with pytest.raises(InvalidReportBody, match=words):
         unpacked(data, encoding, 10)
 
 
@@ -178,5 +178,5 @@ def test_a_body_that_cannot_be_unpacked_says_why(data: bytes, encoding: str, wor
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_bytes_whatever_raise_anything_else(data: bytes) -> None:
     for read in (decode_report, decode_answer, lambda body: unpacked(body, "gzip", 1000)):
-        with suppress(BadBody, BadMessage):
+        with suppress(InvalidReportBody, InvalidAuditMessage):
             read(data)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slack.audit.api.policy import AuditPolicy, AuditPolicySpec, BadAuditPolicy, Mode, assign, parse_audit_policy
+from slack.audit.api.policy import AuditPolicy, AuditPolicySpec, InvalidAuditPolicy, Mode, assign, parse_audit_policy
 
 
 def document(**spec: Any) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def document(**spec: Any) -> dict[str, Any]:
 
 
 def problems(**spec: Any) -> tuple[str, ...]:
-    with pytest.raises(BadAuditPolicy) as found:
+    with pytest.raises(InvalidAuditPolicy) as found:
         parse_audit_policy(document(**spec), source="policy.yaml")
     return found.value.problems
 
@@ -62,7 +62,7 @@ def test_a_complaint_names_the_field_and_what_would_be_right(spec: dict[str, Any
 
 
 def test_another_kind_is_refused() -> None:
-    with pytest.raises(BadAuditPolicy, match="and kind CpuAuditPolicy, found"):
+    with pytest.raises(InvalidAuditPolicy, match="and kind CpuAuditPolicy, found"):
         parse_audit_policy(document() | {"kind": "SlackPolicy"}, source="x")
 
 

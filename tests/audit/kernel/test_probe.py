@@ -6,7 +6,7 @@ import pytest
 
 from slack.audit.kernel.probe import QUOTA_US, ProbeState, is_emulated, probe, verdict
 from slack.audit.sources.cpustat import CpuStat
-from slack.audit.sources.mounts import BadMounts, find_mounts
+from slack.audit.sources.mounts import InvalidMounts, find_mounts
 
 
 def counters(periods: int, throttled: int, use: float) -> CpuStat:
@@ -54,7 +54,7 @@ def mine(folder: Path) -> list[Path]:
 def real_mount() -> Path:
     try:
         folder = Path(find_mounts(Path("/")).cpu.directory)
-    except BadMounts as error:
+    except InvalidMounts as error:
         pytest.skip(str(error))
     if not os.access(folder, os.W_OK):
         pytest.skip("no cgroups can be made here")

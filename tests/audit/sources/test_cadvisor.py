@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.generator.scrapes import go_float
 from slack.audit.findings.sample import Level, Sample, Trouble
 from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
-from slack.audit.sources.exposition import BadLine, count, labels, nanoseconds, point
+from slack.audit.sources.exposition import InvalidSampleLine, count, labels, nanoseconds, point
 
 SCRAPES = Path(__file__).parents[1] / "scrapes"
 """Bodies in kubelet 1.36's form, a minute apart, written by benchmarks/generator/scrapes.py."""
@@ -248,11 +248,11 @@ def test_numbers_of_made_scrapes_are_written_as_go_writes_them() -> None:
 
 
 def test_what_is_no_count_and_no_time_says_so() -> None:
-    with pytest.raises(BadLine, match=r"1\.5 is no count"):
+    with pytest.raises(InvalidSampleLine, match=r"1\.5 is no count"):
         count(1.5)
-    with pytest.raises(BadLine, match="nan s is no time"):
+    with pytest.raises(InvalidSampleLine, match="nan s is no time"):
         nanoseconds(float("nan"))
-    with pytest.raises(BadLine, match="comes twice"):
+    with pytest.raises(InvalidSampleLine, match="comes twice"):
         labels(b'a="1",a="2"')
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slack.audit.findings.sample import Trouble
 from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
-from slack.audit.sources.exposition import BadLine, labels, point
+from slack.audit.sources.exposition import InvalidSampleLine, labels, point
 from tests.examples import examples
 
 LINES = [
@@ -116,9 +116,9 @@ def test_labels_written_as_the_format_says_are_read_back(known: dict[str, str]) 
 
 @given(st.binary(max_size=300))
 def test_the_parts_raise_nothing_but_bad_line(text: bytes) -> None:
-    with suppress(BadLine):
+    with suppress(InvalidSampleLine):
         assert isinstance(labels(text), dict)
-    with suppress(BadLine):
+    with suppress(InvalidSampleLine):
         assert not math.isnan(point(text).at_seconds or 0.0)
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.sources.mounts import HYBRID, V1, V2, BadMounts, find_mounts, parse_mountinfo
+from slack.audit.sources.mounts import HYBRID, V1, V2, InvalidMounts, find_mounts, parse_mountinfo
 
 LINE = "36 31 0:32 {shown} {place} rw,relatime {optional}- {kind} {kind} rw{options}"
 
@@ -133,7 +133,7 @@ def test_a_symlink_to_the_mount_is_followed_once(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_found_it_says_what_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(BadMounts) as raised:
+    with pytest.raises(InvalidMounts) as raised:
         find_mounts(tmp_path)
     text = str(raised.value)
     assert f"{tmp_path}/proc/1/mountinfo: not there" in text
@@ -142,7 +142,7 @@ def test_where_nothing_is_found_it_says_what_was_looked_for(tmp_path: Path) -> N
 
 def test_what_mountinfo_has_instead_is_told(tmp_path: Path) -> None:
     lines = [line("/cg/unified", kind="cgroup2"), line("/cg/memory", "memory")]
-    with pytest.raises(BadMounts, match="cgroup2, memory,rw"):
+    with pytest.raises(InvalidMounts, match="cgroup2, memory,rw"):
         find_mounts(machine(tmp_path, lines, {"/cg/unified/cgroup.controllers": "memory\n"}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from slack.audit.findings.sample import Level, Sample, Sampled, Trouble
 from slack.audit.sources.cgroup_names import target_of
-from slack.audit.sources.mounts import BadMounts, find_mounts
+from slack.audit.sources.mounts import InvalidMounts, find_mounts
 from slack.audit.sources.walker import CgroupWalker
 from tests.audit.tree import TREES, unpack, uptime
 
@@ -242,7 +242,7 @@ def test_a_tree_that_vanishes_is_told_and_taken_up_again_when_it_is_back(node: N
 
 
 def test_a_machine_without_cgroups_is_an_error_with_words(tmp_path: Path) -> None:
-    with pytest.raises(BadMounts, match="no cgroup cpu controller"):
+    with pytest.raises(InvalidMounts, match="no cgroup cpu controller"):
         CgroupWalker(tmp_path)
 
 
@@ -327,7 +327,7 @@ def real_cgroup(name: str) -> Iterator[Path]:
         mounts = find_mounts(Path("/"))
         folder = Path(mounts.cpu.directory, f"resource-slack-test-{os.getpid()}-{name}")
         folder.mkdir()
-    except (OSError, BadMounts) as error:
+    except (OSError, InvalidMounts) as error:
         pytest.skip(f"no cgroups can be made here: {error}")
     try:
         yield folder

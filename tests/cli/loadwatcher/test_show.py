@@ -12,7 +12,7 @@ from slack.loadwatcher.node_names import KnownNode, NodeNames
 from slack.loadwatcher.payload import MetricType
 from slack.loadwatcher.readings import Key, Statistic
 from slack.loadwatcher.reports import assemble
-from slack.loadwatcher.verdicts import BadVerdicts, DroppedSeries, Verdicts, decode, encode
+from slack.loadwatcher.verdicts import DroppedSeries, InvalidVerdicts, Verdicts, decode, encode
 from slack.process.http_server import TEXT, HttpServer, Reply, Request
 from slack_operator.loadwatcher.api import Api
 from slack_operator.loadwatcher.board import Board, View
@@ -122,7 +122,7 @@ def test_verdicts_are_read_back_and_others_refused() -> None:
     assert verdicts is not None
     assert decode(encode(verdicts)) == verdicts
     for body in (b"", b"[]", b"\xff"):
-        with pytest.raises(BadVerdicts, match="no analysis"):
+        with pytest.raises(InvalidVerdicts, match="no analysis"):
             decode(body)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from slack.kube.apply import Writer
 from slack.kube.breaker import FAILURES, LONGEST_PAUSE_SECONDS
-from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
+from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.kube.retry import retrying
 from slack.planner.objects.actions import Apply, DeletePod, DeleteSet, SetCost
 from slack.planner.objects.decide import stamped
@@ -124,7 +124,9 @@ def test_a_failure_that_passes_by_itself_is_tried_again_in_the_next_turn() -> No
     assert hands.carry_out("web", [apply(None, 2)], {}) == ()
 
 
-@pytest.mark.parametrize("failure", [Unreachable("PATCH: timed out", timed_out=True), BadAnswer("PATCH: timed out")])
+@pytest.mark.parametrize(
+    "failure", [Unreachable("PATCH: timed out", timed_out=True), InvalidAnswer("PATCH: timed out")]
+)
 def test_no_answer_to_one_write_does_not_stop_the_others(failure: KubeError) -> None:
     api, clock = FakeApi(), Clock()
     hands = actuator(api, Displaced(), clock)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.cluster.hold import Hold
-from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
+from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.planner.policy.placeholders import Placeholders
 from slack_operator.placeholders.actuator import TURN_SECONDS
 from slack_operator.runtime.leading import NotLeading
@@ -536,7 +536,7 @@ def test_events_tell_when_a_condition_turns_and_not_of_a_refill() -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [Unreachable("PATCH: timed out", timed_out=True), BadAnswer("PATCH: a login page")],
+    [Unreachable("PATCH: timed out", timed_out=True), InvalidAnswer("PATCH: a login page")],
 )
 def test_a_status_without_an_answer_costs_neither_other_statuses_nor_the_turn(failure: KubeError) -> None:
     w = World()
@@ -559,7 +559,7 @@ def test_a_status_without_an_answer_costs_neither_other_statuses_nor_the_turn(fa
     assert w.status("a")
 
 
-@pytest.mark.parametrize("failure", [Unreachable("POST: reset"), BadAnswer("POST: a login page")])
+@pytest.mark.parametrize("failure", [Unreachable("POST: reset"), InvalidAnswer("POST: a login page")])
 def test_a_priority_class_without_an_answer_costs_no_turn(failure: KubeError) -> None:
     w = world()
 

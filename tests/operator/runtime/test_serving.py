@@ -16,7 +16,7 @@ from slack.process import accepting
 from slack_operator.runtime import serving
 from slack_operator.runtime.body_budget import BodyBudget, BudgetSpent
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
-from slack_operator.runtime.serving import BadBody, ServingThread
+from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
 
 MIB = 1 << 20
 
@@ -33,7 +33,7 @@ class Sizes(ServingThread):
         try:
             async with self._body(request, 8 * MIB, 5.0) as body:
                 return web.Response(text=str(len(body)))
-        except BadBody as problem:
+        except InvalidRequestBody as problem:
             response = web.Response(status=problem.status, text=str(problem))
             response.force_close()
             return response

@@ -14,7 +14,7 @@ from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, 
 from slack.scorer.asgi import NotKnown
 from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
-from slack.scorer.extender import BadRequest
+from slack.scorer.extender import InvalidRequest
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.objects import Node
 from slack.scorer.inputs.prediction import demand_of
@@ -133,7 +133,7 @@ def test_a_scale_of_ten_sends_ten_for_the_best() -> None:
 
 
 def test_a_pod_that_cannot_be_read_is_a_bad_request() -> None:
-    with pytest.raises(BadRequest, match=r"Pod: spec.containers\[0\].*'much' is not a quantity"):
+    with pytest.raises(InvalidRequest, match=r"Pod: spec.containers\[0\].*'much' is not a quantity"):
         Scene({}).scores.prioritize(pod("p", cpu="much"), ["a"])
 
 

@@ -16,7 +16,7 @@ from slack.cluster.wire import Pod
 from slack.process import accepting
 from slack.scorer.asgi import Extender, NotKnown
 from slack.scorer.extender import ScoreReplies
-from slack_operator.runtime.certificates import BadCertificate, ClientCertificates
+from slack_operator.runtime.certificates import ClientCertificates, InvalidCertificate
 from slack_operator.scorer.serving import KEEP_ALIVE_SECONDS, ExtenderServer
 
 HOST = "127.0.0.1"
@@ -183,7 +183,7 @@ def test_over_tls_only_a_certificate_of_the_authority_is_answered(tmp_path: Path
 
 def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
     pair = Authority.create(tmp_path).issue("scorer", hosts=[HOST])
-    with pytest.raises(BadCertificate, match=r"nowhere\.crt: no certificate of an authority: No such file"):
+    with pytest.raises(InvalidCertificate, match=r"nowhere\.crt: no certificate of an authority: No such file"):
         ClientCertificates(pair.certificate, pair.key, tmp_path / "nowhere.crt")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, PERMITS_IN, VARIABLE, Backend, GateOptions
-from slack_operator.throttler.controller.admission import BadReview, Outcome, Rules, judged, read
+from slack_operator.throttler.controller.admission import InvalidReview, Outcome, Rules, judged, read
 
 Json = dict[str, Any]
 OPTIONS = GateOptions(image="slack:1", agent_port=7472, agent_name="agent", authority="PEM")
@@ -149,7 +149,7 @@ def test_what_is_no_pod_is_let_in_as_it_is_with_the_field() -> None:
     ],
 )
 def test_what_is_no_review_is_an_error_of_ours(body: bytes) -> None:
-    with pytest.raises(BadReview, match="AdmissionReview"):
+    with pytest.raises(InvalidReview, match="AdmissionReview"):
         read(body)
 
 
@@ -162,6 +162,6 @@ _ANY = st.recursive(
 
 @given(pod=_ANY, more=st.fixed_dictionaries({}, optional={"kind": _ANY, "namespace": _ANY, "uid": _ANY}))
 def test_whatever_is_asked_there_is_an_answer_or_an_error_of_ours(pod: Any, more: Json) -> None:
-    with contextlib.suppress(BadReview):
+    with contextlib.suppress(InvalidReview):
         outcome, answer = judged(read(a_review(pod, **more)), RULES)
         assert answer["response"]["allowed"] is (outcome is not Outcome.REFUSED)

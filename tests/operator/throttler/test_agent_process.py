@@ -21,7 +21,7 @@ from slack.process.stopping import Stopping
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.injection import patch
 from slack.throttler.protocol import AUDIENCE
-from slack_operator.runtime.certificates import BadCertificate
+from slack_operator.runtime.certificates import InvalidCertificate
 from slack_operator.throttler.agent import desk, process
 from slack_operator.throttler.agent.process import ThrottlerAgent
 from slack_operator.throttler.authority import authority_of
@@ -201,9 +201,9 @@ def test_only_certificates_of_the_file_are_told_and_a_bad_one_is_refused(tmp_pat
     assert authority_of(file) == f"{pem.strip()}\n{pem.strip()}"
     for text in ("", "junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", pem * 30):
         file.write_text(text)
-        with pytest.raises(BadCertificate, match="bundle"):
+        with pytest.raises(InvalidCertificate, match="bundle"):
             authority_of(file)
-    with pytest.raises(BadCertificate, match="absent"):
+    with pytest.raises(InvalidCertificate, match="absent"):
         authority_of(tmp_path / "absent")
 
 

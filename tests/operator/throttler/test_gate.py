@@ -22,7 +22,7 @@ from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 from slack_operator.throttler.gate.doorbell import Doorbell
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.permits import Permits
-from slack_operator.throttler.gate.settings import BadSettings, GateSettings
+from slack_operator.throttler.gate.settings import GateSettings, InvalidGateSettings
 
 
 class FakeLink:
@@ -524,13 +524,13 @@ def test_a_probe_waits_for_no_client_that_says_nothing(silent: int) -> None:
 
 @pytest.mark.parametrize("name", ["AGENT_HOST", "AGENT_PORT", "AGENT_NAME", "AGENT_CA", "CONTAINERS", "DOORBELL_PORT"])
 def test_a_variable_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadSettings, match=f"THROTTLER_{name}: needed"):
+    with pytest.raises(InvalidGateSettings, match=f"THROTTLER_{name}: needed"):
         settings(tmp_path, **{name: ""})
 
 
 @pytest.mark.parametrize(("name", "value"), [("AGENT_PORT", "70000"), ("FAIL_OPEN_AFTER", "0"), ("AGENT_PORT", "x")])
 def test_a_variable_that_is_no_good_is_named_with_its_value(tmp_path: Path, name: str, value: str) -> None:
-    with pytest.raises(BadSettings, match=f"THROTTLER_{name}: '{value}'"):
+    with pytest.raises(InvalidGateSettings, match=f"THROTTLER_{name}: '{value}'"):
         settings(tmp_path, **{name: value})
 
 

@@ -17,7 +17,7 @@ from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
 from slack_operator.throttler.agent import gate_server
-from slack_operator.throttler.agent.gate_server import MAX_STRANGERS, BadToken, GateServer, NotLetIn, pod_uid
+from slack_operator.throttler.agent.gate_server import MAX_STRANGERS, GateServer, InvalidToken, NotLetIn, pod_uid
 from slack_operator.throttler.gate.agent_link import LinkDown
 
 NAME = "resource-slack-throttler-agent"
@@ -234,7 +234,7 @@ def test_a_token_that_was_refused_costs_no_second_review(place: Place) -> None:
 
     def refuse(token: str) -> str:
         asked.append(token)
-        raise BadToken("the token is not valid")
+        raise InvalidToken("the token is not valid")
 
     place.server._judge = refuse
     for _ in range(3):

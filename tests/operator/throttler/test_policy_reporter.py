@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.kube.errors import ApiError, BadAnswer, KubeError, Unreachable
+from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.kube.watch import EventType
 from slack.process.reporting.packing import packed
 from slack.throttler.config import parse_throttle_policy
@@ -259,7 +259,7 @@ def test_half_a_view_of_the_nodes_is_acted_upon_by_nobody(world: World) -> None:
     [
         *(ApiError(status, "no", "no") for status in (404, 409, 403)),
         Unreachable("timed out"),
-        BadAnswer("a login page"),
+        InvalidAnswer("a login page"),
     ],
 )
 def test_a_status_that_fails_is_tried_again(world: World, failure: KubeError) -> None:

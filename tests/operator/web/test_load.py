@@ -7,7 +7,7 @@ import pytest
 from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
 from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 from slack_operator import app
 from slack_operator.runtime.load_source import LoadSource
 from slack_operator.web.load import LoadBoard, columns_of
@@ -97,7 +97,7 @@ def test_the_pages_documents_name_their_units() -> None:
 
 
 def test_an_address_that_is_none_is_refused_and_a_missing_authority_ends_the_process() -> None:
-    with pytest.raises(BadSettings, match=r"--web-load-watcher: should be the address of a load watcher"):
+    with pytest.raises(InvalidSettings, match=r"--web-load-watcher: should be the address of a load watcher"):
         load(OperatorSettings, {"web_load_watcher": "watcher:2020"}, {}, files={})
     flags = {"web_load_watcher": "https://watcher:2020/watcher", "web_load_watcher_ca_file": "/nowhere/ca.crt"}
     settings = load(OperatorSettings, flags, {}, files={})

@@ -309,7 +309,7 @@ def test_explain_says_what_the_command_says() -> None:
     ],
 )
 def test_a_bad_question_is_told_its_field(namespace: str, workload: str, words: str) -> None:
-    with pytest.raises(explaining.BadQuestion, match=words):
+    with pytest.raises(explaining.InvalidQuestion, match=words):
         explaining.question(namespace, workload)
 
 

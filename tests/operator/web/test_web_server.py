@@ -17,7 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 from slack_operator.placeholders.displaced import Displacement
 from slack_operator.web import explaining, failures, server
 from slack_operator.web.board import Board
-from slack_operator.web.guard import BadTokenFile, Guard, read_token
+from slack_operator.web.guard import Guard, InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
 from slack_operator.web.server import STATIC, WebServer
 from tests.operator.web.test_web import ABOUT, settled
@@ -278,7 +278,7 @@ def test_a_token_file_that_will_not_do_is_named(tmp_path: Path, content: bytes |
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(BadTokenFile, match=words) as error:
+    with pytest.raises(InvalidTokenFile, match=words) as error:
         read_token(file)
     assert str(file) in str(error.value)
 

@@ -6,7 +6,7 @@ import pytest
 
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 from slack.process.values import is_loopback
 from slack_operator.app import main
 
@@ -29,7 +29,7 @@ def test_a_loopback_address_needs_no_token(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8081", "[::]:8081", "10.0.0.7:8081", "slack.example:8081"])
 def test_another_address_needs_a_token_file(address: str) -> None:
-    with pytest.raises(BadSettings) as error:
+    with pytest.raises(InvalidSettings) as error:
         settings(web=True, web_listen=address)
     (problem,) = error.value.problems
     assert problem.startswith(
@@ -40,7 +40,7 @@ def test_another_address_needs_a_token_file(address: str) -> None:
 
 
 def test_a_bad_address_is_told_once() -> None:
-    with pytest.raises(BadSettings) as error:
+    with pytest.raises(InvalidSettings) as error:
         settings(web=True, web_listen="8081")
     assert [problem.partition(":")[0] for problem in error.value.problems] == ["--web-listen"]
 

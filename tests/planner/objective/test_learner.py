@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from slack.planner.objective.amount import Amount
-from slack.planner.objective.codec import MAGIC, MOST_BYTES, BadState, decode, encode
+from slack.planner.objective.codec import MAGIC, MOST_BYTES, InvalidState, decode, encode
 from slack.planner.objective.learner import Learner
 from slack.planner.objective.needs import FloatArray, LatePods, Needs
 from slack.planner.objective.patterns import FIRST_ROW, ROWS, rows_at, rows_between
@@ -151,7 +151,7 @@ def test_prices_tried_on_one_state_of_the_table_come_to_what_rows_come_to_alone(
 
 @pytest.mark.parametrize("data", [b"", b"x" * 100, MAGIC + b"no stream", encode(Learner())[:-5]])
 def test_bytes_that_are_no_learners_are_refused_in_words(data: bytes) -> None:
-    with pytest.raises(BadState):
+    with pytest.raises(InvalidState):
         decode(data)
 
 

@@ -22,7 +22,7 @@ from slack.cluster.labels import (
 )
 from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.placeholders import ANNOTATION_TAKEN, LABEL_TAKEN, LOCAL_PROFILE, NO_SECRET, Placeholders
-from slack.planner.policy.spec import BadPolicy, CoverMode, Policy, parse_policy
+from slack.planner.policy.spec import CoverMode, InvalidPolicy, Policy, parse_policy
 from tests.cluster.build import Json
 
 
@@ -222,7 +222,7 @@ WRONG: list[tuple[Json, str]] = [
 
 @pytest.mark.parametrize(("spec", "complaint"), WRONG, ids=[text[:60] for _, text in WRONG])
 def test_every_complaint_names_the_fields_path_and_what_would_be_right(spec: Json, complaint: str) -> None:
-    with pytest.raises(BadPolicy) as caught:
+    with pytest.raises(InvalidPolicy) as caught:
         parsed(spec)
     assert complaint in str(caught.value)
     assert str(caught.value).startswith("file.yaml: spec")
@@ -241,7 +241,7 @@ def test_amounts_that_can_be_meant_are_taken(amounts: Json) -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(BadPolicy) as caught:
+    with pytest.raises(InvalidPolicy) as caught:
         parsed({"granularity": 0, "cover": {"coverage": 2}})
     assert len(caught.value.problems) == 2
 
@@ -263,7 +263,7 @@ def test_all_problems_are_told_at_once() -> None:
 )
 def test_what_is_no_slack_policy_is_refused(document: object, complaint: str) -> None:
     base: Json = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "SlackPolicy", "metadata": {"name": "web"}}
-    with pytest.raises(BadPolicy, match=r"file\.yaml: ") as caught:
+    with pytest.raises(InvalidPolicy, match=r"file\.yaml: ") as caught:
         parse_policy(base | document if isinstance(document, dict) else document, source="file.yaml")
     assert complaint in str(caught.value)
 
@@ -347,7 +347,7 @@ def test_what_a_policy_gives_placeholders_is_added_to_the_operators_and_wins(own
     ],
 )
 def test_placeholders_keep_the_labels_that_are_ours(key: str) -> None:
-    with pytest.raises(BadPolicy, match=r"spec\.placeholders: ") as raised:
+    with pytest.raises(InvalidPolicy, match=r"spec\.placeholders: ") as raised:
         parsed({"placeholders": {"labels": {"team": "a", key: "x"}}})
     assert LABEL_TAKEN in str(raised.value)
 
@@ -365,7 +365,7 @@ def test_placeholders_keep_the_labels_that_are_ours(key: str) -> None:
     ],
 )
 def test_placeholders_keep_the_annotations_that_are_ours(key: str) -> None:
-    with pytest.raises(BadPolicy, match=r"spec\.placeholders: ") as raised:
+    with pytest.raises(InvalidPolicy, match=r"spec\.placeholders: ") as raised:
         parsed({"placeholders": {"annotations": {"team": "a", key: "x"}}})
     assert ANNOTATION_TAKEN in str(raised.value)
 
@@ -390,6 +390,6 @@ def test_placeholders_keep_the_annotations_that_are_ours(key: str) -> None:
     ],
 )
 def test_what_placeholders_cannot_be_given_is_refused(given: Json, complaint: str) -> None:
-    with pytest.raises(BadPolicy) as raised:
+    with pytest.raises(InvalidPolicy) as raised:
         parsed({"placeholders": given})
     assert complaint in str(raised.value)

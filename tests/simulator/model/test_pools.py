@@ -6,7 +6,7 @@ import pytest
 
 from slack.planner.pools import GROUP
 from slack.simulator.runs.engine import Simulation
-from slack.simulator.scenario.scenario import BadScenario
+from slack.simulator.scenario.scenario import InvalidScenario
 from tests.simulator.build import advance, group, scenario, simulation, workload
 
 BURST_SECONDS = (1800.0, 5400.0)
@@ -76,5 +76,5 @@ def test_no_more_is_kept_than_the_limit_of_the_pool_leaves() -> None:
     ],
 )
 def test_a_pool_that_makes_no_sense_is_refused_with_its_field(pool: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadScenario, match=words):
+    with pytest.raises(InvalidScenario, match=words):
         scenario(workloads=[workload("pool", activationPool=pool)])

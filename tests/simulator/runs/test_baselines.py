@@ -8,7 +8,7 @@ from slack.simulator.model.forms import planned
 from slack.simulator.runs.baselines import (
     CORE_HOURS,
     NODE_HOURS,
-    BadVariant,
+    InvalidVariant,
     Variant,
     default_reference,
     described,
@@ -102,7 +102,7 @@ def test_a_rate_takes_the_place_of_ladder_replicas_and_schedule() -> None:
     ],
 )
 def test_a_word_that_cannot_be_read_says_what_would_be_right(words: str, said: str) -> None:
-    with pytest.raises(BadVariant) as caught:
+    with pytest.raises(InvalidVariant) as caught:
         variants(words, scenario())
     assert said in str(caught.value)
 
@@ -173,7 +173,7 @@ def test_static_auto_costs_as_much_as_the_operator_before_it(words: str, costs_a
 def test_static_auto_may_stand_behind_each_of_several_rates() -> None:
     asked = variants("rate=0.1,static=auto,rate=0.3,static=auto", scenario())
     assert [reference_of(row, asked) for row in (1, 3)] == [0, 2]
-    with pytest.raises(BadVariant, match="'static=auto' is given twice"):
+    with pytest.raises(InvalidVariant, match="'static=auto' is given twice"):
         variants("rate=0.1,static=auto,static=auto", scenario())
 
 

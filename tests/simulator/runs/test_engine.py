@@ -10,7 +10,7 @@ from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Role
 from slack.simulator.model.result import Churn
 from slack.simulator.runs.engine import Simulation, simulate
-from slack.simulator.scenario.scenario import BadScenario
+from slack.simulator.scenario.scenario import InvalidScenario
 from tests.examples import by_profile, examples
 from tests.simulator.build import Json, advance, at, group, pods, replicas, scenario, simulation, static, workload
 from tests.simulator.invariants import verify
@@ -206,7 +206,7 @@ def test_progress_is_told() -> None:
 
 
 def test_a_load_beyond_max_pods_is_refused() -> None:
-    with pytest.raises(BadScenario, match="maxPods"):
+    with pytest.raises(InvalidScenario, match="maxPods"):
         simulate(scenario(workloads=[workload(arrivals={"kind": "poisson", "perMinute": 1000})], maxPods=100))
 
 

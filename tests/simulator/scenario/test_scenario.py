@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from slack.simulator.runs.engine import simulate
-from slack.simulator.scenario.scenario import BadScenario, parse_scenario, warnings_of
+from slack.simulator.scenario.scenario import InvalidScenario, parse_scenario, warnings_of
 from slack.simulator.scenario.slack_kinds import Policies
 from tests.simulator.build import Json, at, group, replicas, scenario, workload
 
@@ -13,7 +13,7 @@ _LOAD = {"kind": "sine", "mean": 1}
 
 def _problems(**changes: object) -> str:
     document: Json = {"nodeGroups": [group()], "workloads": [workload()], **changes}
-    with pytest.raises(BadScenario) as caught:
+    with pytest.raises(InvalidScenario) as caught:
         parse_scenario(document, source="file.yaml")
     return str(caught.value)
 

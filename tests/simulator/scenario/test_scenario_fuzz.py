@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.simulator.scenario.scenario import BadScenario, parse_scenario
+from slack.simulator.scenario.scenario import InvalidScenario, parse_scenario
 from tests.examples import examples
 from tests.simulator.build import Json, group, replicas, static, workload
 
@@ -124,10 +124,10 @@ def spoiled(draw: st.DrawFn) -> Json:
     return document
 
 
-def refusal(document: object) -> BadScenario | None:
+def refusal(document: object) -> InvalidScenario | None:
     try:
         parse_scenario(document, source="file.yaml")
-    except BadScenario as error:
+    except InvalidScenario as error:
         return error
     return None
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slack.simulator.traces.format import METADATA_KEY, BadTrace, Trace
+from slack.simulator.traces.format import METADATA_KEY, InvalidTrace, Trace
 from slack.simulator.traces.parquet import read_trace, write_trace
 from tests.simulator.trace_rows import burst_trace, node, pod, trace
 
@@ -55,14 +55,14 @@ def test_the_same_trace_gives_the_same_bytes() -> None:
     ],
 )
 def test_bytes_that_are_no_whole_parquet_file_are_refused(spoil: Callable[[bytes], bytes], said: str) -> None:
-    with pytest.raises(BadTrace, match=said) as caught:
+    with pytest.raises(InvalidTrace, match=said) as caught:
         read_trace(spoil(write_trace(burst_trace())), source="day.parquet")
     assert str(caught.value).startswith("day.parquet: ")
 
 
 @pytest.mark.parametrize("at", [5, 200, 1000, -9, -300])
 def test_a_file_cut_anywhere_is_refused(at: int) -> None:
-    with pytest.raises(BadTrace, match=r"cut off|not Parquet"):
+    with pytest.raises(InvalidTrace, match=r"cut off|not Parquet"):
         read_trace(write_trace(burst_trace())[:at], source="t")
 
 
@@ -113,7 +113,7 @@ _TIMES = '"started_at": "2026-01-12T08:00:00+00:00", "ended_at": "2026-01-12T09:
     ],
 )
 def test_what_cannot_be_is_refused_with_column_and_row(change: Any, said: str) -> None:
-    with pytest.raises(BadTrace) as caught:
+    with pytest.raises(InvalidTrace) as caught:
         read_trace(changed(write_trace(burst_trace()), change), source="day.parquet")
     assert said in str(caught.value)
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_is_refused_with_column_and_row(change: Any, said: str) -
 )
 def test_json_of_another_form_is_refused_with_its_column_and_row(column: str, text: str, said: str) -> None:
     changed_rows = changed(write_trace(burst_trace()), with_column(column, lambda old: [*old[:-1], text]))
-    with pytest.raises(BadTrace) as caught:
+    with pytest.raises(InvalidTrace) as caught:
         read_trace(changed_rows, source="t")
     assert f"column {column}, row 16 of 16: {said}" in str(caught.value)
 
@@ -156,7 +156,7 @@ def test_all_bad_columns_are_told_at_once() -> None:
             with_column("bound_seconds", lambda old: [-2.0, *old[1:]])(table)
         )
 
-    with pytest.raises(BadTrace) as caught:
+    with pytest.raises(InvalidTrace) as caught:
         read_trace(changed(write_trace(burst_trace()), change), source="t")
     assert len(caught.value.problems) == 2
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slack.simulator.traces.format import BadTrace
+from slack.simulator.traces.format import InvalidTrace
 from slack.simulator.traces.parquet import read_trace, write_trace
 from tests.examples import examples
 from tests.simulator.trace_rows import burst_trace
@@ -15,15 +15,15 @@ mistakes = examples(250)
 """EXAMPLES=5000 looks further, and elsewhere each time."""
 
 
-def _refusal(data: bytes) -> BadTrace | None:
+def _refusal(data: bytes) -> InvalidTrace | None:
     try:
         read_trace(data, source="day.parquet")
-    except BadTrace as error:
+    except InvalidTrace as error:
         return error
     return None
 
 
-def _is_clear(error: BadTrace | None) -> bool:
+def _is_clear(error: InvalidTrace | None) -> bool:
     return error is None or (
         bool(error.problems) and all(len(problem) < 400 and problem.isprintable() for problem in error.problems)
     )

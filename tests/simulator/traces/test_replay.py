@@ -9,7 +9,7 @@ from slack.cluster.classes import admits
 from slack.simulator.runs.engine import simulate
 from slack.simulator.scenario.distributions import Constant, Lognormal
 from slack.simulator.scenario.load import Replay
-from slack.simulator.traces.format import BadTrace
+from slack.simulator.traces.format import InvalidTrace
 from slack.simulator.traces.node_groups import start_up, start_up_seconds
 from slack.simulator.traces.replay import UnknownPrice, scenario_of
 from tests.simulator.trace_rows import GIB, burst_trace, node, pod, trace
@@ -165,7 +165,7 @@ def test_a_rollout_with_other_requests_is_a_second_workload() -> None:
 
 
 def test_a_started_pod_that_fits_no_node_is_refused_with_its_row() -> None:
-    with pytest.raises(BadTrace) as caught:
+    with pytest.raises(InvalidTrace) as caught:
         scenario_of(trace(pod(cpu_millis=64_000, row=2), node()), source="day.parquet")
     text = str(caught.value)
     assert text.startswith("day.parquet: column cpu_millis, row 2 (shop/deploy/api): its pods fit no node group")
@@ -173,7 +173,7 @@ def test_a_started_pod_that_fits_no_node_is_refused_with_its_row() -> None:
 
 
 def test_a_pod_of_a_live_cluster_is_refused_with_its_column() -> None:
-    with pytest.raises(BadTrace, match=r"column memory_bytes \(shop/deploy/api\): its pods fit no node group"):
+    with pytest.raises(InvalidTrace, match=r"column memory_bytes \(shop/deploy/api\): its pods fit no node group"):
         scenario_of(trace(pod(memory_bytes=1 << 45), node()), source="the cluster")
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slack.throttler.fsm import State
-from slack.throttler.protocol import BadMessage
+from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports import messages
 from slack.throttler.reports.messages import Answer, ContainerRow, NodeReport, SilentNode, View
 
@@ -30,5 +30,5 @@ def test_report_answer_and_view_come_back() -> None:
     ],
 )
 def test_a_bad_report_is_refused_by_its_field(body: bytes, words: str) -> None:
-    with pytest.raises(BadMessage, match=re.escape(words)):
+    with pytest.raises(InvalidThrottlerMessage, match=re.escape(words)):
         messages.decode_report(body)

@@ -11,7 +11,7 @@ from slack.throttler.config import ThrottlePolicySpec
 from slack.throttler.fsm import State
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, Backend, patch, patch_by_config_map, variable
 from slack.throttler.podspec.gate_container import GateOptions
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 from slack.throttler.reports.messages import ContainerRow, NodeReport, SilentNode, View
 from slack.throttler.reports.pod_facts import PodFacts
 from slack.throttler.reports.standing import Agent, PodStanding, stand, stand_of_rows
@@ -196,7 +196,7 @@ def test_a_container_that_is_not_gated_is_told_with_its_kubelet_alone() -> None:
     [({"metadata": 3}, "metadata"), ({"spec": {"nodeName": 3}}, "nodeName"), ({"spec": None}, "spec")],
 )
 def test_what_is_no_pod_is_refused_by_its_field(broken: dict[str, Any], field: str) -> None:
-    with pytest.raises(BadManifest, match=field):
+    with pytest.raises(InvalidManifest, match=field):
         PodFacts.of({**pod(), **broken})
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slack.audit.api.messages import MAX_TEXT, BurstOrder, BurstState, text
 from slack.audit.findings.sample import Level, Sample
-from slack.audit.sources.mounts import BadMounts, CpuMounts, find_mounts
+from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.process.atomic_write import write_atomically
 from slack.process.logs import fields
 from slack.process.outages import Outages
@@ -94,7 +94,7 @@ class BurstFiles:
         if self._mounts is None:
             try:
                 self._mounts = find_mounts(self._root)
-            except BadMounts as error:
+            except InvalidMounts as error:
                 raise NotWritten(str(error)) from None
         mount = self._mounts.cpu
         shown = path if mount.root == "/" else path.removeprefix(mount.root)

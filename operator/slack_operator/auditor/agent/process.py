@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from slack.audit.findings.sample import NodeFacts, Sampled, Source
-from slack.audit.sources.mounts import BadMounts
+from slack.audit.sources.mounts import InvalidMounts
 from slack.audit.sources.walker import CgroupWalker
 from slack.process import arguments, running
 from slack.process.audit_settings import AgentSettings
@@ -137,7 +137,7 @@ class Agent:
             if self._source is None:
                 self._source = CgroupWalker(self._settings.root, relist_seconds=RELIST_SECONDS, clock=self._clock)
             sampled = self._source.sample()
-        except (BadMounts, OSError) as error:
+        except (InvalidMounts, OSError) as error:
             if self._outages.is_new(str(error)):
                 log.warning("cannot sample: %s", error)
             self._close_source()  # a tree that comes back may be another

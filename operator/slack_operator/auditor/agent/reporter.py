@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from slack.audit.api.encoding import BadMessage, decode_answer, encode
+from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, encode
 from slack.audit.api.messages import MAX_ANSWER_BYTES, REPORTS_PATH, Answer, NodeReport
 from slack.process.reporting.posting import NotSent, Post
 
@@ -31,5 +31,5 @@ class Controller:
         )
         try:
             return decode_answer(post.send(encode(report)))
-        except BadMessage as error:
+        except InvalidAuditMessage as error:
             raise NotSent(f"its answer cannot be read: {error}") from None

@@ -26,7 +26,7 @@ from slack_operator.auditor.controller.node_findings import NodeFindings
 from slack_operator.auditor.controller.reconciler import Reconciler
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -132,7 +132,7 @@ def _certificate(settings: ControllerSettings) -> Certificate | None:
         return None
     try:
         return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(str(error)) from None
 
 

@@ -5,9 +5,9 @@ Only the leader is ready, so that a Service leads every agent to it.
 
 from typing import Protocol
 
-from slack.audit.api.encoding import BadMessage, decode_report, encode
+from slack.audit.api.encoding import InvalidAuditMessage, decode_report, encode
 from slack.audit.api.messages import MAX_REPORT_BYTES, Answer, NodeReport
-from slack.process.reporting.packing import BadBody, unpacked
+from slack.process.reporting.packing import InvalidReportBody, unpacked
 from slack_operator.runtime.callers import Caller, Refused
 from slack_operator.runtime.report_receiver import Body, Take
 
@@ -28,7 +28,7 @@ def into(inbox: Inbox) -> Take:
     def take(caller: Caller, body: Body) -> bytes:
         try:
             report = decode_report(unpacked(body.data, body.encoding, MAX_REPORT_BYTES))
-        except (BadBody, BadMessage) as error:
+        except (InvalidReportBody, InvalidAuditMessage) as error:
             raise Refused(400, f"the report cannot be read: {error}") from None
         if report.node != caller.node:
             raise Refused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")

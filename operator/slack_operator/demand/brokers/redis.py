@@ -36,7 +36,7 @@ from slack.demand.broker import (
     QueueSettings,
     RawReport,
 )
-from slack.demand.subjects import BadSubject, Subject
+from slack.demand.subjects import InvalidSubject, Subject
 from slack_operator.demand.brokers import redis_scripts as scripts
 from slack_operator.demand.brokers.credentials import NONE, Credentials
 from slack_operator.demand.brokers.redis_lag import FIGURES, RedisFigures, RedisLags
@@ -473,7 +473,7 @@ def _queue(raw: bytes | str) -> str | None:
     name = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     try:
         return str(Subject.parse(name))
-    except BadSubject:
+    except InvalidSubject:
         return None
 
 

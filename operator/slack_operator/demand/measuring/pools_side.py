@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slack.demand.broker import Broker, BrokerError, Duration, QueueSettings
 from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.reports import BadReport, ContainerReport, decode_report
+from slack.demand.reports import ContainerReport, InvalidReport, decode_report
 from slack.demand.tick import NodeRoom, Observation, Scheduler
 from slack_operator.demand.containers import Containers
 
@@ -86,7 +86,7 @@ class PoolsSide:
 
     async def _listen(self) -> None:
         async for raw in self._broker.reports():
-            with contextlib.suppress(BadReport):
+            with contextlib.suppress(InvalidReport):
                 report = decode_report(raw.body)
                 self._reports[report.container] = time.time(), report
                 if raw.queue in self._keys:

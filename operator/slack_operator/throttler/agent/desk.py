@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from slack.throttler import protocol
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
-from slack.throttler.graph import BadGraph
+from slack.throttler.graph import InvalidGraph
 from slack.throttler.limits import UNKNOWN_USAGE, Usage
 from slack.throttler.model import Grant, Late, Waiting
 from slack.throttler.protocol import FromAgent
@@ -284,7 +284,7 @@ class Desk:
         uid = pod.metadata.uid
         try:
             gated = pod.as_gated()
-        except BadGraph as problem:
+        except InvalidGraph as problem:
             if uid not in self.bad:
                 self.refused.append((pod, str(problem)))
             self.bad[uid] = str(problem)

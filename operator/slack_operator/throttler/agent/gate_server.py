@@ -24,7 +24,16 @@ from slack.process.outages import Outages
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack.throttler import protocol
-from slack.throttler.protocol import AUDIENCE, MAX_LINE_BYTES, Ask, BadMessage, FromAgent, Hello, Ping, Welcome
+from slack.throttler.protocol import (
+    AUDIENCE,
+    MAX_LINE_BYTES,
+    Ask,
+    FromAgent,
+    Hello,
+    InvalidThrottlerMessage,
+    Ping,
+    Welcome,
+)
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 
 log = logging.getLogger(__name__)
@@ -56,7 +65,7 @@ class NotLetIn(Exception):
     """A token that is no good, or that cannot be judged now; the text has no secret."""
 
 
-class BadToken(NotLetIn):
+class InvalidToken(NotLetIn):
     """A token that the API server does not know; it will not know it in half a minute either."""
 
 
@@ -94,10 +103,10 @@ def pod_uid(review: dict[str, Any]) -> str:
     """
     status = review.get("status") or {}
     if not status.get("authenticated") or AUDIENCE not in (status.get("audiences") or ()):
-        raise BadToken(f"the token is not valid for the audience {AUDIENCE}")
+        raise InvalidToken(f"the token is not valid for the audience {AUDIENCE}")
     values = ((status.get("user") or {}).get("extra") or {}).get(_POD_UID) or ()
     if not values:
-        raise BadToken("the token is bound to no pod; use a projected service account token")
+        raise InvalidToken("the token is bound to no pod; use a projected service account token")
     return str(values[0])
 
 
@@ -226,7 +235,7 @@ class GateServer:
             hello = protocol.from_gate(line)
         except TimeoutError:
             raise NotLetIn(f"no token within {HELLO_SECONDS:.0f} s") from None
-        except (BadMessage, ValueError):
+        except (InvalidThrottlerMessage, ValueError):
             raise NotLetIn("the first line is no hello") from None
         if not isinstance(hello, Hello):
             raise NotLetIn("the first line is no hello")
@@ -241,7 +250,7 @@ class GateServer:
             return await self._reviews.judge(hello.token, address, lambda: self._judge(hello.token))
         except QueueFull as error:
             raise NotLetIn(str(error)) from None
-        except BadToken as refusal:
+        except InvalidToken as refusal:
             self._refused[key] = str(refusal), now + REFUSED_SECONDS
             self._refused.move_to_end(key)
             if len(self._refused) > MAX_REFUSED:

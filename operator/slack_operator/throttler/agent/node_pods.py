@@ -138,7 +138,7 @@ class NodePod(_Wire):
         """Return it as the decision knows it.
 
         Raises:
-            BadGraph: its annotation cannot be kept; the API server lets in what no webhook of ours has seen.
+            InvalidGraph: its annotation cannot be kept; the API server lets in what no webhook of ours has seen.
         """
         containers = self._gated_containers()
         names = [container.name for container in containers]

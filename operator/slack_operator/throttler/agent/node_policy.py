@@ -104,12 +104,15 @@ class NodePolicy:
             self._choose()
 
     def _read(self, row: PolicyRow, former: "ThrottlePolicy | None") -> "ThrottlePolicy | None":
-        from slack.throttler.config import BadThrottlePolicy, parse_throttle_policy  # pydantic: not without a policy
+        from slack.throttler.config import (  # pydantic: not without a policy
+            InvalidThrottlePolicy,
+            parse_throttle_policy,
+        )
 
         document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": row.metadata, "spec": row.spec or {}}
         try:
             return parse_throttle_policy(document, source=f"throttlepolicy/{row.name}")
-        except BadThrottlePolicy as problem:
+        except InvalidThrottlePolicy as problem:
             if self._outages.is_new(str(problem)):
                 done = "is left out" if former is None else "is gone by as it was before"
                 log.warning("a policy cannot be read, and %s: %s", done, problem)

@@ -29,7 +29,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import Supervisor
 from slack.throttler.limits import UNLIMITED, Usage
 from slack.throttler.reports.messages import NodeReport
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent.agent import Agent
@@ -201,7 +201,7 @@ class ThrottlerAgent:
             return
         try:
             authority = authority_of(self._settings.ca_file)
-        except BadCertificate as error:
+        except InvalidCertificate as error:
             if self._outages.is_new(str(error)):
                 log.warning("gates are told of no new authority: %s", error)
             return
@@ -220,7 +220,7 @@ def _certificate(settings: ThrottlerAgentSettings) -> Certificate:
     assert settings.tls_cert_file is not None and settings.tls_key_file is not None, "the settings ask for both"  # noqa: PT018
     try:
         return Certificate(settings.tls_cert_file, settings.tls_key_file)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(f"{flag('tls_cert_file')}, {flag('tls_key_file')}: {error}") from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slack.process.reporting.posting import SENT, NotSent, Post
 from slack.process.reporting.pushing import Pusher
-from slack.throttler.protocol import BadMessage
+from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports.messages import (
     MAX_ANSWER_BYTES,
     REPORTS_PATH,
@@ -92,7 +92,7 @@ class Reporting:
     def _send(self, report: NodeReport) -> Answer:
         try:
             return decode_answer(self._post.send(encode(report)))
-        except BadMessage as error:
+        except InvalidThrottlerMessage as error:
             raise NotSent(f"its answer cannot be read: {error}") from None
 
     def _take(self, answer: Answer) -> float:

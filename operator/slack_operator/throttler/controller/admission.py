@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
+from slack.errors import InvalidInput
 from slack.throttler.config_maps import name_for
-from slack.throttler.graph import BadGraph
+from slack.throttler.graph import InvalidGraph
 from slack.throttler.injection import (
     DEPENDS_ON,
     ENABLED,
@@ -26,7 +27,7 @@ from slack.throttler.injection import (
     patch,
     patch_by_config_map,
 )
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 
 REVIEW_KIND: Final = "AdmissionReview"
 REVIEW_VERSION: Final = "admission.k8s.io/v1"
@@ -40,7 +41,7 @@ _BEFORE_VALUES: Final = (b",", b"[", b"{")
 Json = dict[str, Any]
 
 
-class BadReview(ValueError):
+class InvalidReview(InvalidInput):
     """Something that is no AdmissionReview; the text names the field."""
 
 
@@ -97,17 +98,17 @@ def read(body: bytes) -> Request:
     """Read a review.
 
     Raises:
-        BadReview: it is none.
+        InvalidReview: it is none.
     """
     values = sum(map(body.count, _BEFORE_VALUES))
     if values > MAX_VALUES:  # a body of nothing but [] takes twenty times its size
-        raise BadReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: it has more than {MAX_VALUES} values")
+        raise InvalidReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: it has more than {MAX_VALUES} values")
     try:
         review = _DECODER.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: {error}") from None
+        raise InvalidReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: {error}") from None
     if review.kind != REVIEW_KIND or review.api_version != REVIEW_VERSION:
-        raise BadReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: {review.kind} of {review.api_version}"[:_MOST_TEXT])
+        raise InvalidReview(f"no {REVIEW_KIND} of {REVIEW_VERSION}: {review.kind} of {review.api_version}"[:_MOST_TEXT])
     return review.request
 
 
@@ -126,9 +127,9 @@ def judged(request: Request, rules: Rules) -> tuple[Outcome, Json]:
             operations = patch_by_config_map(pod, name_for(request.uid))
         else:
             operations = patch(pod, rules.options)
-    except BadManifest as error:
+    except InvalidManifest as error:
         return Outcome.UNREADABLE, _answer(request, warning=f"not gated: {error}")
-    except BadGraph as error:
+    except InvalidGraph as error:
         problems = (f"metadata.annotations[{DEPENDS_ON}]: {problem}" for problem in error.problems)
         return Outcome.REFUSED, _refusal(request, "; ".join(problems))
     except NameTaken as error:

@@ -20,7 +20,7 @@ from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
-from slack.throttler.podspec.shape import BadManifest
+from slack.throttler.podspec.shape import InvalidManifest
 from slack.throttler.reports.late_pods import objection
 from slack.throttler.reports.messages import LatePod
 from slack.throttler.reports.pod_facts import PodFacts
@@ -173,7 +173,7 @@ class LatePods:
             self._server.request(
                 "POST", f"{path}/eviction", body=_eviction(late, found["metadata"]["resourceVersion"]), verb="create"
             )
-        except (KubeError, BadManifest) as error:
+        except (KubeError, InvalidManifest) as error:
             outcome = _outcome(error)
             is_trouble = outcome in (EVICTION_FAILED, EVICTION_REFUSED)
             if is_trouble and self._outages.is_new(f"{type(error).__name__} {getattr(error, 'status', '')}"):

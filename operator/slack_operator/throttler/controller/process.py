@@ -25,7 +25,7 @@ from slack.throttler.crd import PLURAL
 from slack.throttler.injection import Backend, GateOptions
 from slack.throttler.protocol import AUDIENCE
 from slack_operator.runtime.callers import Callers
-from slack_operator.runtime.certificates import BadCertificate, Certificate, ClientCertificates
+from slack_operator.runtime.certificates import Certificate, ClientCertificates, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
@@ -67,7 +67,7 @@ class Injection:
         """Read the agents' authority.
 
         Raises:
-            BadCertificate: it cannot be read.
+            InvalidCertificate: it cannot be read.
         """
         self._settings = settings
         self._env_files = env_files
@@ -88,7 +88,7 @@ class Injection:
         authority = self._rules.options.authority
         try:
             authority = _authority(self._settings)
-        except BadCertificate as error:
+        except InvalidCertificate as error:
             if self._outages.is_new(str(error)):
                 log.warning("gates are told of the former authority: %s", error)
         self._rules = self._made(authority)
@@ -177,7 +177,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
 def _injection(settings: ThrottlerControllerSettings, connection: Connection) -> Injection:
     try:
         injection = Injection(settings, EnvFiles(connection, settings.namespace))
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(f"{flag('agent_ca_file')}: {error}") from None
     injection.refresh()  # before the first pod is seen: one that is gated where it cannot be is refused
     return injection
@@ -287,7 +287,7 @@ def _certificate(settings: ThrottlerControllerSettings) -> Certificate | ClientC
         return None
     try:
         return Certificate(certificate, key) if callers is None else ClientCertificates(certificate, key, callers)
-    except BadCertificate as error:
+    except InvalidCertificate as error:
         raise CannotStart(str(error)) from None
 
 

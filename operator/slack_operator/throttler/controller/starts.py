@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from slack.process.reporting.packing import BadBody, packed, unpacked
-from slack.throttler.protocol import BadMessage
+from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
+from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports.messages import (
     MAX_REPORT_BYTES,
     Answer,
@@ -168,5 +168,5 @@ def _small(report: NodeReport) -> Body:
 def _read(body: Body) -> NodeReport:
     try:
         return decode_report(unpacked(body.data, body.encoding, MAX_REPORT_BYTES))
-    except (BadBody, BadMessage) as error:
+    except (InvalidReportBody, InvalidThrottlerMessage) as error:
         raise Refused(400, f"the report cannot be read: {error}") from None

@@ -15,8 +15,8 @@ import msgspec
 from aiohttp import web
 
 from slack.process.outages import Outages
-from slack_operator.runtime.serving import BadBody, ServingThread
-from slack_operator.throttler.controller.admission import BadReview, Outcome, Rules, judged, read
+from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
+from slack_operator.throttler.controller.admission import InvalidReview, Outcome, Rules, judged, read
 
 log = logging.getLogger(__name__)
 
@@ -76,14 +76,14 @@ class Webhook(ServingThread):
         try:
             async with self._body(request, MAX_REVIEW_BYTES, READ_SECONDS) as body:
                 return self._judge(body)
-        except BadBody as problem:
+        except InvalidRequestBody as problem:
             return _bad(problem.status, str(problem))
 
     def _judge(self, body: bytes) -> web.Response:
         began = time.perf_counter()
         try:
             asked = read(body)
-        except BadReview as error:
+        except InvalidReview as error:
             return _bad(400, str(error))
         outcome, answer = judged(asked, self._rules())
         text = msgspec.json.encode(answer)

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from slack_operator.throttler.gate.gate import Gate
-from slack_operator.throttler.gate.settings import BadSettings, from_environment
+from slack_operator.throttler.gate.settings import InvalidGateSettings, from_environment
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
     try:
         settings = from_environment()
         gate = Gate(settings)
-    except (BadSettings, OSError) as problem:
+    except (InvalidGateSettings, OSError) as problem:
         print(problem, file=sys.stderr)
         return 2
     gc.freeze()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 PREFIX = "THROTTLER_"
 
 
-class BadSettings(Exception):
+class InvalidGateSettings(Exception):
     """A variable is missing or no good; the text names it."""
 
 
@@ -17,7 +17,7 @@ class GateSettings:
         """Read them.
 
         Raises:
-            BadSettings: naming the variable.
+            InvalidGateSettings: naming the variable.
         """
         self._environment = environment
         self.agent_host = self._text("AGENT_HOST")
@@ -35,13 +35,13 @@ class GateSettings:
     def _text(self, name: str) -> str:
         value = self._environment.get(PREFIX + name, "").strip()
         if not value:
-            raise BadSettings(f"{PREFIX}{name}: needed")
+            raise InvalidGateSettings(f"{PREFIX}{name}: needed")
         return value
 
     def _port(self, name: str) -> int:
         text = self._text(name)
         if not text.isdecimal() or not 0 < int(text) < 65_536:
-            raise BadSettings(f"{PREFIX}{name}: {text!r} is no port (1 to 65535)")
+            raise InvalidGateSettings(f"{PREFIX}{name}: {text!r} is no port (1 to 65535)")
         return int(text)
 
     def _seconds(self, name: str) -> float:
@@ -51,7 +51,7 @@ class GateSettings:
         except ValueError:
             seconds = -1.0
         if not 1.0 <= seconds < 86_400.0:
-            raise BadSettings(f"{PREFIX}{name}: {text!r} is no number of seconds (1 to 86400)")
+            raise InvalidGateSettings(f"{PREFIX}{name}: {text!r} is no number of seconds (1 to 86400)")
         return seconds
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from slack.process.audit_settings import AgentSettings
 from slack.process.logs import LogFormat
-from slack.process.settings import BadSettings, load
+from slack.process.settings import InvalidSettings, load
 from slack.process.values import host_port
 
 
@@ -17,7 +17,7 @@ def settings(environ: dict[str, str] | None = None, file: Path | None = None, **
 
 
 def problems(environ: dict[str, str] | None = None, file: Path | None = None, **flags: object) -> tuple[str, ...]:
-    with pytest.raises(BadSettings) as caught:
+    with pytest.raises(InvalidSettings) as caught:
         settings(environ, file, **flags)
     return caught.value.problems
 

@@ -13,7 +13,7 @@ from slack.audit.api.encoding import encode
 from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, Answer, NodeReport
 from slack_operator.auditor.controller import receiver as reports
 from slack_operator.runtime.callers import Caller, Refused
-from slack_operator.runtime.certificates import BadCertificate, Certificate
+from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.report_receiver import ReportReceiver
 
 
@@ -95,7 +95,7 @@ def test_the_certificate_follows_its_files_and_a_bad_one_is_not_taken(tmp_path: 
 
 
 def test_a_pair_that_cannot_be_used_names_its_files(tmp_path: Path) -> None:
-    with pytest.raises(BadCertificate, match=r"tls\.crt: cannot be read"):
+    with pytest.raises(InvalidCertificate, match=r"tls\.crt: cannot be read"):
         Certificate(tmp_path / "tls.crt", tmp_path / "tls.key")
 
 

@@ -1,0 +1,65 @@
+"""The tree of errors: everything that says it is invalid input is one that a command prints with exit code 2."""
+
+import ast
+import importlib
+import pickle
+
+import pytest
+
+from slack.errors import InvalidInput, UserFacingError
+from tests.test_names import definitions
+
+NOT_FOR_USERS = {
+    "operator/slack_operator/throttler/agent/gate_server.py": {"InvalidToken"},  # a peer's credentials, answered to it
+    "operator/slack_operator/throttler/gate/settings.py": {"InvalidGateSettings"},  # imports the standard library alone
+    "slack/throttler/fsm.py": {"InvalidChange"},  # a mistake of the caller, never of a user
+}
+
+
+def error_classes() -> list[tuple[str, str]]:
+    return [
+        (path, node.name)
+        for path, node in definitions()
+        if isinstance(node, ast.ClassDef) and node.name.startswith(("Bad", "_Bad", "Invalid")) and node.bases
+    ]
+
+
+def test_no_class_of_an_error_is_called_bad() -> None:
+    assert [found for found in error_classes() if "Bad" in found[1]] == []
+    assert len(error_classes()) > 30
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [found for found in error_classes() if found[1] not in NOT_FOR_USERS.get(found[0], ())]
+)
+def test_what_says_it_is_invalid_has_the_base_class_for_users(path: str, name: str) -> None:
+    module = path.removesuffix(".py").removeprefix("operator/").replace("/", ".")
+    assert issubclass(getattr(importlib.import_module(module), name), UserFacingError)
+
+
+def test_the_exceptions_to_that_are_there() -> None:
+    assert {(path, name) for path, names in NOT_FOR_USERS.items() for name in names} <= set(error_classes())
+
+
+@pytest.mark.parametrize(
+    ("problems", "source", "text"),
+    [
+        ("spec.rate: is negative", "", "spec.rate: is negative"),
+        ("spec.rate: is negative", "web.yaml", "web.yaml: spec.rate: is negative"),
+        (("a: is missing", "b: is missing"), "web.yaml", "web.yaml: a: is missing; b: is missing"),
+        (("a: is missing", "b: is missing"), "", "a: is missing; b: is missing"),
+    ],
+)
+def test_an_errors_text_names_its_source_and_every_problem(
+    problems: str | tuple[str, ...], source: str, text: str
+) -> None:
+    error = InvalidInput(problems, source)
+    assert str(error) == text
+    assert error.source == source
+    assert error.problems == ((problems,) if isinstance(problems, str) else problems)
+    assert isinstance(error, ValueError)
+
+
+def test_an_error_keeps_its_text_from_one_process_to_another() -> None:
+    error = pickle.loads(pickle.dumps(InvalidInput(("a: is missing", "b: is missing"), "web.yaml")))
+    assert str(error) == "web.yaml: a: is missing; b: is missing"
