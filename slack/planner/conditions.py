@@ -16,6 +16,8 @@ from slack.cluster.rates import LARGE
 from slack.cluster.snapshot import IntArray, Snapshot, Workload
 from slack.planner.domain.host_names import HOST_REFUSED, refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
+from slack.planner.forms.choice import BOUND
+from slack.planner.forms.form import Form
 from slack.planner.model.result import Binding, Change, ConditionType, ExistingShape, ShapePlan
 from slack.planner.rollout.backoff import SCAN_SECONDS, HeldBack, Pods, refill_seconds
 from slack.planner.wanted.cover_choice import Limit
@@ -75,8 +77,8 @@ class Findings:
     """What the new ones cost, in words: `cost 4.8 EUR an hour, ...`, `take 12 node hours an hour, ...`."""
     set_by: str | None = None
     """As `Size` has it."""
-    unbound_scheduler: str = ""
-    """The schedulerName of the policy's placeholders where these are unbound, '' where they are bound."""
+    form: Form = BOUND
+    """Of the policy's placeholders."""
     unbounded: str | None = None
     """Why nothing bounds what an objective may cost, so that it does not decide."""
 
@@ -88,8 +90,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _standing(findings: Findings) -> str:
     """Say how many of the wanted placeholders have capacity; unbound ones are on no node."""
-    verb = "fit" if findings.unbound_scheduler else "are"
-    said = f"{findings.bound} of {findings.wanted} placeholders {verb} on nodes"
+    said = f"{findings.bound} of {findings.wanted} placeholders {findings.form.standing_verb} on nodes"
     if findings.untold and findings.bound < findings.wanted:
         said += f"; {findings.untold} more fit, and no autoscaler was told of them yet"
     return said
@@ -206,19 +207,14 @@ def conditions(findings: Findings) -> tuple[Condition, ...]:
 
 def _ignored(findings: Findings) -> Condition:
     kind = ConditionType.AUTOSCALER_IGNORES_PLACEHOLDERS
-    seconds, scheduler = findings.held_back.ignored_seconds, findings.unbound_scheduler
+    seconds = findings.held_back.ignored_seconds
     if not seconds:
         return Condition(kind, False, "Answered", "no placeholder waits unanswered")
     said = (
         f"placeholders have been pending for over {int(seconds // 60)} min and no autoscaler has said a word about "
         "them: is one running, and is its --expendable-pods-priority-cutoff -10 or lower?"
     )
-    if scheduler:
-        said += (
-            " Is its --allowed-scheduler-names (Cluster Autoscaler 1.35 and later) not set, or does it have "
-            f"{scheduler}? Either of the two makes it ignore these pods, without an Event and without a node."
-        )
-    return Condition(kind, True, "NoWord", said)
+    return Condition(kind, True, "NoWord", said + findings.form.silence_hint)
 
 
 def _large(findings: Findings) -> Condition | None:

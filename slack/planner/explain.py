@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.classes import admits, reason_against
+from slack.cluster.hold import Hold
 from slack.cluster.snapshot import Amounts, IntArray, Snapshot, Workload
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
@@ -357,7 +358,7 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
         bound=plan.bound,
         pending=plan.pending,
         nodes=tuple(sorted(standing.items())),
-        unbound=plan.shape.unbound_scheduler != "",
+        unbound=plan.shape.form.hold is Hold.UNBOUND,
         made_as=_made_as(snapshot, plan),
     )
 
@@ -392,7 +393,7 @@ def _hindrances(
         # Mirrors avoid the workload's own pods as these do: they bring the nodes that it lacks. And they are of its
         # scheduler.
         holds[Hindrance.NO_NODE_LEFT] = holds[Hindrance.SCHEDULER] = set()
-    if domain.policy.unbound_scheduler:
+    if not domain.policy.form.occupies_nodes:
         # The capacity is free: nothing has to be preempted for it, and any scheduler may use it.
         holds |= {key: set[int]() for key in (Hindrance.PRIORITY, Hindrance.SCHEDULER)}
     found = []

@@ -119,7 +119,9 @@ def _shape_plans(
                 pending=pods.waiting,
                 retiring=target.retiring,
                 # The ReplicaSet controller takes pending pods first; so many bound ones go when it is done.
-                victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas, strangers),
+                victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas, strangers)
+                if w.shape.form.marks_victims
+                else (),
                 at_first=steps.get(name),
             )
         )
@@ -241,7 +243,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
             bound=sum(min(s.bound, s.count) for s in heading),
             untold=sum(counted.untold for counted in pods.values()),
             covered_share=covered_share,
-            unsure=_unsure(snapshot, parts, mirrors.covers, apart=not policy.unbound_scheduler),
+            unsure=_unsure(snapshot, parts, mirrors.covers, apart=policy.form.is_scheduled),
             coverage=_coverage(policy),
             uncovered=len(uncovered),
             infeasible=(*mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
@@ -261,7 +263,7 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
             nodes=len(snapshot.nodes.names),
             new_nodes_cost=None if cost is None else cost.of_nodes(more),
             set_by=parts[0].size.set_by if parts else None,
-            unbound_scheduler=policy.unbound_scheduler,
+            form=policy.form,
             unbounded=inputs.unbounded,
         )
     )
@@ -297,9 +299,9 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
         reserved_cost=reserved_cost,
         new_nodes=more,
         replicas=_replicas(parts, anywhere),
-        low_priority=low_priority_requests(snapshot, domain.classes, inputs.counting)[: len(told)]
-        if policy.unbound_scheduler
-        else None,
+        low_priority=None
+        if policy.form.occupies_nodes
+        else low_priority_requests(snapshot, domain.classes, inputs.counting)[: len(told)],
         set_by=parts[0].size.set_by if parts else None,
     )
     remembered = PolicyState(
@@ -452,8 +454,8 @@ def plan(
     )
     lacking = overcommitted(snapshot)
     with_prices = priced(snapshot, prices)
-    unbound = {replica_set_name(there.policy, there.shape) for there in existing if there.shape.unbound_scheduler}
-    latest = latest_events(events, unbound, now, snapshot.node_start_seconds)
+    once = {replica_set_name(there.policy, there.shape) for there in existing if there.shape.form.is_answered_once}
+    latest = latest_events(events, once, now, snapshot.node_start_seconds)
     strangers = strangers_of(snapshot, domains, placeholders, shapes)
     hosted: frozenset[str] = frozenset()
     items: dict[str, PolicyPlan] = {}

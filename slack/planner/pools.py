@@ -205,7 +205,7 @@ def _placed(
 
 def _useless(pool: Pool, domain: Domain, priorities: Mapping[str, int]) -> str | None:
     """Say why its pods cannot take a placeholder's place; None where they can, or their priority is not known."""
-    if pool.spec.preemption_policy == "Never" and not domain.policy.unbound_scheduler:
+    if pool.spec.preemption_policy == "Never" and domain.policy.form.occupies_nodes:
         return "preemptionPolicy Never: its pods cannot take a placeholder's place"
     own, given = pool.spec.priority, pool.spec.priority_class_name
     own = priorities.get(given) if own is None and given else own
@@ -322,7 +322,7 @@ def _merged(snapshot: Snapshot, domain: Domain, groups: Sequence[_Group], counts
         names = tuple(str(one.pool.workload) for one in asking[:_LISTED])
         kinds = np.array(sorted(rows), dtype=np.int64)
         pool = parts[0][1].asking[0].pool
-        spread = own_spread(pool.constraints.topology_spread, pool.labels) if shape.unbound_scheduler else []
+        spread = [] if shape.form.is_scheduled else own_spread(pool.constraints.topology_spread, pool.labels)
         for own, count in _by_zone(snapshot, domain, shape, whole):
             announced = Wanted(own, Role.DEMAND, count, vector, names, kinds)
             wanted += [each for each in divided_mirror(snapshot, domain, spread, announced, {}) if each.count]

@@ -51,7 +51,7 @@ def sites_of(subjects: Sequence[Subject], plans: Sequence[PolicyPlan], classes: 
         subjects, plans = (), ()
     for subject, plan in zip(subjects, plans, strict=True):
         spec = subject.policy.spec
-        makes_way = spec.make_way and not subject.policy.unbound_scheduler
+        makes_way = spec.make_way and subject.policy.form.occupies_nodes
         if plan.act and not plan.dry_run and makes_way and spec.priority_class_name in classes:
             priority = classes[spec.priority_class_name].value
             found[plan.policy] = Site(plan.policy, subject.entry.uid, priority, spec.scheduler_name)

@@ -46,7 +46,7 @@ Problem = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResolvedForm:
     """What `spec.hold` has come to."""
 
     hold: Hold
@@ -128,7 +128,7 @@ class Forms:
         """When the last look was, by both clocks."""
         self._answers = Answers()
         self._untold_since: float | None = None
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, ResolvedForm] = {}
         self._failures: dict[str, _Failure] = {}
         self._problems: Mapping[str, Problem] = MappingProxyType({})
         """By policy: why unbound placeholders are of no use to it."""
@@ -177,7 +177,7 @@ class Forms:
         which = "spec.hold: Bound" if policy.spec.hold else "--hold=Bound"
         return bound_not_allowed(which)
 
-    def of(self, policy: str) -> Form | None:
+    def of(self, policy: str) -> ResolvedForm | None:
         """Return a policy's form; None before it was planned for."""
         return self._forms.get(policy)
 
@@ -279,41 +279,41 @@ class Forms:
         self._resolved[policy.name] = policy, anew
         return anew
 
-    def _decide(self, policy: Policy, before: Hold | None, now: float) -> Form:
+    def _decide(self, policy: Policy, before: Hold | None, now: float) -> ResolvedForm:
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"
         found = self._found()
         absent = f"neither Cluster Autoscaler nor Karpenter was recognised: {found.note}"
         if not self._bound_allowed and wanted is Hold.BOUND and before is Hold.BOUND:
             why = f"{where} says so, and they are left as they are: --no-bound makes no further bound ones"
-            return Form(wanted, "BoundNotAllowed", why, now)
+            return ResolvedForm(wanted, "BoundNotAllowed", why, now)
         if not self._bound_allowed:
             why = "--no-bound: this operator keeps unbound placeholders only"
             return self._always_unbound(policy.name, "BoundNotAllowed", why, absent if found.absent else "", now)
         if wanted is Hold.BOUND:
-            return Form(wanted, "Configured", f"{where} says so", now)
+            return ResolvedForm(wanted, "Configured", f"{where} says so", now)
         if wanted is Hold.UNBOUND:
             why = f"{where} says so"
             return self._always_unbound(policy.name, "Configured", why, absent if found.absent else "", now)
         if found.autoscaler is None and (before is not Hold.UNBOUND or found.lasting):
-            return Form(Hold.BOUND, "NoAutoscaler", absent, now)
+            return ResolvedForm(Hold.BOUND, "NoAutoscaler", absent, now)
         name = found.autoscaler.name if found.autoscaler is not None else ""
         if (failure := self._failure(policy.name, name, before, now)) is not None:
             reason, why = failure.problem
             at = datetime.fromtimestamp(failure.until, UTC).strftime("%Y-%m-%d %H:%M UTC")
-            return Form(Hold.BOUND, reason, f"{why}{_RETRIED}{at}", now, failure.until)
+            return ResolvedForm(Hold.BOUND, reason, f"{why}{_RETRIED}{at}", now, failure.until)
         if found.autoscaler is None:
             why = f"no autoscaler is recognised for the moment: {found.note}"
-            return Form(Hold.UNBOUND, "AutoscalerUnclear", why, now)
-        return Form(Hold.UNBOUND, "AutoscalerRecognised", _is_there(found.autoscaler), now)
+            return ResolvedForm(Hold.UNBOUND, "AutoscalerUnclear", why, now)
+        return ResolvedForm(Hold.UNBOUND, "AutoscalerRecognised", _is_there(found.autoscaler), now)
 
-    def _always_unbound(self, policy: str, reason: str, why: str, absent: str, now: float) -> Form:
+    def _always_unbound(self, policy: str, reason: str, why: str, absent: str, now: float) -> ResolvedForm:
         """Give the form of a policy that may have no other, with what is wrong about it."""
         problem = self._problems.get(policy)
         if problem is not None:
-            return Form(Hold.UNBOUND, problem[0], f"{why}; {problem[1]}", now)
+            return ResolvedForm(Hold.UNBOUND, problem[0], f"{why}; {problem[1]}", now)
         if absent:
-            return Form(Hold.UNBOUND, "NoAutoscaler", f"{why}; {absent}", now)
-        return Form(Hold.UNBOUND, reason, why, now)
+            return ResolvedForm(Hold.UNBOUND, "NoAutoscaler", f"{why}; {absent}", now)
+        return ResolvedForm(Hold.UNBOUND, reason, why, now)
 
     def _failure(self, policy: str, autoscaler: str, before: Hold | None, now: float) -> _Failure | None:
         """Return why placeholders are bound for a while although an autoscaler is there; None where they are not."""
@@ -350,10 +350,8 @@ def _no_answer(scheduler: str, seconds: float) -> str:
 
 def _form_of(there: Iterable[ExistingShape], policy: str) -> Hold | None:
     """Return the form of a policy's ReplicaSets, without those that are given up; None where there is none."""
-    forms = {bool(each.shape.unbound_scheduler) for each in there if each.policy == policy and not each.retiring}
-    if not forms:
-        return None
-    return Hold.UNBOUND if True in forms else Hold.BOUND
+    forms = {each.shape.form.hold for each in there if each.policy == policy and not each.retiring}
+    return Hold.UNBOUND if Hold.UNBOUND in forms else next(iter(forms), None)
 
 
 def _failure_of(status: Status) -> _Failure | None:

@@ -340,7 +340,7 @@ class Loop:
         reserved = {
             item.policy: dict(zip(item.resources, item.reserved.tolist(), strict=True))
             for subject, item in zip(subjects, items, strict=True)
-            if subject.policy.unbound_scheduler
+            if not subject.policy.form.occupies_nodes
         }
         for name in reserved.keys() & by_policy.keys():
             before = self._reserved.get(name, {})

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slack.cluster.hold import Hold
 from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
 from slack.kube.apply import Writer
@@ -130,7 +131,7 @@ class Releasing:
             return
         self._decide_at = self._view.clock() + DECIDE_SECONDS
         marks = self._marks()
-        unbound = any(subject.policy.unbound_scheduler for subject in subjects)
+        unbound = any(subject.policy.form.hold is Hold.UNBOUND for subject in subjects)
         if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
             self._contested, self._guarded = {}, {}
@@ -326,7 +327,7 @@ def _policies(snapshot: Snapshot, subjects: Sequence[Subject]) -> dict[str, str]
     return {
         names[row]: domain.policy.name
         for domain in divide(snapshot, [subject.policy for subject in subjects])
-        if domain.policy.unbound_scheduler and domain.conflict is None
+        if domain.policy.form.hold is Hold.UNBOUND and domain.conflict is None
         for row in np.flatnonzero(domain.members).tolist()
     }
 

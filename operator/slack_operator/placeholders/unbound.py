@@ -24,6 +24,7 @@ from slack.kube.errors import ApiError, KubeError
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.paths import resource_path
+from slack.planner.forms.unbound import CONDITIONS_PER_SECOND
 from slack.planner.model.result import PolicyPlan
 from slack.planner.objects.manifests import replica_set_name
 from slack.process.outages import Outages
@@ -40,8 +41,6 @@ CONNECTIONS = 4
 """Four write 200 conditions a second (measured beside a busy API server); more would take its capacity from bursts."""
 AT_ONCE = 100
 """Pods a turn."""
-A_SECOND = 200
-"""Pods a second, at most."""
 GATHER_SECONDS = 0.02
 """What comes so shortly after the first pod is written with it."""
 REPEAT_SECONDS = 5.0
@@ -180,7 +179,7 @@ class UnboundTelling:
             for subject, plan in zip(subjects, plans, strict=True)
             if plan.act
             for shape in plan.shapes
-            if shape.shape.unbound_scheduler
+            if not shape.shape.form.is_scheduled
         }
         if wanted != self._wanted:
             self._wanted = wanted
@@ -232,7 +231,7 @@ class UnboundTelling:
             return REPEAT_SECONDS
         if len(due) <= AT_ONCE:
             return REPEAT_SECONDS
-        return max(len(some) / A_SECOND - (self._clock() - now), 0.0)
+        return max(len(some) / CONDITIONS_PER_SECOND - (self._clock() - now), 0.0)
 
     def _removed(self, waiting: Iterable[PlaceholderFacts], now: float) -> str | None:
         """Say that somebody keeps removing the condition, which is then left off; None where nobody does."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slack.cluster.hold import Hold
 from slack.cluster.quantity import format_quantity, format_rounded
 from slack.cluster.snapshot import CPU, MEMORY
 from slack.planner.model.cost import Cost
@@ -37,7 +38,7 @@ def policy_views(reconciliation: Reconciliation, namespace: str) -> list[PolicyV
             namespace,
             seen=subject.entry.status,
             built_in=not subject.entry.uid,
-            unbound=bool(subject.policy.unbound_scheduler),
+            unbound=subject.policy.form.hold is Hold.UNBOUND,
         )
         for subject, item in zip(reconciliation.subjects, reconciliation.items, strict=True)
     ]
@@ -104,7 +105,7 @@ def _policy(
                 pending=shape.pending,
                 workloads=list(shape.workloads[:MAX_WORKLOADS]),
                 retiring=shape.retiring,
-                unbound=shape.shape.unbound_scheduler != "",
+                unbound=shape.shape.form.hold is Hold.UNBOUND,
             )
             for shape in plan.shapes[:MAX_SHAPES]
         ],

@@ -16,7 +16,7 @@ HOST_REFUSED = (
 
 def refuses_hosts(snapshot: Snapshot, policy: Policy) -> bool:
     """Tell whether an unbound placeholder of this policy may not name hosts: Karpenter has made a node here."""
-    if not policy.unbound_scheduler:
+    if policy.form.may_name_hosts:
         return False
     return any(key == KARPENTER_NODE_POOL for each in snapshot.node_classes for key, _ in each.labels)
 

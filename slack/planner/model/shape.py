@@ -17,6 +17,8 @@ import numpy as np
 
 from slack.cluster.classes import Constraints, Requirement, Toleration
 from slack.cluster.snapshot import IntArray
+from slack.planner.forms.choice import form_of
+from slack.planner.forms.form import Form
 
 
 class Role(StrEnum):
@@ -55,15 +57,24 @@ class Shape:
     unbound_scheduler: str = ""
     """A schedulerName that no scheduler has: the placeholder is unbound. '' where `scheduler_name` binds it."""
 
+    @cached_property
+    def form(self) -> Form:
+        """Return the form of its placeholders."""
+        return form_of(self.unbound_scheduler)
+
     @property
     def pod_scheduler(self) -> str:
         """Return the schedulerName of its pods."""
-        return self.unbound_scheduler or self.scheduler_name
+        return self.form.scheduler_name(self.scheduler_name)
 
     @property
     def bound_twin(self) -> "Shape":
         """Return the same shape as bound placeholders have it."""
         return replace(self, unbound_scheduler="")
+
+    def is_twin_of(self, other: "Shape") -> bool:
+        """Tell whether nothing but the form differs."""
+        return self.bound_twin == other.bound_twin
 
     @property
     def precedence(self) -> tuple[str, str, str]:

@@ -228,8 +228,8 @@ def _keep(
         return [DeleteSet(name, found.metadata.uid or "", "retired")], []
     pods = present.alive(name)
     unfit = {pod.metadata.name for pod in harmful}
-    # Unbound ones that admission gives to another scheduler are given up, and would be made the same again.
-    stay = Part.PODS in held or (shape.retiring and shape.shape.unbound_scheduler)
+    form = shape.shape.form
+    stay = Part.PODS in held or not form.deletes_changed(retiring=shape.retiring)
     others = [] if stay else made_otherwise((p for p in pods if p.metadata.name not in unfit), shape.shape)
     gone = unfit.union((pod.metadata.name for pod in others), pushed_out)
     target, leaving, marks = before, 0, list[Action]()
@@ -260,8 +260,7 @@ def _keep(
         *_deletions(others, MADE_OTHERWISE),
         *_deletions((pod for pod in beyond if pod.metadata.name not in gone), BEYOND_THE_PLAN),
     ]
-    # Unbound ones beyond the plan ask nobody for a node: they are not told that they are unschedulable.
-    if not shape.shape.unbound_scheduler and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
+    if form.stops_runaways and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
         writes.insert(0, Stop(shape.shape.priority_class_name))
     if target > before or step is Step.KEEP:
         return [*deletions[:MOST], *marks], writes

@@ -11,27 +11,17 @@ from typing import Any
 
 from slack.cluster.classes import Requirement, Toleration
 from slack.cluster.labels import (
-    ANNOTATION_RESERVED_FOR,
     ANNOTATION_RETIRING,
     ANNOTATION_ROLE,
-    ANNOTATION_SAFE_TO_EVICT,
-    ANNOTATION_SCALE_UP_DELAY,
     ANNOTATION_SPEC,
-    ANNOTATION_WHY_PENDING,
-    ANNOTATIONS_AGAINST_INJECTION,
-    HOSTNAME,
-    LABEL_HOLD,
     LABEL_MANAGED_BY,
     LABEL_PLACEHOLDER,
     LABEL_POLICY,
-    LABEL_RELEASE,
     LABEL_RESERVED_FOR,
     LABEL_SHAPE,
     LABELS_AGAINST_INJECTION,
     MANAGED_BY,
     PRIORITY_CLASS,
-    UNBOUND,
-    ZONE,
 )
 from slack.cluster.quantity import format_quantity
 from slack.planner.model.shape import Role, Shape
@@ -45,16 +35,7 @@ PRIORITY = -10
 """The lowest that the Cluster Autoscaler still scales for (--expendable-pods-priority-cutoff)."""
 _LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
-_LOST_NODE_SECONDS = 10
 NO_EXTRAS = Placeholders()
-WHY_PENDING = (
-    "Pending on purpose. This is not an error, and nothing has to be done: this pod never runs.\n"
-    "The autoscaler keeps capacity free for it, and real pods start in that capacity.\n"
-    "Whether the capacity is there: kubectl get slackpolicies"
-)
-"""`kubectl describe pod` prints annotations, but not the message of a condition; of a line the first 138 characters."""
-SCALE_UP_DELAY = "3s"
-"""Before the Cluster Autoscaler makes a node for a placeholder: what is beyond the plan is taken away sooner."""
 
 
 def replica_set_name(policy: str, shape: Shape) -> str:
@@ -83,17 +64,10 @@ def _requirement(requirement: Requirement) -> dict[str, Any]:
     return expression
 
 
-_NOT_RELEASED = Requirement(LABEL_RELEASE, "DoesNotExist", ())
-"""An unbound placeholder holds no capacity on a node that has this label: one write lets the node go."""
-
-
 def _affinity(shape: Shape) -> dict[str, Any]:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity: dict[str, Any] = {}
-    node_terms = shape.node_affinity
-    if shape.unbound_scheduler:  # from the first day: it cannot be added to a pod that is there
-        node_terms = tuple((*term, _NOT_RELEASED) for term in node_terms or ((),))
-    if node_terms:
+    if node_terms := shape.form.node_terms(shape.node_affinity):
         terms = []
         for term in node_terms:
             parts = {
@@ -109,31 +83,10 @@ def _affinity(shape: Shape) -> dict[str, Any]:
     return affinity
 
 
-_SOFT_SKEW = 5
-"""Karpenter takes preferences for musts (--preference-policy=Respect, its default): with a skew of 1 it makes a node
-for every placeholder (measured: 29 nodes for 29). Five is the default granularity, the chunks of an average node."""
-
-
 def _spread(policy: str, shape: Shape) -> list[dict[str, Any]]:
-    """Soft spread over zones and hosts, so that one node's loss or one burst does not take all slack.
-
-    Unbound ones have none: Karpenter packs them anew in each pass, and would spread them over too many nodes.
-    """
     hard = json.loads(shape.topology_spread) if shape.topology_spread else []
-    if shape.unbound_scheduler:
-        return list(hard)
-    taken = {constraint["topologyKey"] for constraint in hard}
-    soft = [
-        {
-            "maxSkew": _SOFT_SKEW,
-            "topologyKey": key,
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {LABEL_POLICY: policy}},
-        }
-        for key in (ZONE, HOSTNAME)
-        if key not in taken
-    ]
-    return [*hard, *soft]
+    hard_keys = {constraint["topologyKey"] for constraint in hard}
+    return [*hard, *shape.form.soft_spread({LABEL_POLICY: policy}, hard_keys)]
 
 
 _LEAST_MEMORY_LIMIT = 16 << 20
@@ -166,20 +119,7 @@ def pod_labels(policy: str, shape: Shape) -> dict[str, str]:
     }
     if shape.reserved_for:
         labels[LABEL_RESERVED_FOR] = label_value(shape.reserved_for)
-    if shape.unbound_scheduler:
-        labels[LABEL_HOLD] = UNBOUND
-    return labels
-
-
-def _pod_annotations(shape: Shape) -> dict[str, str]:
-    if shape.unbound_scheduler:
-        mirrored = {ANNOTATION_RESERVED_FOR: shape.reserved_for} if shape.reserved_for else {}
-        return {ANNOTATION_WHY_PENDING: WHY_PENDING, **mirrored, **ANNOTATIONS_AGAINST_INJECTION}
-    return {
-        ANNOTATION_SAFE_TO_EVICT: "true",
-        ANNOTATION_SCALE_UP_DELAY: SCALE_UP_DELAY,
-        **ANNOTATIONS_AGAINST_INJECTION,
-    }
+    return labels | shape.form.labels()
 
 
 def pod_spec(
@@ -193,22 +133,6 @@ def pod_spec(
 
     No user is named where the cluster gives one out: OpenShift's restricted SCC refuses any other.
     """
-    # A lost node's placeholders move soon. Not at once: the NoExecute taint of a node that gets ready goes up to 5 s
-    # after its NoSchedule taint (the node monitor's period), and till then they would be bound and evicted in turns.
-    # Unbound ones are on no node.
-    lost_node = (
-        []
-        if shape.unbound_scheduler
-        else [
-            {
-                "key": f"node.kubernetes.io/{state}",
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": _LOST_NODE_SECONDS,
-            }
-            for state in ("not-ready", "unreachable")
-        ]
-    )
     spec: dict[str, Any] = {
         "priorityClassName": shape.priority_class_name,
         "terminationGracePeriodSeconds": 0,  # literally: left out it would be 30, and each preemption would wait
@@ -231,7 +155,7 @@ def pod_spec(
             }
         ],
     }
-    if tolerations := [*(_toleration(t) for t in shape.tolerations), *lost_node]:
+    if tolerations := [*(_toleration(t) for t in shape.tolerations), *shape.form.tolerations()]:
         spec["tolerations"] = tolerations
     if spread := _spread(policy, shape):
         spec["topologySpreadConstraints"] = spread
@@ -296,7 +220,7 @@ def replica_set(
                 "metadata": {
                     # Of pods only: who selects our ReplicaSets and pods goes by the others.
                     "labels": extras.labels | labels | LABELS_AGAINST_INJECTION,
-                    "annotations": extras.annotations | _pod_annotations(shape),
+                    "annotations": extras.annotations | shape.form.annotations(shape.reserved_for),
                 },
                 "spec": pod_spec(policy, shape, image, user, extras),
             },

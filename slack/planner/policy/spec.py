@@ -14,6 +14,8 @@ from pydantic import Field, model_validator
 from slack.cluster.classes import Toleration
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
 from slack.cluster.rates import BOUNDING, MOST_WITHOUT_CEILING, NEEDS_CEILING
+from slack.planner.forms.choice import form_of
+from slack.planner.forms.form import Form
 from slack.planner.policy.fields import NO_TEXT, WHOLE, Cron, Duration, Labels, Rate, Room, Switch, TimeZone
 from slack.planner.policy.placeholders import Placeholders
 from slack.schema.documents import InvalidDocument
@@ -427,6 +429,11 @@ class Policy(PolicyObject):
     unbound_scheduler: str = ""
     """The schedulerName of its placeholders where these are unbound, '' where they are bound: what `spec.hold` has
     come to on this cluster. No document has it."""
+
+    @property
+    def form(self) -> Form:
+        """Return the form of its placeholders."""
+        return form_of(self.unbound_scheduler)
 
     @property
     def precedence(self) -> tuple[str, str, str]:

@@ -19,8 +19,6 @@ SCAN_SECONDS = 12.0
 """From a displacement to the request for a node: the autoscaler's scan interval and its wait for young pods."""
 _LEAST_SECONDS = 120.0
 """No autoscaler is taken for silent or stuck sooner: some scan once a minute."""
-_SPAM_SECONDS = 300.0
-"""Cluster Autoscaler repeats a refusal of the same pod no sooner (utils/kubernetes/factory.go)."""
 _LONGEST_SILENCE_SECONDS, _LONGEST_REFILL_SECONDS = 600.0, 1800.0
 
 
@@ -40,7 +38,7 @@ def refill_seconds(node_start_seconds: float) -> float:
 
 
 def latest_events(
-    events: Iterable[AutoscalerEvent], unbound: Container[str], now: float, node_start_seconds: float
+    events: Iterable[AutoscalerEvent], answered_once: Container[str], now: float, node_start_seconds: float
 ) -> dict[str, AutoscalerEvent]:
     """Return by ReplicaSet what counts of all that was said about it: that kubelets refuse, else the latest.
 
@@ -49,7 +47,7 @@ def latest_events(
 
     Args:
         events: in any order.
-        unbound: names of ReplicaSets of unbound placeholders.
+        answered_once: names of ReplicaSets whose form `is_answered_once`.
         now: Unix seconds.
         node_start_seconds: how long a node takes here.
     """
@@ -57,7 +55,7 @@ def latest_events(
 
     def weight(event: AutoscalerEvent) -> tuple[bool, bool, float, bool]:
         scale_up = event.answer is Answer.TRIGGERED
-        counts = event.replica_set not in unbound or not scale_up or event.seen_seconds > over
+        counts = event.replica_set not in answered_once or not scale_up or event.seen_seconds > over
         return event.answer is Answer.FAILING, counts, event.seen_seconds, not scale_up
 
     return {event.replica_set: event for event in sorted(events, key=weight)}
@@ -159,7 +157,7 @@ def _is_of_others(event: AutoscalerEvent, pods: Pods, shape: Shape, now: float) 
     An unbound one that has fitted for a moment waits anew, and its refusal is not said again at once.
     """
     refused = event.answer in (Answer.REFUSED, Answer.LIMIT)
-    before = _SPAM_SECONDS if shape.unbound_scheduler and refused else 1.0
+    before = shape.form.refusal_seconds if refused else 1.0
     return event.seen_seconds < now - pods.oldest_pending_seconds - before
 
 

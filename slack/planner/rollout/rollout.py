@@ -6,7 +6,7 @@ instant, for it counts what is there as well as what is asked for. A bound place
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -122,7 +122,7 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     is not announced any more waits to shrink, whatever else is.
     """
     same = [w for w in wanted if w.role is old.role]
-    twin = [w for w in same if replace(w.shape, unbound_scheduler=old.shape.unbound_scheduler) == old.shape]
+    twin = [w for w in same if w.shape.is_twin_of(old.shape)]
     if twin:  # the same in the other form, bound or unbound
         return twin
     if old.role is Role.DEMAND:
@@ -150,7 +150,7 @@ def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, 
     """
     missing = np.zeros_like(size)
     for w in wanted:
-        in_place = w.shape.unbound_scheduler != "" and w.shape.bound_twin == old.shape
+        in_place = w.shape.bound_twin == old.shape
         ahead = min(current.present(w.shape.name), current.told(w.shape.name) + _step(w))
         there = ahead if in_place else current.bound(w.shape.name)
         bound = min(there, w.count)

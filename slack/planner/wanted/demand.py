@@ -28,7 +28,6 @@ MOST_REACHES = 500
 """Different sets of nodes that the cover tells apart; each is compared with each, and any tenant can invent thousands
 of node selectors. Ordinary clusters have tens."""
 _ONE_OF_MANY = f"the domain's pods choose among nodes in more than {MOST_REACHES} ways, and it is of a rarer one"
-_MAY_USE = "no capacity is kept for its pods, but they may use what is kept free for others"
 _KINDS = {kind.lower(): short for kind, short in SHORT_KINDS.items()}
 
 
@@ -121,7 +120,7 @@ def is_helped(
     return (
         any(requests)
         and priority > placeholder_priority
-        and (preempts or bool(policy.unbound_scheduler))
+        and (preempts or not policy.form.occupies_nodes)
         and scheduler == policy.spec.scheduler_name
         and not any(is_selected(selector, workload) for selector in policy.spec.cover.exclude)
     )
@@ -132,18 +131,17 @@ def _reasons(
 ) -> dict[int, str]:
     """Return the kinds among `rows` that no placeholder can help, and why; only these are looked at one by one."""
     kinds, exclude = snapshot.kinds, domain.policy.spec.cover.exclude
-    unbound = domain.policy.unbound_scheduler != ""
+    form = domain.policy.form
     reasons: dict[int, str] = {}
     for hindrance, hindered in hindrances(snapshot, domain, rows, counting, cache):
         for k in hindered.tolist():
             match hindrance:
                 case Hindrance.SCHEDULER:
                     scheduler = snapshot.constraints[kinds.constraint_id[k]].scheduler_name
-                    said = _MAY_USE if unbound else "two schedulers do not see each other's nominations"
-                    reasons[k] = f"scheduler {scheduler}: {said}"
+                    reasons[k] = f"scheduler {scheduler}: {form.other_scheduler_note}"
                 case Hindrance.PRIORITY:
-                    said = f": {_MAY_USE}" if unbound else ""
-                    reasons[k] = f"priority {kinds.priority[k]} is not above the placeholders' ({priority}){said}"
+                    low = f"priority {kinds.priority[k]} is not above the placeholders' ({priority})"
+                    reasons[k] = low + form.low_priority_note
                 case Hindrance.NEVER_PREEMPTS:
                     reasons[k] = "preemptionPolicy Never: it cannot take a placeholder's place"
                 case Hindrance.HOST:

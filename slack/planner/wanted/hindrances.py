@@ -56,7 +56,7 @@ def hindrances(
     yield Hindrance.SCHEDULER, rows[counting.foreign[rows]]
     yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart)
     yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
-    if not domain.policy.unbound_scheduler:
+    if domain.policy.form.occupies_nodes:
         yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
     if refuses_hosts(snapshot, domain.policy):
         yield Hindrance.HOST, rows[cache.of(_on_hosts, snapshot.constraints)[kinds.constraint_id[rows]]]
@@ -74,7 +74,7 @@ def why_useless(snapshot: Snapshot, domain: Domain, rows: Sequence[int], countin
         counting: how each kind counts for the policy.
     """
     kinds, at = snapshot.kinds, np.array(rows, dtype=np.int64)
-    if domain.policy.unbound_scheduler or not len(at):
+    if not domain.policy.form.occupies_nodes or not len(at):
         return None
     if not (counting.not_above[at] | ~kinds.preempts[at]).all():
         return None

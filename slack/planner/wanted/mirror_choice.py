@@ -192,7 +192,7 @@ def _divided(
 ) -> tuple[Wanted, ...]:
     """Return the placeholders of a candidate: unbound ones zone by zone, if its workload spreads over zones."""
     mirror = replace(candidate.mirror, count=count)
-    if not domain.policy.unbound_scheduler:
+    if domain.policy.form.is_scheduled:
         return (mirror,)
     own = candidate.reservation
     spread = own_spread(own.constraints.topology_spread, own.labels)

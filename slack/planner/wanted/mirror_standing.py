@@ -103,7 +103,7 @@ class MirrorsThere:
             return False
         if shape.priority_class_name != domain.policy.spec.priority_class_name:
             return False
-        if shape.unbound_scheduler != domain.policy.unbound_scheduler:
+        if shape.form != domain.policy.form:
             return False
         return _but_for_nodes(shape) == _but_for_nodes(today)
 

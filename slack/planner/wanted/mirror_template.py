@@ -19,6 +19,8 @@ from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME, LABEL_RESERVED_FO
 from slack.cluster.selectors import Labels, Namespaces, counts, matches, resolved, terms_of
 from slack.cluster.snapshot import Amounts, IntArray, PodKinds, ReservedWorkload, Snapshot, Workload
 from slack.planner.domain.membership import Domain, conjunction
+from slack.planner.forms.choice import BOUND
+from slack.planner.forms.form import Form
 from slack.planner.model.shape import Shape, amounts
 from slack.planner.policy.spec import Policy
 
@@ -220,18 +222,19 @@ def own_spread(text: str, labels: Labels) -> list[dict[str, Any]]:
     return [constraint for constraint in terms_of(text) if counts(constraint, labels, labels)]
 
 
-def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str, *, unbound: bool = False) -> str:
+def rewrite_spread(text: str, labels: Mapping[str, str], reserved_for: str, form: Form = BOUND) -> str:
     """Rewrite hard spread constraints: the placeholders of one workload spread among themselves.
 
     Args:
         text: canonical JSON of the workload's constraints, '' for none.
         labels: of the workload's pods.
         reserved_for: `LABEL_RESERVED_FOR`'s value.
-        unbound: only over hosts; `mirror_domains` divides unbound ones among zones.
+        form: of the placeholders. Those without a scheduler spread over hosts only: `mirror_domains` divides them
+            among zones.
     """
     kept = []
     for constraint in own_spread(text, labels):
-        if not unbound or constraint.get("topologyKey") == HOSTNAME:
+        if form.is_scheduled or constraint.get("topologyKey") == HOSTNAME:
             rest = {k: v for k, v in constraint.items() if k not in ("labelSelector", "matchLabelKeys")}
             kept.append(rest | {"labelSelector": {"matchLabels": {LABEL_RESERVED_FOR: reserved_for}}})
     return _canonical(sorted(kept, key=_canonical)) if kept else ""
@@ -284,9 +287,7 @@ def mirror_shape(
         tolerations=constraints.tolerations,
         anti_affinity=rewrite_anti_affinity(constraints.anti_affinity, workload.namespace, labels, value, namespaces),
         pod_affinity=_canonical(sorted(affinity, key=_canonical)) if affinity else "",
-        topology_spread=rewrite_spread(
-            constraints.topology_spread, labels, value, unbound=bool(policy.unbound_scheduler)
-        ),
+        topology_spread=rewrite_spread(constraints.topology_spread, labels, value, policy.form),
         scheduler_name=constraints.scheduler_name,
         runtime_class=constraints.runtime_class,
         priority_class_name=policy.spec.priority_class_name,

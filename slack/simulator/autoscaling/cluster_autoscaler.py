@@ -186,7 +186,7 @@ class ClusterAutoscaler:
             created = [at for at in created if now - at >= settings.new_pod_scale_up_delay_seconds]
             if kind.index in drained:
                 created += [-math.inf] * drained[kind.index][1]  # pods that have run are not new
-            if kind.unbound:  # what stays pending has its place from scan to scan
+            if kind.stays_pending:  # what stays pending has its place from scan to scan
                 left = space.fill_by_hints(kind, pods[: len(created)], self._hints)
             else:
                 left = space.fill(kind, len(created)) if created else 0

@@ -218,7 +218,7 @@ class Disruption:
         """Unbound pods that fit no longer: a new node for them makes the command one with a replacement."""
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
             missing = space.fill(kind, count)
-            if missing and kind.unbound:
+            if missing and kind.stays_pending:
                 pending.append((kind, missing))
         if self._settings.consolidate_after_seconds:
             space.usable[np.setdiff1d(np.flatnonzero(space.usable), self._quiet())] = False

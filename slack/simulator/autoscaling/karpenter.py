@@ -145,7 +145,7 @@ class Provisioner:
         held = False
         for kind, count in by_size([*unplaced(cluster, self._scheduler), *moving(cluster)]):
             left = space.fill(kind, count)
-            held = held or kind.unbound
+            held = held or kind.stays_pending
             if left:
                 pods.append((kind, left))
         self._nominate(space)
@@ -182,7 +182,7 @@ class Provisioner:
         """
         until = self._clock.now + max(2 * self._settings.batch_max_seconds, LEAST_NOMINATION_SECONDS)
         for node, added in space.added.items():
-            if any(kind.unbound for kind, count in added if count):
+            if any(kind.stays_pending for kind, count in added if count):
                 self._cluster.held_until[node] = until
 
     def _refuse(self, kind: Kind) -> None:

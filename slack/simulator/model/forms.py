@@ -1,12 +1,11 @@
-"""The two forms of placeholders in a model: a scheduler binds them, or none does and autoscalers are told of them.
+"""The forms of placeholders in a model: a scheduler binds them, or none does and autoscalers are told of them.
 
-The engine creates and removes placeholders through a form, and takes no other notice of which one it is. Where unbound
-ones fit is worked out by the operator's own packing (`snapshot_view`); autoscalers do their own.
+What differs between the two is the planner's to say (`slack.planner.forms`). Where unbound ones fit is worked out by
+the operator's own packing (`snapshot_view`); autoscalers do their own.
 """
 
-from typing import Protocol
-
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.planner.forms.unbound import CONDITIONS_PER_SECOND
 from slack.planner.policy.spec import Policy
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind
@@ -16,72 +15,37 @@ from slack.simulator.scenario.autoscaler_settings import NoAutoscaler
 from slack.simulator.scenario.scenario import Scenario
 from slack.simulator.scenario.slack_kinds import Policies
 
-TELL_SECONDS = 0.005
-"""One status write of the operator: 176 to 217 a second were measured with four connections."""
+TELL_SECONDS = 1 / CONDITIONS_PER_SECOND
+"""One status write of the operator."""
 
 
-class Form(Protocol):
-    """How placeholders of one form come and go."""
-
-    def create(self, row: int) -> None:
-        """A placeholder has been created."""
-
-    def remove(self, row: int) -> None:
-        """A placeholder goes; it is in the cluster still."""
-
-
-class Bound:
-    """A scheduler binds them, and real pods preempt them."""
-
-    def __init__(self, cluster: Cluster, scheduler: Scheduler) -> None:
-        self._cluster = cluster
-        self._scheduler = scheduler
-
-    def create(self, row: int) -> None:
-        """Hand it to the scheduler."""
-        self._scheduler.add(row)
-
-    def remove(self, row: int) -> None:
-        """Take it back from the scheduler, if it has no node yet."""
-        if self._cluster.node_of[row] < 0:
-            self._scheduler.forget(row)
-
-
-class Unbound:
-    """No scheduler knows them. The operator writes once that they are unschedulable, one after the other."""
+class ModelledForms:
+    """Creates and removes pods as their form has it; all but unbound placeholders are scheduled."""
 
     def __init__(self, cluster: Cluster, scheduler: Scheduler, clock: Clock) -> None:
         self._cluster = cluster
         self._scheduler = scheduler
         self._clock = clock
         self._free_at = 0.0
-        """When the writes that are under way are done."""
+        """When the operator's status writes that are under way are done."""
 
-    def create(self, row: int) -> None:
-        """Write its condition when the writes before are done."""
+    def create(self, row: int, kind: Kind) -> None:
+        """Hand a pod to the scheduler, or report it as unschedulable when the writes before are done."""
+        if not kind.stays_pending:
+            self._scheduler.add(row)
+            return
         self._free_at = max(self._free_at, self._clock.now) + TELL_SECONDS
         self._clock.at(self._free_at, self._tell, (row, self._cluster.number[row]))
 
     def remove(self, row: int) -> None:
-        """Autoscalers count it no longer."""
-        self._scheduler.forget(row)
+        """Let scheduler and autoscalers forget a pod that has no node; it is in the cluster still."""
+        if self._cluster.node_of[row] < 0:
+            self._scheduler.forget(row)
 
     def _tell(self, pod: tuple[int, int]) -> None:
         row, number = pod
         if self._cluster.number[row] == number:
             self._scheduler.refuse(row)
-
-
-class Forms:
-    """Hands each placeholder to its form."""
-
-    def __init__(self, cluster: Cluster, scheduler: Scheduler, clock: Clock) -> None:
-        self._bound: Form = Bound(cluster, scheduler)
-        self._unbound: Form = Unbound(cluster, scheduler, clock)
-
-    def of(self, kind: Kind) -> Form:
-        """Return the form of a kind's pods; all but unbound placeholders are bound."""
-        return self._unbound if kind.unbound else self._bound
 
 
 def planned(scenario: Scenario) -> tuple[Policy, ...]:

@@ -51,9 +51,9 @@ class Kind:
     """Kinds whose pods cannot stand on one node with its own (required anti-affinity over hosts)."""
 
     @property
-    def unbound(self) -> bool:
+    def stays_pending(self) -> bool:
         """Whether no scheduler ever binds its pods."""
-        return self.shape is not None and bool(self.shape.unbound_scheduler)
+        return self.shape is not None and not self.shape.form.is_scheduled
 
 
 def resources_of(scenario: Scenario) -> tuple[str, ...]:

@@ -93,8 +93,9 @@ class Operator:
         """When the last plan was made, or would have been, had the loop not rested."""
         self._rested = False
         self._due = float("inf")
-        self.any_bound = any(not policy.unbound_scheduler for policy in self._policies)
-        self._any_unbound = any(policy.unbound_scheduler for policy in self._policies)
+        self.any_preempted = any(policy.form.occupies_nodes for policy in self._policies)
+        self._any_free = any(not policy.form.occupies_nodes for policy in self._policies)
+        """Whether some capacity is kept free, so that a real pod takes it without any write."""
         self._any_pending = False
         """Whether the last plan has seen a placeholder without a node, or an unbound one that fits nowhere."""
         self._lacking: dict[str, dict[str, int]] = {}
@@ -142,7 +143,7 @@ class Operator:
 
     def bound(self) -> None:
         """A real pod is bound: it may have taken what an unbound placeholder kept free, which is no write at all."""
-        if self._any_unbound:
+        if self._any_free:
             self.displaced()
 
     def _plan_soon(self) -> None:
@@ -193,7 +194,7 @@ class Operator:
     def _versions(self) -> tuple[int, ...]:
         cluster = self._cluster
         # Where unbound placeholders fit changes also when real pods are bound.
-        taken = cluster.bound_total[Role.REAL] if self._any_unbound else ()
+        taken = cluster.bound_total[Role.REAL] if self._any_free else ()
         return (cluster.created_total, cluster.room_version, cluster.placeholder_version, cluster.node_version, *taken)
 
     def _reconcile(self) -> None:

@@ -93,7 +93,7 @@ class SnapshotView:
     def fitting(self, now: float) -> tuple[int, int]:
         """Return millicores and bytes of the unbound placeholders that fit now."""
         cluster = self._cluster
-        if not any(kind.unbound and cluster.pods_of.get(kind.index) for kind in cluster.kinds.table):
+        if not any(kind.stays_pending and cluster.pods_of.get(kind.index) for kind in cluster.kinds.table):
             return 0, 0
         nodes, position, _ = self._node_rows()
         packed = self._packed(self._looking, nodes, position, now).nodes.placeholders
@@ -206,7 +206,7 @@ class SnapshotView:
             for pod in sorted(cluster.pods_of[kind.index], key=cluster.number.__getitem__):
                 node = cluster.node_of[pod]
                 name = f"{replica_set}-{cluster.number[pod]:09d}"
-                if kind.unbound:
+                if kind.stays_pending:
                     facts.append(self._unbound_facts(kind, name, cluster.created[pod], told=pod in refused))
                 found.append(
                     Placeholder(

@@ -17,7 +17,7 @@ from slack.simulator.autoscaling.consolidation import Disruption
 from slack.simulator.autoscaling.karpenter import Provisioner
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
-from slack.simulator.model.forms import Forms
+from slack.simulator.model.forms import ModelledForms
 from slack.simulator.model.hpa import Scaler
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.making_way import MakingWay
@@ -59,7 +59,7 @@ class Simulation:
         self.scheduler = Scheduler(
             self.cluster, self.clock, scenario.scheduler, self, self._seed(_PREEMPTION), node_scoring
         )
-        self._forms = Forms(self.cluster, self.scheduler, self.clock)
+        self._forms = ModelledForms(self.cluster, self.scheduler, self.clock)
         epoch = scenario.starts_at.timestamp()
         self._start_ups = [self._rng(_START_UPS, i) for i in range(len(scenario.node_groups))]
         self._lives = [self._rng(_LIVES, i) for i in range(len(scenario.workloads))]
@@ -79,7 +79,7 @@ class Simulation:
             self._rhythms.append(self.operator.rhythm)
             if self.operator.pools:
                 self._every(LOOK_SECONDS, self.operator.look_at_pools)
-            if scenario.operator.make_way and self.operator.any_bound:
+            if scenario.operator.make_way and self.operator.any_preempted:
                 seconds = scenario.operator.make_way_seconds
                 self.way = MakingWay(self.cluster, self.clock, self.sets, seconds, self._make_way)
                 self.way.refill = self._refill
@@ -203,7 +203,7 @@ class Simulation:
             raise InvalidScenario(
                 (f"maxPods: more than {self.scenario.max_pods} pods were created",), self.scenario.name
             )
-        self._forms.of(kind).create(row)
+        self._forms.create(row, kind)
         if kind.role is not Role.REAL:
             self._created(kind)
         elif self.operator is not None:
@@ -301,7 +301,7 @@ class Simulation:
     def _remove(self, row: int, kind: Kind) -> None:
         if kind.role is Role.REAL:
             self.meter.gone(row, kind, self.clock.now)
-        self._forms.of(kind).remove(row)
+        self._forms.remove(row)
         self.cluster.remove_pod(row, self.clock.now)
         if kind.role is Role.REAL and self.operator is not None:
             self.operator.touch()

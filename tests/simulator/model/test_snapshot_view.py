@@ -74,7 +74,7 @@ def _objects(sim: Simulation, epoch: float) -> list[Json]:
                     memory,
                     policy=kind.policy,
                     shape=kind.shape.name,
-                    labels={LABEL_HOLD: UNBOUND} if kind.unbound else None,
+                    labels={LABEL_HOLD: UNBOUND} if kind.stays_pending else None,
                     node=node,
                     created=created,
                     status=refused if waits else None,

@@ -328,7 +328,7 @@ _SLACK = st.sampled_from(
 def _check(sim: Simulation) -> None:
     cluster = sim.cluster
     verify(cluster)
-    scheduled = (p for p in cluster.alive() if not cluster.kinds[cluster.kind_of[p]].unbound)
+    scheduled = (p for p in cluster.alive() if not cluster.kinds[cluster.kind_of[p]].stays_pending)
     pending = {p for p in scheduled if cluster.node_of[p] < 0}
     assert set(sim.scheduler._place) == pending  # nobody is lost: whoever is pending is in a queue
     assert all(cluster.count[k] == sim.sets.replicas[k] for k in sim.sets.replicas)
