@@ -125,12 +125,12 @@ def test_the_snapshot_equals_that_of_the_same_objects_through_the_columns(hold: 
         startsAt="2027-01-15T07:00:00Z",
     )
     epoch = sim.scenario.starts_at.timestamp()
-    view = SnapshotView(sim.scenario, sim.cluster, sim.scheduler, epoch)
     placeholders = 0  # counted so that the test is of something
     for at in (300, 601, 900, 1205):
         advance(sim, at)
         columns = columns_of(*_objects(sim, epoch))
         columns.require_labels({ZONE})
+        view = SnapshotView(sim.scenario, sim.cluster, sim.scheduler, epoch)  # as new as the columns: packing remembers
         mine = view.snapshot(float(at))
         _same(mine, columns.snapshot(epoch + at))
         placeholders += len(mine.placeholders)
