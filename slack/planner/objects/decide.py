@@ -9,7 +9,7 @@ have changed is taken back in the same step, by force; what is to be left to the
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -148,17 +148,9 @@ def decide(
         return ()
     if not plan.act:
         return _harmless(plan, present, owner_uid, manifest)
-    first: list[Action] = []
-    raising: list[Action] = []
     # Before any count is lowered: what a controller makes for them until then is pending, and goes first.
-    for name in plan.pushed_out:
-        pod = present.pods.get(name)
-        if (
-            pod is not None
-            and pod.metadata.deletion_timestamp is None
-            and pod.metadata.label(LABEL_POLICY) == plan.policy
-        ):
-            first.append(DeletePod(name, pod.metadata.uid or ""))
+    first: list[Action] = _deletions_of_pushed_out(plan, present)
+    raising: list[Action] = []
     planned = {replica_set_name(plan.policy, shape.shape): _careful(shape) for shape in plan.shapes}
     for name, shape in sorted(planned.items()):
         found = present.sets.get(name)
@@ -172,15 +164,35 @@ def decide(
             )
             first += lower
             raising += more
-    for name, found in sorted(present.sets.items()):
-        if found.metadata.label(LABEL_POLICY) != plan.policy or name in planned or not is_owned(found, owner_uid):
-            continue
-        if found.metadata.deletion_timestamp is None and not is_adopted(found):
-            # the planner names every shape that it was told of, so this is one that cannot be read
-            first.append(DeleteSet(name, found.metadata.uid or "", f"no shape in {ANNOTATION_SPEC}"))
+    first += _deletions_of_unreadable(plan, present, owner_uid, planned)
     kept = [shape.shape.name for shape in plan.shapes if shape.replicas > 0 or shape.count > 0]
     first += _lost(strays(present.pods, plan.policy, kept, present.sets), LOST)
     return (*first, *raising)
+
+
+def _deletions_of_pushed_out(plan: PolicyPlan, present: Present) -> list[Action]:
+    """Delete the placeholders that real pods leave no room for on their node."""
+    pods = [(name, pod) for name in plan.pushed_out if (pod := present.pods.get(name)) is not None]
+    return [
+        DeletePod(name, pod.metadata.uid or "")
+        for name, pod in pods
+        if pod.metadata.deletion_timestamp is None and pod.metadata.label(LABEL_POLICY) == plan.policy
+    ]
+
+
+def _deletions_of_unreadable(
+    plan: PolicyPlan, present: Present, owner_uid: str, planned: Container[str]
+) -> list[Action]:
+    """Delete ReplicaSets whose shape cannot be read: the planner names every other one."""
+    return [
+        DeleteSet(name, found.metadata.uid or "", f"no shape in {ANNOTATION_SPEC}")
+        for name, found in sorted(present.sets.items())
+        if found.metadata.label(LABEL_POLICY) == plan.policy
+        and name not in planned
+        and is_owned(found, owner_uid)
+        and found.metadata.deletion_timestamp is None
+        and not is_adopted(found)
+    ]
 
 
 def _harmless(plan: PolicyPlan, present: Present, owner_uid: str, manifest: MakeManifest) -> tuple[Action, ...]:
