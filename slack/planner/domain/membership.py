@@ -146,55 +146,75 @@ def divided(nodes: NodeView, policies: tuple[Policy, ...]) -> tuple[Domain, ...]
     age = [(policy.created_seconds or math.inf, policy.name, i) for i, policy in enumerate(policies)]
     domains = []
     for i, policy in enumerate(policies):
-        rivals = [j for j in range(len(policies)) if j != i]
-        above = [j for j in rivals if keys[j] > keys[i]]
-        lost = selected[above].any(axis=0) if above else np.zeros(len(nodes.classes), dtype=bool)
-        constraints = Constraints(
-            node_selector=tuple(sorted(policy.spec.node_selector.items())),
-            node_affinity=_outside(policy, [policies[j] for j in above]),
-            tolerations=tuple(sorted(t.toleration() for t in policy.spec.tolerations)),
-            scheduler_name=policy.spec.scheduler_name,
-        )
-        conflict = None
-        for j in sorted(rivals, key=age.__getitem__):
-            both = selected[i] & selected[j]
-            if keys[j] == keys[i] and both.any() and age[j] < age[i]:
-                held = np.flatnonzero(both[nodes.class_id])
-                names = [nodes.names[row] for row in held[:1]] or ["the same node classes"]
-                more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-                conflict = (
-                    f"spec.nodeSelector: selects {names[0]}{more}, which policy {policies[j].name!r} selects as well "
-                    f"and as specifically; add a label to one of the selectors"
-                )
-                break
-        owned = selected[i] & ~lost
-        tolerated = [admits(constraints, node_class) for node_class in nodes.classes]
-        classes = owned & np.array(tolerated, dtype=bool)
-        members = classes[nodes.class_id]
-        yielded = []
-        for j in above:
-            given = np.flatnonzero((selected[i] & selected[j])[nodes.class_id])
-            if len(given):
-                yielded.append(f"{len(given)} nodes ({nodes.names[given[0]]} ...) to {policies[j].name}")
-        templates = tuple(
-            template
-            for template in (template_of(node, nodes.resources) for node in policy.spec.node_templates)
-            if admits(constraints, template.node_class)
-        )
-        domains.append(
-            Domain(
-                policy=policy,
-                constraints=constraints,
-                owned=owned,
-                classes=classes,
-                members=members,
-                eligible=members & nodes.ready & nodes.schedulable,
-                templates=templates,
-                yielded=tuple(yielded),
-                conflict=conflict,
-            )
-        )
+        equal = [j for j in range(len(policies)) if keys[j] == keys[i] and age[j] < age[i]]
+        older = [(policies[j].name, selected[i] & selected[j]) for j in sorted(equal, key=age.__getitem__)]
+        above = [j for j in range(len(policies)) if keys[j] > keys[i]]
+        specific = [(policies[j], selected[i] & selected[j]) for j in above]
+        domains.append(_domain(nodes, policy, selected[i], specific, _conflict(nodes, older)))
     return tuple(domains)
+
+
+def _conflict(nodes: NodeView, older: Iterable[tuple[str, BoolArray]]) -> str | None:
+    """Say which older policy, just as specific, selects the same nodes; None if there is none.
+
+    Args:
+        nodes: of the cluster.
+        older: names of these policies, the oldest first, each with [NC] the classes that both select.
+    """
+    for name, both in older:
+        if both.any():
+            held = np.flatnonzero(both[nodes.class_id])
+            names = [nodes.names[row] for row in held[:1]] or ["the same node classes"]
+            more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+            return (
+                f"spec.nodeSelector: selects {names[0]}{more}, which policy {name!r} selects as well "
+                f"and as specifically; add a label to one of the selectors"
+            )
+    return None
+
+
+def _domain(
+    nodes: NodeView,
+    policy: Policy,
+    selected: BoolArray,
+    specific: Sequence[tuple[Policy, BoolArray]],
+    conflict: str | None,
+) -> Domain:
+    """Return the domain of one policy.
+
+    Args:
+        nodes: of the cluster.
+        policy: whose domain it is.
+        selected: [NC] node classes that the policy selects.
+        specific: the more specific policies, each with [NC] the classes that both select: these are not the policy's.
+        conflict: as `Domain` has it.
+    """
+    constraints = Constraints(
+        node_selector=tuple(sorted(policy.spec.node_selector.items())),
+        node_affinity=_outside(policy, [other for other, _ in specific]),
+        tolerations=tuple(sorted(t.toleration() for t in policy.spec.tolerations)),
+        scheduler_name=policy.spec.scheduler_name,
+    )
+    owned, yielded = selected, list[str]()
+    for other, both in specific:
+        owned = owned & ~both
+        given = np.flatnonzero(both[nodes.class_id])
+        if len(given):
+            yielded.append(f"{len(given)} nodes ({nodes.names[given[0]]} ...) to {other.name}")
+    classes = owned & np.array([admits(constraints, node_class) for node_class in nodes.classes], dtype=bool)
+    members = classes[nodes.class_id]
+    templates = (template_of(node, nodes.resources) for node in policy.spec.node_templates)
+    return Domain(
+        policy=policy,
+        constraints=constraints,
+        owned=owned,
+        classes=classes,
+        members=members,
+        eligible=members & nodes.ready & nodes.schedulable,
+        templates=tuple(template for template in templates if admits(constraints, template.node_class)),
+        yielded=tuple(yielded),
+        conflict=conflict,
+    )
 
 
 def by_zone(nodes: NodeView, domain: Domain) -> tuple[tuple[str, Domain], ...]:
