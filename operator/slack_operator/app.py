@@ -235,6 +235,7 @@ def _scaler(settings: OperatorSettings, base: Foundation, scales: ScaleSink, des
     gate = base.leadership.gate
     return PolicyScaler(
         Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        base.recorder.record,
         scales.scales,
         desired.entries,
         namespace=settings.namespace,

@@ -454,8 +454,8 @@ REASONS: tuple[Reason, ...] = (
         "WrittenBack",
         ("OwnershipContested=True", "ReleaseBlocked=True", *_MUST_BE_MENDED),
         Level.TROUBLE,
-        "A writer has put his value back on an object or a label of the operator's five times within ten minutes. It "
-        "stands for now; the operator tries again after ten minutes, then after twice as long each time.",
+        "A writer has put his value back on an object, a label or a status of the operator's five times within ten "
+        "minutes. It stands for now; the operator tries again after ten minutes, then after twice as long each time.",
         "the message names the writer, where it is known, and the field: take that controller (an HPA, a downscaler, "
         "a GitOps tool) off the operator's ReplicaSets, or off the label of the node",
     ),

@@ -1,10 +1,11 @@
 """Carries `spec.replicas` of SlackScales into the policies of their names, by these' /scale, and figures back.
 
 Level-triggered and by one direction for each field: replicas go to the policy, and status comes from the policy.
-Whoever else writes a policy's replicas is overwritten a few times. If that does not end, the replicas are left alone
-for a while (`slack_operator.runtime.contests`), and the condition Ready says so. A SlackScale without its policy, or
-one that the API server refuses (an objective takes no replicas, say), says so in its condition Ready too. Only the
-leader writes; what did not work is tried again after a pause.
+Whoever else writes a policy's replicas, or the status of a SlackScale, is overwritten a few times. If that does not
+end, the field is left alone for a while (`slack_operator.runtime.contests`). The condition Ready says so, and an Event
+where the condition is overwritten as well. A SlackScale without its policy, or one that the API server refuses (an
+objective takes no replicas, say), says so in its condition Ready too. Only the leader writes; what did not work is
+tried again after a pause.
 """
 
 import logging
@@ -16,22 +17,24 @@ from slack.cluster import wire
 from slack.cluster.labels import API_VERSION
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, ApiError, KubeError, is_another_object
+from slack.kube.events import EventKind, ObjectRef
 from slack.kube.paths import resource_path
 from slack.kube.retry import Backoff
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.scale import SCALE_KIND, SCALE_PLURAL
 from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
-from slack.schema.conditions import Condition
-from slack_operator.runtime.conditions import manifest, rfc3339, with_times
+from slack.schema.conditions import Condition, is_trouble
+from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_times
 from slack_operator.runtime.contests import Contest, Contests, Verdict
 from slack_operator.runtime.desired import Entry
 
 log = logging.getLogger(__name__)
 
 SOMEBODY = "somebody else (a GitOps tool, another autoscaler, another release)"
-REPLICAS = "spec.extraCapacity.replicas"
-"""The contested field."""
+REPLICAS, STATUS = "spec.extraCapacity.replicas", "status"
+"""The contested fields: of the policy, and of the SlackScale."""
+Tell = Callable[[ObjectRef, EventKind, str, str], None]
 AGAIN_SECONDS = 15.0
 """The longest first pause after a write that did not work, or whose effect no watch has shown; each next is longer."""
 MAX_BACKOFF_SECONDS = 300.0
@@ -53,8 +56,15 @@ class _Done:
     not_before: float = 0.0
     """The same is not asked again before."""
     refusal: str | None = None
-    status: dict[str, Any] = field(default_factory=dict)
+    status: Status | None = None
+    """As it was last written."""
     told_at: float = float("-inf")
+    """When it was written, or found to be written over."""
+    version: str | None = None
+    """Of the SlackScale, as it was seen when its status was written."""
+    tell_not_before: float = float("-inf")
+    """After a write of the status that did not work."""
+    tell_backoff: Backoff = field(default_factory=_backoff)
 
 
 class PolicyScaler:
@@ -63,6 +73,7 @@ class PolicyScaler:
     def __init__(
         self,
         writer: Writer,
+        tell: Tell,
         scales: Callable[[], Iterable[wire.SlackScale]],
         policies: Callable[[], Iterable[Entry[Policy]]],
         *,
@@ -75,6 +86,7 @@ class PolicyScaler:
 
         Args:
             writer: should not try again for long by itself: the loop waits meanwhile.
+            tell: records an Event; never waits.
             scales: the SlackScales that there are.
             policies: the SlackPolicies that there are.
             namespace: of the SlackScales.
@@ -83,6 +95,7 @@ class PolicyScaler:
             wall: Unix seconds.
         """
         self._writer = writer
+        self._event = tell
         self._scales = scales
         self._policies = policies
         self._namespace = namespace
@@ -127,8 +140,8 @@ class PolicyScaler:
             if self._contests.written(name, REPLICAS, SOMEBODY, now) is not Verdict.LEAVE:
                 done.asked = None
                 log.warning("replicas were overwritten by somebody else", extra=fields(policy=name))
-        if contest := next((one for one in self._contests.standing(now) if one.subject == name), None):
-            return _not("WrittenBack", _contest_text(name, replicas, there, contest))
+        if contest := self._standing(name, REPLICAS):
+            return _not("WrittenBack", _replicas_text(name, replicas, there, contest))
         if asked != done.asked or now >= done.not_before:
             done.asked, done.not_before = asked, now + done.backoff.next_seconds()
             path = resource_path(API_VERSION, PLURAL, name=name) + "/scale"
@@ -145,28 +158,58 @@ class PolicyScaler:
             return _not("InvalidSpec", f"policy {name} cannot be used: {'; '.join(entry.problems)}")
         return Condition("Ready", True, "Followed", f"policy {name} has these replicas")
 
+    def _standing(self, name: str, part: str) -> Contest[str] | None:
+        found = self._contests.standing(self._clock())
+        return next((contest for contest in found if contest.subject == name and contest.part == part), None)
+
     def _tell(self, scale: wire.SlackScale, entry: Entry[Policy] | None, condition: Condition, done: _Done) -> None:
-        """Write the status where it has changed."""
+        """Write the status if it has changed, or if somebody else has changed it and is not left alone."""
+        name, there = scale.metadata.name, scale.status or {}
+        taken = self._is_taken(scale, done)
+        if condition.status and (contest := self._standing(name, STATUS)):
+            condition = _not("WrittenBack", _status_text(contest))
         figures = {} if entry is None else {key: entry.status.get(key) for key in ("replicas", "selector")}
-        generation, now = scale.metadata.generation or 0, self._clock()
-        fresh = now - done.told_at < AGAIN_SECONDS  # the watch may not have shown it yet
-        previous = done.status if fresh else scale.status or {}
+        generation = scale.metadata.generation or 0
+        previous: Status = there if done.status is None else done.status
         status: dict[str, Any] = {
             "observedGeneration": generation,
             **{key: value for key, value in figures.items() if value is not None},
             "conditions": with_times([condition], previous, rfc3339(self._wall()), generation),
         }
-        if status == previous:
-            return
-        metadata = scale.metadata
+        if done.status is None and _has(there, status):
+            done.status = status  # a process before this one has written it
+        if (status != done.status or taken) and self._clock() >= done.tell_not_before:
+            self._write_status(scale, status, previous, done)
+
+    def _is_taken(self, scale: wire.SlackScale, done: _Done) -> bool:
+        """Whether somebody has written another status over ours, and it is to be taken back."""
+        name, now, version = scale.metadata.name, self._clock(), scale.metadata.resource_version
+        if done.status is None or _has(scale.status or {}, done.status):
+            return False
+        if version == done.version or now - done.told_at < AGAIN_SECONDS:
+            return False  # the watch has not shown ours yet
+        if self._standing(name, STATUS) is not None:
+            return False
+        done.told_at = now  # what he writes is counted once
+        return self._contests.written(name, STATUS, SOMEBODY, now) is not Verdict.LEAVE
+
+    def _write_status(self, scale: wire.SlackScale, status: Status, previous: Status, done: _Done) -> None:
+        metadata, now = scale.metadata, self._clock()
         path = resource_path(API_VERSION, SCALE_PLURAL, namespace=self._namespace, name=metadata.name) + "/status"
-        done.told_at, done.status = now, status
         try:
             self._writer.apply(path, manifest(SCALE_KIND, metadata.name, metadata.uid or "", status), force=True)
         except WRITE_FAILURES as error:
+            done.status, done.tell_not_before = None, now + done.tell_backoff.next_seconds()
             if not is_another_object(error):
                 text = refusal_text(error)
                 log.warning("status of a SlackScale not written: %s", text, extra=fields(policy=metadata.name))
+            return
+        done.tell_backoff.reset()
+        done.told_at, done.status, done.version = now, status, metadata.resource_version
+        about = ObjectRef(API_VERSION, SCALE_KIND, metadata.name, metadata.uid or "", self._namespace)
+        for found in turned(previous, status):
+            kind = EventKind.WARNING if is_trouble(found["type"], found["status"]) else EventKind.NORMAL
+            self._event(about, kind, found["reason"], found["message"])
 
 
 def _is_overwritten(ours: tuple[str, int, int] | None, entry: Entry[Policy], there: int | None) -> bool:
@@ -177,13 +220,25 @@ def _is_overwritten(ours: tuple[str, int, int] | None, entry: Entry[Policy], the
     return entry.uid == uid and entry.generation > generation and there != replicas
 
 
-def _contest_text(policy: str, replicas: int, there: int | None, contest: Contest[str]) -> str:
+def _has(there: Status, ours: Status) -> bool:
+    """Whether all that we wrote is there. What others have added beside it is no business of ours."""
+    if any(there.get(key) != value for key, value in ours.items() if key != "conditions"):
+        return False
+    return all(condition in there.get("conditions", ()) for condition in ours["conditions"])
+
+
+def _replicas_text(policy: str, replicas: int, there: int | None, contest: Contest[str]) -> str:
     minutes = round(contest.pause_seconds / 60)
     found = "no replicas" if there is None else f"{there}"
     return (
         f"{contest.writer} writes spec.extraCapacity.replicas of policy {policy} back each time: it has {found}, not "
         f"{replicas}, and is left alone for {minutes} min at a time"
     )
+
+
+def _status_text(contest: Contest[str]) -> str:
+    minutes = round(contest.pause_seconds / 60)
+    return f"{contest.writer} writes the status back each time: it is left alone for {minutes} min at a time"
 
 
 def _not(reason: str, message: str) -> Condition:

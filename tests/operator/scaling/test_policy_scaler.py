@@ -2,7 +2,7 @@
 
 import json
 import threading
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from tests.operator.fakes import NAMESPACE, Clock, policy
 Json = dict[str, Any]
 SCALES = f"/apis/resource-slack.io/v1alpha1/namespaces/{NAMESPACE}/slackscales"
 POLICIES = "/apis/resource-slack.io/v1alpha1/slackpolicies"
+VERSIONS = count(1)
 
 
 class Server:
@@ -30,6 +31,12 @@ class Server:
         self.scales: dict[str, Json] = {}
         self.writes: list[tuple[str, Any]] = []
         self.refusal: ApiError | None = None
+        self.status_refusal: ApiError | None = None
+
+    def put_status(self, name: str, status: Json) -> None:
+        found = self.scales[name]
+        found["metadata"]["resourceVersion"] = str(next(VERSIONS))
+        found["status"] = status
 
     def request(self, method: str, path: str, *, body: Any = None, **_: object) -> bytes:
         assert method == "PATCH"
@@ -43,7 +50,9 @@ class Server:
             found["metadata"]["generation"] += 1
         else:
             assert path == f"{SCALES}/{name}/status"
-            self.scales[name]["status"] = body["status"]
+            if self.status_refusal is not None:
+                raise self.status_refusal
+            self.put_status(name, body["status"])
         return b"{}"
 
 
@@ -54,10 +63,12 @@ class World:
         self.server = server
         self.clock = Clock()
         self.leading = True
+        self.events: list[tuple[str, str]] = []
         self.sink = ScaleSink(lambda: None)
         self.desired = DesiredPolicies(lambda: None)
         self.scaler = PolicyScaler(
             Writer(server, threading.Event()),  # type: ignore[arg-type]
+            lambda about, kind, reason, text: self.events.append((about.name, reason)),
             self.sink.scales,
             self.desired.entries,
             namespace=NAMESPACE,
@@ -91,6 +102,7 @@ class World:
 
 def scale(name: str, replicas: int, generation: int = 1) -> Json:
     metadata = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "generation": generation}
+    metadata["resourceVersion"] = str(next(VERSIONS))
     return {"metadata": metadata, "spec": {"replicas": replicas}}
 
 
@@ -117,7 +129,7 @@ def test_the_policy_gets_the_replicas_once_and_the_scale_its_figures(world: Worl
 def test_nothing_is_written_again_while_the_watches_lag(world: World) -> None:
     world.turn()
     assert world.turn(seen=False) == []
-    assert world.turn(AGAIN_SECONDS + 1, seen=False) != [], "a write whose effect never shows is tried again"
+    assert f"{POLICIES}/web/scale" in world.turn(AGAIN_SECONDS + 1, seen=False), "its effect never shows"
 
 
 def test_a_hand_on_the_policy_is_overruled_and_a_hand_on_the_status_too(world: World) -> None:
@@ -128,7 +140,7 @@ def test_a_hand_on_the_policy_is_overruled_and_a_hand_on_the_status_too(world: W
     found["metadata"]["generation"] += 1
     world.turn()
     assert world.replicas() == 3
-    world.server.scales["web"]["status"]["replicas"] = 77
+    world.server.put_status("web", {**world.server.scales["web"]["status"], "replicas": 77})
     world.turn(AGAIN_SECONDS)
     assert world.server.scales["web"]["status"]["replicas"] == 2
 
@@ -252,8 +264,85 @@ def test_an_autoscaler_that_changes_its_mind_often_is_no_war() -> None:
     w = World(Server())
     w.server.policies["web"] = policy("web", extraCapacity={"replicas": 2})
     for number in range(100):
-        w.server.scales["web"] = scale("web", 3 + number % 7)
+        known = w.server.scales.get("web", {}).get("status", {})
+        w.server.scales["web"] = {**scale("web", 3 + number % 7), "status": known}
         w.turn(2.0)
         assert w.server.policies["web"]["spec"]["extraCapacity"]["replicas"] == 3 + number % 7
     w.turn(AGAIN_SECONDS)
     assert w.condition() == ("True", "Followed")
+
+
+def written_statuses(w: World) -> int:
+    return sum(path.endswith("/status") for path, _ in w.server.writes)
+
+
+@pytest.mark.parametrize(
+    "foreign", [{}, {"replicas": 77, "selector": "a=b", "conditions": []}], ids=["wiped", "changed"]
+)
+@pytest.mark.parametrize("seconds", [10, 30])
+def test_a_war_over_a_status_slows_down_and_is_named(world: World, seconds: int, foreign: Json) -> None:
+    answered = 0
+    for _ in range(6 * 3600 // seconds):
+        world.turn(seconds)
+        if written_statuses(world) > answered:
+            answered = written_statuses(world)
+            world.server.put_status("web", dict(foreign))
+    assert 6 <= written_statuses(world) <= 40  # in six hours; every 15 s they were 1,440
+    assert ("web", "WrittenBack") in world.events
+    assert len(world.events) <= 20
+
+
+def test_a_status_that_is_left_alone_says_so_and_is_right_again_once_the_war_is_over(world: World) -> None:
+    world.turn()
+    for _ in range(6):
+        world.turn(AGAIN_SECONDS)
+        world.server.put_status("web", {**world.server.scales["web"]["status"], "replicas": 77})
+    world.turn(AGAIN_SECONDS)
+    assert world.condition() == ("False", "WrittenBack")
+    text = world.server.scales["web"]["status"]["conditions"][0]["message"]
+    assert "somebody else" in text
+    assert "10 min" in text
+    world.turn(700.0)
+    assert world.condition() == ("True", "Followed")
+    assert world.server.scales["web"]["status"]["replicas"] == 2
+    before = written_statuses(world)
+    for _ in range(100):
+        world.turn(AGAIN_SECONDS)
+    assert written_statuses(world) == before
+
+
+def test_figures_of_the_policy_reach_an_autoscaler_while_a_status_is_left_alone(world: World) -> None:
+    world.turn()
+    for _ in range(7):
+        world.turn(AGAIN_SECONDS)
+        world.server.put_status("web", {})
+    world.turn(AGAIN_SECONDS)
+    world.server.policies["web"]["status"]["replicas"] = 3
+    world.turn()
+    assert world.server.scales["web"]["status"]["replicas"] == 3
+
+
+def test_what_others_add_to_a_status_is_left_and_makes_no_write(world: World) -> None:
+    world.turn()
+    world.turn()
+    status = world.server.scales["web"]["status"]
+    theirs = {
+        "type": "Synced",
+        "status": "True",
+        "reason": "r",
+        "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    world.server.put_status("web", {**status, "conditions": [theirs, *status["conditions"]]})
+    assert [world.turn(AGAIN_SECONDS) for _ in range(5)] == [[]] * 5
+
+
+def test_a_refused_status_is_tried_ever_less_often(world: World) -> None:
+    world.server.status_refusal = ApiError(403, "Forbidden", "admission webhook denied the request")
+    for _ in range(3600):
+        world.turn()
+    assert 6 <= written_statuses(world) <= 30
+    assert world.events == []
+    world.server.status_refusal = None
+    world.turn(2 * MAX_BACKOFF_SECONDS)
+    assert world.condition() == ("True", "Followed")
