@@ -38,7 +38,10 @@ def _counts(description: str) -> Schema:
 _CONDITION: Final[Schema] = _object(
     "One thing that is so or is not.",
     {
-        "type": text("Good when True: Ready. Good when False: Overlapping, NodesSilent, EnforcementBlocked.", 316),
+        "type": text(
+            "Good when True: Ready. Good when False: Overlapping, NodesSilent, EnforcementBlocked, OwnershipContested.",
+            316,
+        ),
         "status": {"type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether it is so."},
         "reason": text("One CamelCase word that stays the same, to search and to alert by."),
         "message": text("A sentence for people: what is so, and what would help.", 32768),

@@ -4,7 +4,8 @@ What was there before is on disk before anything is written, so that a new agent
 field for bursts and does not touch them, but kernels before 6.10 scramble the burst whenever cpu.max is written
 (49217ea147df), and the kernel refuses a quota below the burst (tg_set_cfs_bandwidth): so each turn looks at the file
 itself, and an order has to end before a limit is lowered. Only cgroups that this agent or one before it has sampled are
-touched.
+touched. A burst that somebody else writes over again and again is left to him for a while, longer each time
+(`slack_operator.runtime.contests`).
 """
 
 import json
@@ -20,6 +21,7 @@ from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.process.atomic_write import write_atomically
 from slack.process.logs import fields
 from slack.process.outages import Outages
+from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ GRACE_SECONDS = 900.0
 _MOST_STATE_BYTES = 4 << 20
 
 WRITTEN, REVERTED, FAILED = "written", "reverted", "failed"
+BURST, SOMEBODY = "burst", "somebody"
+"""What of a cgroup may be written over, and by whom: the file does not say it."""
 OUTCOMES = (WRITTEN, REVERTED, FAILED)
 Outcome = Callable[[str], None]
 
@@ -122,6 +126,7 @@ class BurstWriter:
         self._clock = clock
         self._count = count
         self._outages = Outages(clock)
+        self._contests = Contests[str]()
         self._kept = self._load()
         self._orders: dict[tuple[str, str], tuple[BurstOrder, float]] = {}
         self._grace_until = clock() + GRACE_SECONDS if self._kept else float("-inf")
@@ -187,6 +192,8 @@ class BurstWriter:
         if present_us == wanted_us:
             return wanted_us
         kept = self._kept.get(path)
+        if kept is not None and kept.written_us == wanted_us:
+            self._take_back(path)
         former_us = kept.former_us if kept is not None else present_us
         remembered = WrittenBurst(order.pod_uid, order.container_id, former_us, wanted_us)
         if kept != remembered and not self._save({**self._kept, path: remembered}) and kept is None:
@@ -197,6 +204,19 @@ class BurstWriter:
         said = fields(path=path, burst_us=wanted_us, before_us=present_us)
         log.info("wrote a CPU burst", extra=said)
         return wanted_us
+
+    def _take_back(self, path: str) -> None:
+        """Count a burst that somebody has written over.
+
+        Raises:
+            NotWritten: it is left to him now.
+        """
+        now = self._clock()
+        if self._contests.written(path, BURST, SOMEBODY, now) is not Verdict.LEAVE:
+            return
+        contest = next(contest for contest in self._contests.standing(now) if contest.subject == path)
+        minutes = round(contest.pause_seconds / 60)
+        raise NotWritten(f"somebody else writes the burst over each time: it is left alone for {minutes} min at a time")
 
     def _put_back(self, keep: Iterable[tuple[str, str]]) -> list[BurstState]:
         """Put back what has no order; returns what could not be."""

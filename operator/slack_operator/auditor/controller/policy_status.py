@@ -13,11 +13,14 @@ from slack.audit.findings.finding import Severity
 from slack.audit.findings.throttling import lost_cores_total
 from slack.schema.conditions import Condition
 from slack_operator.runtime.conditions import Status, with_conditions, with_times
+from slack_operator.runtime.contests import Contest
 
 READY = "Ready"
 OVERLAPPING = "Overlapping"
 NODES_SILENT = "NodesSilent"
 ENFORCEMENT_BLOCKED = "EnforcementBlocked"
+OWNERSHIP_CONTESTED = "OwnershipContested"
+"""Only there while it is true."""
 COUNTERS_SECONDS = 30.0
 _SHOWN = 5
 """Names in a message; the rest is counted."""
@@ -50,6 +53,8 @@ class Observed:
     lost_to: Mapping[str, str] = field(default_factory=dict)
     """Namespaces that it selects and an older policy has, with that one's name."""
     enforcement: Enforcement = field(default_factory=Enforcement)
+    contests: Mapping[str, Contest[str]] = field(default_factory=dict)
+    """By namespace, reports that are left to somebody who deletes them each time."""
 
 
 def status_of(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
@@ -123,7 +128,15 @@ def _conditions(observed: Observed) -> list[Condition]:
     )
     if observed.enforcement.refused:
         blocked = Condition(ENFORCEMENT_BLOCKED, True, "ResizeRefused", observed.enforcement.refused)
-    return [ready, overlap, silent, blocked]
+    contested = []
+    if observed.contests:
+        minutes = round(max(contest.pause_seconds for contest in observed.contests.values()) / 60)
+        text = (
+            f"somebody deletes the CpuAuditReport of {_some(sorted(observed.contests))} each time, so it is not made "
+            f"again for {minutes} min at a time"
+        )
+        contested = [Condition(OWNERSHIP_CONTESTED, True, "WrittenBack", text)]
+    return [ready, overlap, silent, blocked, *contested]
 
 
 def _nodes(count: int) -> str:

@@ -143,6 +143,11 @@ class Reconciler:
                 findings.silent,
                 lost.get(entry.name, {}),
                 enforcement.get(entry.name, Enforcement()),
+                {
+                    name: contest
+                    for name, contest in self._reports.contested().items()
+                    if policy_of.get(name) == entry.name
+                },
             )
             status = policy_status.status_of(observed, previous, now)
         if status == previous:

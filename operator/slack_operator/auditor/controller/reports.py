@@ -1,7 +1,8 @@
 """Writes the CpuAuditReports: one a namespace, when something that matters has changed, at most as often as wanted.
 
 What stands is known from a watch, so a report that somebody deletes comes back, and one whose namespace has no policy
-or nothing to report on any more goes. After a change of leaders nothing is written before the nodes had time to report.
+or nothing to report on any more goes. A report that is deleted again and again is not made again for a while
+(`slack_operator.runtime.contests`). After a change of leaders nothing is written before the nodes had time to report.
 """
 
 import logging
@@ -19,6 +20,7 @@ from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack_operator.auditor.controller.cluster_view import ReportObject
 from slack_operator.runtime.conditions import rfc3339
+from slack_operator.runtime.contests import Contest, Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,10 @@ MAX_WRITES = 200
 RECONCILE_SECONDS = 20.0
 """Nor is one begun after so long: an API server that fails must not keep a turn from its end."""
 REFUSED_SECONDS = 60.0
+SHOWN_SECONDS = 30.0
+"""Within this time the watch shows a report that was written."""
+SOMEBODY = "somebody"
+"""Who deletes a report: nothing tells that afterwards."""
 
 
 @dataclass(slots=True)
@@ -57,6 +63,11 @@ class Reports:
         self._wall = wall
         self._clock = clock
         self._written: dict[str, _Written] = {}
+        self._contests = Contests[str]()
+
+    def contested(self) -> dict[str, Contest[str]]:
+        """Return by namespace the reports that somebody deletes each time, and that are not made again for a while."""
+        return {contest.subject: contest for contest in self._contests.standing(self._clock())}
 
     def write(
         self,
@@ -94,6 +105,8 @@ class Reports:
         every = policy.spec.report.every.total_seconds()
         if known is not None and known.refused and 0 <= now - known.at < REFUSED_SECONDS:
             return 0
+        if known is not None and standing is None and not known.refused and self._is_left(namespace.name, known, now):
+            return 0
         last = max(known.at, known.looked_at) if known is not None else _seconds(standing)
         # a clock that was set back must not silence a report for as long
         if standing is not None and 0 <= now - last < every and policy.name == standing.policy:
@@ -115,6 +128,15 @@ class Reports:
         self._written[namespace.name] = _Written(marks, now)
         self._on_written()
         return 1
+
+    def _is_left(self, namespace: str, known: _Written, now: float) -> bool:
+        """Whether a report that was written and is not there is not made again now: it is left to who deletes it."""
+        if 0 <= now - known.at < SHOWN_SECONDS or namespace in self.contested():
+            return True
+        if self._contests.written(namespace, REPORT_NAME, SOMEBODY, self._clock()) is not Verdict.LEAVE:
+            return False
+        log.warning("a report is deleted each time, and left so for a while", extra=fields(namespace=namespace))
+        return True
 
     def _delete(self, name: str, standing: ReportObject) -> int:
         if not self._may_write():

@@ -278,3 +278,16 @@ def test_on_a_real_kernel_a_burst_comes_and_goes_and_keeps_the_limit_from_being_
     assert burst.read_text() == "0\n"
     quota.write_text("20000")
     assert counts == ["written", "reverted"]
+
+
+def test_a_burst_that_somebody_writes_over_each_time_is_left_to_him_for_a_while(node: Node) -> None:
+    lasting = changed(ORDER, seconds=86_400)
+    node.turn(lasting)
+    for _ in range(2 * 240):  # two hours
+        node.file.write_text("0\n")
+        node.wait(15)
+    assert 6 <= node.counts.count("written") <= 15
+    assert "writes the burst over" in node.error
+    assert "min at a time" in node.error
+    node.wait(3 * 7200)
+    assert (node.burst, node.error) == (20_000, "")

@@ -20,7 +20,7 @@ from slack_operator.auditor.controller.enforcer import Enforcer
 from slack_operator.auditor.controller.event_reporter import EventReporter
 from slack_operator.auditor.controller.limit_record import RECORD_NAME, LimitRecord
 from slack_operator.auditor.controller.metrics import ControllerMetrics
-from slack_operator.auditor.controller.policy_status import Enforcement
+from slack_operator.auditor.controller.policy_status import Enforcement, Observed, status_of
 from slack_operator.auditor.controller.reconciler import SETTLE_SECONDS, Reconciler
 from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.desired import Desired
@@ -548,3 +548,32 @@ def test_a_bad_audit_policy_names_its_field() -> None:
     head = {"apiVersion": "resource-slack.io/v1alpha1", "kind": "CpuAuditPolicy"}
     desired.apply(head | {"metadata": {"name": "web", "uid": "u", "generation": 1}, "spec": {"window": "7m"}})
     assert desired.entries()[0].problems == ("spec.window: input should be '1m', '5m' or '1h', not '7m'",)
+
+
+def test_a_report_that_is_deleted_each_time_is_left_so_for_a_while_and_named(hands: Hands) -> None:
+    server: Any = hands.server
+    reports = Reports(server, may_write=lambda: True, on_written=lambda: None, wall=hands.wall, clock=hands.clock)
+    policy = AuditPolicy(name="default", uid="p")
+    namespace = hands.nodes.findings({"shop": HOW}).namespaces["shop"]
+    written = 0
+    for _ in range(2 * 360):  # two hours
+        hands.clock.now += 10
+        hands.wall.now += 10
+        written += reports.write({"shop": namespace}, {"shop": policy}, {})
+    assert 6 <= written <= 15
+    observed = Observed(policy, [namespace], frozenset({"a"}), frozenset(), contests=reports.contested())
+    (told,) = [c for c in status_of(observed, {}, "2026-01-01T00:00:00Z")["conditions"] if c["reason"] == "WrittenBack"]
+    assert (told["type"], told["status"]) == ("OwnershipContested", "True")
+    assert "shop" in told["message"]
+    hands.clock.now += 3 * 7200
+    hands.wall.now += 3 * 7200
+    assert reports.write({"shop": namespace}, {"shop": policy}, {}) == 1
+    assert reports.contested() == {}
+
+
+def test_a_report_is_written_once_while_the_watch_lags(hands: Hands) -> None:
+    server: Any = hands.server
+    reports = Reports(server, may_write=lambda: True, on_written=lambda: None, wall=hands.wall, clock=hands.clock)
+    namespace = hands.nodes.findings({"shop": HOW}).namespaces["shop"]
+    owner = {"shop": AuditPolicy(name="default", uid="p")}
+    assert [reports.write({"shop": namespace}, owner, {}) for _ in range(5)] == [1, 0, 0, 0, 0]
