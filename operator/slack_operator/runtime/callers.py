@@ -5,25 +5,17 @@ on the node of that pod. Where the API server does not say the node (before 1.32
 Answers are kept by the token's hash until the token ends or ten minutes are over. No token is ever logged or stored.
 """
 
-import base64
-import binascii
-import hashlib
 import json
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
 from slack.kube.paths import resource_path
+from slack_operator.runtime.tokens import REFUSED_SECONDS, TokenAnswers, claims_of, kept_seconds
 
-T = TypeVar("T")
-KEPT_SECONDS = 600.0
-REFUSED_SECONDS = 30.0
-"""A refusal is kept for less: an account may be made, or a pod seen, a moment later."""
 MAX_KEPT = 20_000
 MAX_REFUSED = 4096
 """Refusals are kept apart from callers: invented tokens push out no caller."""
@@ -79,11 +71,9 @@ class Callers:
         self._account = account
         self._audience = audience
         self._node_of = node_of
-        self._clock = clock
         self._wall = wall
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
-        self._refused: OrderedDict[bytes, tuple[Refused, float]] = OrderedDict()
+        self._kept = TokenAnswers[Caller](MAX_KEPT, clock)
+        self._refused = TokenAnswers[Refused](MAX_REFUSED, clock)
 
     def known(self, token: str) -> Caller | None:
         """Return who it is if that is known already, without asking anybody.
@@ -91,18 +81,14 @@ class Callers:
         Raises:
             Refused: it is known that the token is no good.
         """
-        key, now = _hash(token), self._clock()
-        with self._lock:
-            found, refused = self._kept.get(key), self._refused.get(key)
-        if found is not None and now < found[1]:
-            return found[0]
-        if refused is not None and now < refused[1]:
-            raise Refused(refused[0].status, str(refused[0]))
-        return None
+        found = self._kept.get(token)
+        if found is None and (refused := self._refused.get(token)) is not None:
+            raise Refused(refused.status, str(refused))
+        return found
 
     def expects(self, token: str) -> bool:
         """Return whether a token claims to be one that is accepted. Claims are not verified: they decide on order."""
-        claims = _claims(token)
+        claims = claims_of(token)
         audiences = claims.get("aud")
         expires = claims.get("exp")
         return (
@@ -126,11 +112,9 @@ class Callers:
             caller = self._review(token)
         except Refused as refusal:
             if refusal.status != 503:
-                _keep(self._refused, self._lock, token, (refusal, self._clock() + REFUSED_SECONDS), MAX_REFUSED)
+                self._refused.put(token, Refused(refusal.status, str(refusal)), REFUSED_SECONDS)
             raise
-        left = _expiry(token) - self._wall()
-        until = self._clock() + max(0.0, min(KEPT_SECONDS, left))
-        _keep(self._kept, self._lock, token, (caller, until), MAX_KEPT)
+        self._kept.put(token, caller, kept_seconds(token, self._wall()))
         return caller
 
     def _review(self, token: str) -> Caller:
@@ -177,36 +161,6 @@ def bearer(header: str | None) -> str:
     return token
 
 
-def _keep(kept: OrderedDict[bytes, T], lock: threading.Lock, token: str, found: T, most: int) -> None:
-    with lock:
-        kept[_hash(token)] = found
-        kept.move_to_end(_hash(token))
-        while len(kept) > most:
-            kept.popitem(last=False)
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
-
-
 def _first(extra: Mapping[str, Any], key: str) -> str:
     values = extra.get(key) or ()
     return str(values[0]) if values else ""
-
-
-def _expiry(token: str) -> float:
-    """Return the end of a token that the API server has accepted; infinite where it does not say."""
-    try:
-        return float(_claims(token)["exp"])
-    except (KeyError, TypeError, ValueError):
-        return float("inf")
-
-
-def _claims(token: str) -> Mapping[str, Any]:
-    """Return what a JSON Web Token claims, unverified; nothing if it is none."""
-    parts = token.split(".")
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (IndexError, ValueError, RecursionError, binascii.Error):
-        return {}
-    return claims if isinstance(claims, dict) else {}

@@ -8,23 +8,26 @@ A token costs one TokenReview, however often it is sent meanwhile. Order of revi
 3. The newest and the oldest request of an address come in turn: the newest, because most of a flood is older; the
    oldest, so that nobody waits for ever.
 
-If the queue is full, the oldest request of the address with the most of them is refused.
+If the queue is full, the oldest request of the address with the most of them is refused. So is a new token of a client
+that has shown too many others lately (`ReviewPace`).
 """
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from slack_operator.runtime.review_pace import ReviewPace
+from slack_operator.runtime.tokens import identity_of, token_hash
+
 MOST_WAITING: Final = 512
 T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """A token that is not judged now: too many wait."""
+    """A token that is not judged now: too many wait, or its client has shown too many."""
 
 
 class _Waiting:
@@ -75,6 +78,7 @@ class ReviewQueue(Generic[T]):
         self._executor = executor
         self._at_once = at_once
         self._most_waiting = most_waiting
+        self._pace = ReviewPace()
         self._running = 0
         self._newest = False
         self._known: dict[bytes, _Waiting] = {}
@@ -93,11 +97,13 @@ class ReviewQueue(Generic[T]):
             likely: whether the token's claims are those of a caller that would be accepted.
 
         Raises:
-            QueueFull: too many wait.
+            QueueFull: too many wait, or the client has shown too many.
         """
-        key = hashlib.sha256(token.encode()).digest()
+        key = token_hash(token)
         waiting = self._known.get(key)
         if waiting is None:
+            if (seconds := self._pace.take(address, identity_of(token))) > 0.0:
+                raise QueueFull(f"too many different tokens are shown; come again in {seconds:.0f} s")
             waiting = self._known[key] = _Waiting(key, address, judge, likely=likely)
             (self._likely if likely else self._others).add(waiting)
             self._start()

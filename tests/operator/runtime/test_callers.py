@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from slack.kube.errors import Unreachable
-from slack_operator.runtime.callers import KEPT_SECONDS, MAX_REFUSED, REFUSED_SECONDS, Callers, Refused, bearer
+from slack_operator.runtime.callers import MAX_REFUSED, Callers, Refused, bearer
+from slack_operator.runtime.tokens import KEPT_SECONDS, REFUSED_SECONDS
 from tests.operator.fakes import Clock
 
 ACCOUNT = "system:serviceaccount:slack:agent"

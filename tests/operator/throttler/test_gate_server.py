@@ -1,6 +1,8 @@
 """Gates over TLS: the real gate's link against the real server, and strangers that are not let in."""
 
 import asyncio
+import base64
+import json
 import socket
 import ssl
 import threading
@@ -16,9 +18,20 @@ from e2e.harness.cluster.certificates import Authority
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
 from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
+from slack_operator.runtime.tokens import KEPT_SECONDS, claims_of, pod_uid_of
 from slack_operator.throttler.agent import gate_server
-from slack_operator.throttler.agent.gate_server import MAX_STRANGERS, GateServer, InvalidToken, NotLetIn, pod_uid
+from slack_operator.throttler.agent.gate_server import (
+    MAX_KEPT,
+    MAX_STRANGERS,
+    REVIEWERS,
+    GateServer,
+    InvalidToken,
+    NotLetIn,
+    Reviews,
+    pod_uid,
+)
 from slack_operator.throttler.gate.agent_link import LinkDown
+from tests.operator.fakes import Clock
 
 NAME = "resource-slack-throttler-agent"
 
@@ -261,3 +274,75 @@ def test_gates_that_wait_for_their_review_keep_their_places(place: Place, monkey
         for link in links:
             link.close()
     assert len(judged) == len(links), "no review is wasted"
+
+
+def of_pod(uid: str, number: int = 0) -> str:
+    """Return a token that claims to be of a pod."""
+    claims = {"sub": "system:serviceaccount:shop:api", "kubernetes.io": {"pod": {"uid": uid}}, "jti": number}
+    return "e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=") + ".c2ln"
+
+
+class ApiServer:
+    """Knows all tokens, and says whose they are as they claim it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def request(self, method: str, path: str, *, body: Any, verb: str) -> bytes:
+        assert (method, path, verb) == ("POST", "/apis/authentication.k8s.io/v1/tokenreviews", "create")
+        token = body["spec"]["token"]
+        self.asked.append(token)
+        extra = {"authentication.kubernetes.io/pod-uid": [pod_uid_of(claims_of(token))]}
+        return json.dumps(review(user={"extra": extra})).encode()
+
+
+def test_a_gate_that_comes_again_and_again_costs_one_review() -> None:
+    server, clock = ApiServer(), Clock()
+    reviews = Reviews(server, clock=clock, wall=lambda: 0.0)  # type: ignore[arg-type]  # all that it is asked for
+    assert reviews.known(of_pod("u1")) is None
+    assert [reviews(of_pod("u1")), reviews.known(of_pod("u1"))] == ["u1", "u1"]
+    clock.now += KEPT_SECONDS + 1
+    assert reviews.known(of_pod("u1")) is None, "a pod that is gone is not known for ever"
+    for number in range(MAX_KEPT + 5):
+        reviews(of_pod("u2", number))
+    assert len(reviews._kept) == MAX_KEPT
+
+
+def test_a_valid_token_is_let_in_again_without_a_review(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = ApiServer()
+    reviews = Reviews(api)  # type: ignore[arg-type]  # all that it is asked for
+    monkeypatch.setattr(place.server, "_judge", reviews)
+    monkeypatch.setattr(place.server, "_known", reviews.known)
+    for _ in range(20):
+        link = place.link(of_pod("u1"))
+        assert read(link)[0]["type"] == "welcome"
+        link.close()
+    assert api.asked == [of_pod("u1")]
+
+
+def test_tokens_of_strangers_delay_no_gate_of_the_node(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server hangs for a while, and another node's pods show one valid token after the other."""
+    judged: list[str] = []
+    leave = threading.Event()
+
+    def judge_late(token: str) -> str:
+        leave.wait(60)
+        judged.append(pod_uid_of(claims_of(token)))
+        return judged[-1]
+
+    monkeypatch.setattr(place.server, "_judge", judge_late)
+    monkeypatch.setattr(place.server, "_expects", lambda token: pod_uid_of(claims_of(token)) == "u1")
+    strangers = [place.link(of_pod(f"stranger-{number}")) for number in range(40)]
+    link = place.link(of_pod("u1"))
+    try:
+        deadline = time.monotonic() + 30
+        while len(place.server._reviews) < 41 - REVIEWERS and time.monotonic() < deadline:
+            time.sleep(0.01)
+        leave.set()
+        assert read(link)[0]["type"] == "welcome"
+        for stranger in strangers:
+            read(stranger)
+    finally:
+        for each in (*strangers, link):
+            each.close()
+    assert judged.index("u1") <= 2 * REVIEWERS, "only those that were under way come before it"

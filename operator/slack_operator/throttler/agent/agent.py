@@ -27,6 +27,7 @@ from slack.throttler.limits import SHORTEST_PAUSE_SECONDS, UNKNOWN_USAGE, Limits
 from slack.throttler.protocol import Ask, FromAgent, Welcome, Withdraw
 from slack.throttler.reports.messages import NodeReport
 from slack.throttler.reports.summary import MOVING
+from slack_operator.runtime.tokens import claims_of, pod_uid_of
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent import node_report
 from slack_operator.throttler.agent.desk import Desk, Opened, Turn
@@ -36,7 +37,7 @@ from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
 from slack_operator.throttler.agent.standing import Standing
-from slack_operator.throttler.agent.static_pods import FOLDER, StaticPods
+from slack_operator.throttler.agent.static_pods import FOLDER, PREFIX, StaticPods
 
 log = logging.getLogger(__name__)
 
@@ -126,8 +127,11 @@ class Agent:
         began = time.monotonic()
         self._desk = Desk(NodeThrottle(limits), Journal(journal, boot), began)
         self._desk.grant_from(began + UNKNOWN_SECONDS)
-        self._static = StaticPods(Reviews(connection), journal.parent / FOLDER, self._desk.mirror)
-        self._server = GateServer(self._static, self._answer, welcome=self._welcome)
+        reviews = Reviews(connection)
+        self._static = StaticPods(reviews, journal.parent / FOLDER, self._desk.mirror)
+        self._server = GateServer(
+            self._static, self._answer, welcome=self._welcome, known=reviews.known, expects=self._expects
+        )
         self._pods = Reflector(connection, "/api/v1/pods", NodePod, _Sink(self), field_selector=f"spec.nodeName={node}")
         self._view = Watches((self._pods,))
         self._loop = asyncio.new_event_loop()
@@ -246,6 +250,10 @@ class Agent:
             if not self._unknown:
                 self._desk.grant_from(time.monotonic())
         self._wake.set()
+
+    def _expects(self, token: str) -> bool:
+        """Whether a token claims to be of a pod of this node."""
+        return token.startswith(PREFIX) or self._desk.pod(pod_uid_of(claims_of(token))) is not None
 
     def _welcome(self) -> Welcome:
         limits = self._desk.throttle.limits

@@ -7,12 +7,10 @@ runs in one event loop, which also owns the desk; threads of others come in by `
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import logging
 import ssl
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -35,6 +33,7 @@ from slack.throttler.protocol import (
     Welcome,
 )
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
+from slack_operator.runtime.tokens import REFUSED_SECONDS, TokenAnswers, kept_seconds
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +41,10 @@ MAX_CONNECTIONS: Final = 1024
 MAX_STRANGERS: Final = 32
 """Connections whose token is not known yet, from accept on: TLS costs some 100 KiB for each."""
 REVIEWERS: Final = 4
-REFUSED_SECONDS: Final = 30.0
+MAX_KEPT: Final = 4096
+"""Tokens that were accepted lately: each costs one TokenReview in that time, however often its gate comes again."""
 MAX_REFUSED: Final = 1024
-"""Tokens that were refused lately: each costs one TokenReview in that time."""
+"""The same of tokens that were refused."""
 HELLO_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 """A gate says goodbye within that, or is cut off."""
@@ -72,8 +72,20 @@ class InvalidToken(NotLetIn):
 class Reviews:
     """Tokens judged by the API server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._connection = connection
+        self._wall = wall
+        self._kept = TokenAnswers[str](MAX_KEPT, clock)
+
+    def known(self, token: str) -> str | None:
+        """Return the uid of the pod if that is known already, without asking anybody."""
+        return self._kept.get(token)
 
     def __call__(self, token: str) -> str:
         """Return the uid of the pod that a token is bound to.
@@ -92,7 +104,9 @@ class Reviews:
             body = self._connection.request("POST", path, body=review, verb="create")
         except KubeError as error:
             raise NotLetIn(f"the API server cannot be asked about the token: {error}") from None
-        return pod_uid(json.loads(body))
+        uid = pod_uid(json.loads(body))
+        self._kept.put(token, uid, kept_seconds(token, self._wall()))
+        return uid
 
 
 def pod_uid(review: dict[str, Any]) -> str:
@@ -113,22 +127,33 @@ def pod_uid(review: dict[str, Any]) -> str:
 class GateServer:
     """Serves gates in the running event loop."""
 
-    def __init__(self, judge: Judge, answer: Answer, *, welcome: Callable[[], Welcome]) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        answer: Answer,
+        *,
+        welcome: Callable[[], Welcome],
+        known: Callable[[str], str | None] = lambda _: None,
+        expects: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         """Nothing is listened on yet.
 
         Args:
             judge: says whose token it is; called in threads of the server's own.
             answer: asked in the event loop.
             welcome: what gates are told when they come.
+            known: whose token it is if that is known without asking anybody, else None.
+            expects: whether a token claims to be of a pod of this node; such a token is judged before all others.
         """
         self.refused = 0
         self._judge = judge
+        self._known, self._expects = known, expects
         self._answer = answer
         self._welcome = welcome
         self._outages = Outages()
         self._gates: dict[str, asyncio.StreamWriter] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._refused: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._refused = TokenAnswers[str](MAX_REFUSED, time.monotonic)
         self._workers = Workers(REVIEWERS, name="reviews")
         self._reviews: ReviewQueue[str] = ReviewQueue(self._workers, REVIEWERS)
         self._acceptor: Acceptor | None = None
@@ -242,19 +267,17 @@ class GateServer:
         return hello
 
     async def _who(self, hello: Hello, address: str) -> str:
-        key, now = hashlib.sha256(hello.token.encode()).hexdigest(), time.monotonic()
-        refused = self._refused.get(key)
-        if refused is not None and now < refused[1]:
-            raise NotLetIn(refused[0])
+        token = hello.token
+        if (refused := self._refused.get(token)) is not None:
+            raise NotLetIn(refused)
+        if (uid := self._known(token)) is not None:
+            return uid
         try:
-            return await self._reviews.judge(hello.token, address, lambda: self._judge(hello.token))
+            return await self._reviews.judge(token, address, lambda: self._judge(token), likely=self._expects(token))
         except QueueFull as error:
             raise NotLetIn(str(error)) from None
         except InvalidToken as refusal:
-            self._refused[key] = str(refusal), now + REFUSED_SECONDS
-            self._refused.move_to_end(key)
-            if len(self._refused) > MAX_REFUSED:
-                self._refused.popitem(last=False)
+            self._refused.put(token, str(refusal), REFUSED_SECONDS)
             raise
 
     async def _listen(self, uid: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
