@@ -1,15 +1,18 @@
 """Scores of one pod on many nodes: algorithms weighed, and the rules that hold when nothing is known.
 
 `prepare` does what depends on nodes and load alone, once a refresh; `score` what depends on the pod. `score_nodes` is
-both. A node whose CPU use is not known has the minimum, so it is never above one whose CPU use is known. If the load of
-too few nodes is known, all nodes score the same. If no node's load is known, `Rules.without_load` says what decides. A
-placeholder is no load, and scores the same everywhere. No data is never the best score.
+both. A node whose CPU use is not known has the minimum. A new node, whose use is taken to be that of its recent pods,
+has at most the lowest score of the measured nodes that are asked for beside it. So neither is ever above a node whose
+CPU use is known. If the load of too few nodes is known, all nodes score the same. If no node's load is known,
+`Rules.without_load` says what decides. A placeholder is no load, and scores the same everywhere. No data is never the
+best score.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from slack.scorer.algorithms.allocation import allocated_percent
 from slack.scorer.algorithms.figures import round_scores, taken
@@ -172,7 +175,7 @@ def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_te
             own_scores.append(own_score)
             if with_terms:
                 terms |= {f"{weighted.algorithm.name}.{term}": values for term, values in own_terms.items()}
-        rounded = round_scores(np.stack(own_scores)) * (state <= _LAST_KNOWN)
+        rounded = _held_to_measured(round_scores(np.stack(own_scores)) * (state <= _LAST_KNOWN), state)
         by_algorithm = {found.algorithm.name: own for found, own in zip(basis.algorithms, rounded, strict=True)}
         total = _weighed(basis.algorithms, rounded)
     return Scores(own_rows, total, by_algorithm, state, rule, terms)
@@ -185,6 +188,15 @@ def rule_of(basis: Basis, pod: PodDemand) -> Rule:
     if basis.coverage is Coverage.NONE:
         return _RULES_WITHOUT_LOAD[basis.without_load]
     return Rule.MEASURED if basis.coverage is Coverage.ENOUGH else Rule.TOO_FEW_MEASURED
+
+
+def _held_to_measured(scores: IntArray, state: npt.NDArray[np.uint8]) -> IntArray:
+    """Hold new nodes to the lowest score of a measured one, by algorithm; among new nodes alone nothing is changed."""
+    is_new, measured = state == NodeState.NEW, state == NodeState.MEASURED
+    if is_new.any() and measured.any():
+        lowest = scores[:, measured].min(axis=1, keepdims=True)
+        scores[:, is_new] = np.minimum(scores[:, is_new], lowest)
+    return scores
 
 
 def _weighed(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:

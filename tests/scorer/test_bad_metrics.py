@@ -147,11 +147,24 @@ def test_a_deviation_alone_does_not_make_an_idle_node() -> None:
 def test_a_new_node_without_older_pods_uses_nothing_but_by_its_recent_pods() -> None:
     created = np.array([NOW - 100, NOW - 100, NOW - 100, NOW - 901, nan])
     own = nodes(5, created_seconds=created, pod_count=np.array([0, 2, 2, 0, 0]))
-    used = load(window([nan] * 4 + [50]), recent=recent((1, 10, 400), (1, 20, 400), (2, 10, 400)))
+    used = load(window([nan] * 4 + [39]), recent=recent((1, 10, 400), (1, 20, 400), (2, 10, 400)))
     scores = score_nodes(TLP, PodDemand(), own, used, NOW, Rules(min_measured_share=0.3))
     assert scores.state.tolist() == [1, 1, NodeState.NO_METRICS, NodeState.NO_METRICS, 0]
     assert scores.terms["TargetLoadPacking.utilization_percent"][:2].tolist() == [0, 20]
     assert scores.total[:4].tolist() == [40, 70, 0, 0]
+
+
+@pytest.mark.parametrize("measured", [0.0, 10.0, 40.0, 75.0, 99.0])
+def test_a_new_node_is_not_above_the_lowest_measured_one_and_new_ones_keep_their_order(measured: float) -> None:
+    created = np.array([NOW - 100, NOW - 100, nan, nan])
+    own = nodes(4, created_seconds=created, pod_count=np.array([0, 1, 9, 9]))
+    used = load(window([nan, nan, measured, 30.0]), recent=recent((1, 10, 3200)))
+    for algorithms in (TLP, EVERY):
+        scores = score_nodes(algorithms, POD, own, used, NOW)
+        assert scores.state.tolist() == [1, 1, 0, 0]
+        assert scores.total[:2].max() <= scores.total[2:].min()
+        alone = score(prepare(algorithms, own, used, NOW), POD, np.array([0, 1]))
+        assert alone.total.max() > 0, "where none is measured, new nodes are told apart"
 
 
 def test_a_node_whose_age_is_not_known_is_not_new() -> None:

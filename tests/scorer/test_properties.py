@@ -1,5 +1,7 @@
 """What must hold whatever the metrics say."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,12 +92,40 @@ def test_scores_are_whole_numbers_from_0_to_100_whatever_the_metrics_say(
         assert ((own >= 0) & (own <= 100)).all()
 
 
-@given(clusters(), pods)
-def test_no_data_is_never_better_than_data(cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand) -> None:
+@given(clusters(), pods, st.sampled_from([EVERY, PROPOSED, *((one,) for one in EVERY)]))
+def test_no_data_is_never_better_than_data(
+    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
+) -> None:
     nodes, load = cluster
-    scores = score_nodes(EVERY, pod, nodes, load, NOW)
+    scores = score_nodes(algorithms, pod, nodes, load, NOW)
     if scores.by_algorithm:
         assert (scores.total[scores.state > NodeState.NEW] == 0).all()
+    measured = scores.state == NodeState.MEASURED
+    if measured.any():
+        for own in (scores.total, *scores.by_algorithm.values()):
+            assert own[~measured].max(initial=0) <= own[measured].min()
+
+
+def with_a_new_node(nodes: NodeColumns, load: LoadColumns) -> tuple[NodeColumns, LoadColumns]:
+    """Return the cluster with a first node that was just made and is not measured."""
+    nothing = np.full((2, len(nodes)), np.nan)
+    nothing[:, 1:] = 0.0
+    windows = tuple(replace(window, mean_percent=window.mean_percent + nothing) for window in load.windows)
+    created, count = nodes.created_seconds.copy(), nodes.pod_count.copy()
+    created[0], count[0] = NOW - 10.0, 0
+    return replace(nodes, created_seconds=created, pod_count=count), replace(load, windows=windows)
+
+
+@given(clusters(), pods, st.sampled_from([EVERY, PROPOSED, *((one,) for one in EVERY)]))
+def test_a_new_node_is_never_above_a_measured_one(
+    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
+) -> None:
+    nodes, load = with_a_new_node(*cluster)
+    scores = score_nodes(algorithms, pod, nodes, load, NOW)
+    measured = scores.state == NodeState.MEASURED
+    if measured.any():
+        assert scores.state[0] == NodeState.NEW
+        assert scores.total[0] <= scores.total[measured].min()
 
 
 @given(clusters(), pods, st.data())
@@ -106,7 +136,9 @@ def test_a_node_scores_the_same_whichever_others_are_asked_for(
     without_peaks = EVERY[:3]  # which is normalized over those that are asked for
     basis = prepare(without_peaks, nodes, load, NOW)
     rows = np.array(data.draw(st.lists(st.integers(0, len(nodes) - 1), max_size=8)), dtype=np.int64)
-    assert score(basis, pod, rows).total.tolist() == score(basis, pod).total[rows].tolist()
+    some, every = score(basis, pod, rows), score(basis, pod)
+    is_new = every.state[rows] == NodeState.NEW  # is held to the measured nodes beside it
+    assert some.total[~is_new].tolist() == every.total[rows][~is_new].tolist()
 
 
 @given(clusters(), clusters(), pods)

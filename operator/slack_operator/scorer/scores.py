@@ -262,22 +262,25 @@ def _explained(key: str, decision: Decision, node: str | None, highest: int) -> 
         "predicted": dict(zip(("cpu_millis", "memory_bytes"), decision.demand.predicted, strict=True)),
         "highest_score": highest,
         "node": node,
-        "chosen": None if chosen is None else _of_node(node or "", details, len(places), highest),
-        "best": [_of_node(name, details, index, highest) for index, name in enumerate(places)],
+        "chosen": None if chosen is None else _of_node(node or "", scores, chosen, details, len(places), highest),
+        "best": [
+            _of_node(name, scores, place, details, at, highest) for at, (name, place) in enumerate(places.items())
+        ],
     }
     if chosen is not None:
         result["nodes_with_a_better_score"] = int((scores.total > scores.total[chosen]).sum())
     return result
 
 
-def _of_node(name: str, scores: Scores, place: int, highest: int) -> Mapping[str, Any]:
+def _of_node(name: str, scores: Scores, place: int, details: Scores, at: int, highest: int) -> Mapping[str, Any]:
+    """Describe one node: its scores as they were answered, its terms from the details."""
     return {
         "node": name,
         "score": int(scaled(scores.total[place : place + 1], highest)[0]),
         "state": NodeState(int(scores.state[place])).name.title().replace("_", ""),
         "algorithms": {algorithm: int(own[place]) for algorithm, own in scores.by_algorithm.items()},
         "terms": {
-            term: round(float(values[place]), 6) if np.isfinite(values[place]) else None
-            for term, values in scores.terms.items()
+            term: round(float(values[at]), 6) if np.isfinite(values[at]) else None
+            for term, values in details.terms.items()
         },
     }
