@@ -7,6 +7,7 @@ late; some crash. Nodes have new names as well.
 
 import json
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,8 @@ from slack_operator.throttler.controller.starts import Starts
 
 PODS: Final = 20
 """That are there at a time."""
+WRITERS_SECONDS: Final = 60.0
+"""The writers of permits have so long, in real time."""
 LIMITS: Final = Limits(slots=2, start_timeout_seconds=900.0, delete_late=True, force_after_seconds=300.0)
 _HISTORY: Final = ("controller: Outages._told",)
 """What was logged within an hour, at most 100 causes: a bounded history."""
@@ -155,6 +158,19 @@ class ThrottlerWeek(Churn[_Pod]):
         self.permits.turn()
         while self.late_pods.turn():
             pass
+        self._wait_for_writers()
+
+    def _wait_for_writers(self) -> None:
+        """Wait until every permit of this turn is written: a turn stands for half a minute, in which they always are.
+
+        Raises:
+            TimeoutError: the writers hang.
+        """
+        until, writers = time.monotonic() + WRITERS_SECONDS, self.permits._writers
+        while self.permits._busy or writers._idle < len(writers._pool):
+            if time.monotonic() > until:
+                raise TimeoutError(f"{len(self.permits._busy)} permits are not written after {WRITERS_SECONDS:.0f} s")
+            time.sleep(0.001)
 
     def _tell(self, turn: Turn) -> None:
         desk = self.desk

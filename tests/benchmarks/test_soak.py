@@ -1,5 +1,6 @@
 """A week's rules find what grows and what keeps things that are gone, and pass what does neither."""
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -93,6 +94,18 @@ def test_a_companion_keeps_nothing_that_is_gone(module: Any) -> None:
     week.turn_seconds = 1800.0
     found = run(module.__name__.rpartition(".")[2], week, days=3)
     assert found.faults == []
+
+
+def test_what_writers_do_is_over_before_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = throttler.week(1)
+    monkeypatch.setattr(starts.permits._writer, "create", lambda *_: time.sleep(0.05))
+    busy = []
+    for turn in range(1, 6):
+        starts.turn(turn * starts.turn_seconds)
+        busy.append(starts.sizes().get("controller: Permits._busy", 0))
+    assert busy == [0] * 5
+    assert starts.permits._written, "something was written"
+    starts.close()
 
 
 @pytest.mark.thorough
