@@ -22,9 +22,9 @@ from slack.kube.retry import is_transient
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, SetCost, Stop, Taken
 from slack.planner.objects.decide import LOST, MADE_OTHERWISE, NOBODYS, SHOW_SECONDS, UNDISPLACEABLE, Held
 from slack.planner.objects.drift import Part, changed_parts, same_room
+from slack.process.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack.process.logs import fields
 from slack_operator.placeholders.vanished import Vanished
-from slack_operator.runtime.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)

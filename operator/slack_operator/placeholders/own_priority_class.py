@@ -14,9 +14,9 @@ from slack.kube.errors import WRITE_FAILURES, ApiError
 from slack.kube.paths import resource_path
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import PRIORITY, priority_class
+from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack_operator.placeholders.actuator import TakenBack
-from slack_operator.runtime.contests import Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)

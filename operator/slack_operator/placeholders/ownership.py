@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from slack.planner.objects.drift import Part
+from slack.process.contests import Contest
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.actuator import TakenBack
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED
-from slack_operator.runtime.contests import Contest
 
 _NAMED = 3
 _WHAT = {

@@ -3,7 +3,7 @@
 `slack.planner.release` decides; this module gathers what it asks, writes, and reports what stays. Without the right to
 patch nodes, or without NodeClaims, nothing breaks: drifted nodes then stay as long as Karpenter holds them for unbound
 placeholders, and the policy's condition says so. Nor does it where somebody else keeps writing the label: that node is
-left alone for a while (`slack_operator.runtime.contests`).
+left alone for a while (`slack.process.contests`).
 """
 
 import logging
@@ -22,12 +22,12 @@ from slack.kube.paths import resource_path
 from slack.planner.domain.membership import divide
 from slack.planner.model.result import PolicyPlan
 from slack.planner.release import Claim, Decision, HeldNode, Memory, Stays, Why, decide, parse_mark
+from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.cluster_view import ClusterView, NodeMarks, Observation
 from slack_operator.placeholders.subjects import Subject
-from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 

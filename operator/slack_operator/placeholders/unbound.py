@@ -7,7 +7,7 @@ nothing is written when real pods take the capacity or give it back.
 
 No more pods of a ReplicaSet are told of than the last plan wants: what somebody adds beyond the plan brings no node.
 A condition that somebody removes is written again, a few times. Then such pods of its ReplicaSet are left alone for a
-while, longer each time (`slack_operator.runtime.contests`).
+while, longer each time (`slack.process.contests`).
 """
 
 import logging
@@ -27,13 +27,13 @@ from slack.kube.paths import resource_path
 from slack.planner.forms.unbound import CONDITIONS_PER_SECOND
 from slack.planner.model.result import PolicyPlan
 from slack.planner.objects.manifests import replica_set_name
+from slack.process.contests import Contests, Verdict
 from slack.process.outages import Outages
 from slack.process.reasons import PENDING_ON_PURPOSE
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.subjects import Subject
-from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 

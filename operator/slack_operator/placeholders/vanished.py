@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import Json
-from slack_operator.runtime.contests import WINDOW_SECONDS
+from slack.process.contests import WINDOW_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Level-triggered and by one direction for each field: replicas go to the policy, and status comes from the policy.
 Whoever else writes a policy's replicas, or the status of a SlackScale, is overwritten a few times. If that does not
-end, the field is left alone for a while (`slack_operator.runtime.contests`). The condition Ready says so, and an Event
+end, the field is left alone for a while (`slack.process.contests`). The condition Ready says so, and an Event
 where the condition is overwritten as well. A SlackScale without its policy, or one that the API server refuses (an
 objective takes no replicas, say), says so in its condition Ready too. Only the leader writes; what did not work is
 tried again after a pause.
@@ -23,10 +23,10 @@ from slack.kube.retry import Backoff
 from slack.planner.policy.crd import PLURAL
 from slack.planner.policy.scale import SCALE_KIND, SCALE_PLURAL
 from slack.planner.policy.spec import Policy
+from slack.process.contests import Contest, Contests, Verdict
 from slack.process.logs import fields
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_times
-from slack_operator.runtime.contests import Contest, Contests, Verdict
 from slack_operator.runtime.desired import Entry
 
 log = logging.getLogger(__name__)

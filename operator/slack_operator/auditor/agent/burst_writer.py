@@ -5,7 +5,7 @@ field for bursts and does not touch them, but kernels before 6.10 scramble the b
 (49217ea147df), and the kernel refuses a quota below the burst (tg_set_cfs_bandwidth): so each turn looks at the file
 itself, and an order has to end before a limit is lowered. Only cgroups that this agent or one before it has sampled are
 touched. A burst that somebody else writes over again and again is left to him for a while, longer each time
-(`slack_operator.runtime.contests`).
+(`slack.process.contests`).
 """
 
 import json
@@ -19,9 +19,9 @@ from slack.audit.api.messages import MAX_TEXT, BurstOrder, BurstState, text
 from slack.audit.findings.sample import Level, Sample
 from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.process.atomic_write import write_atomically
+from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack.process.outages import Outages
-from slack_operator.runtime.contests import Contests, Verdict
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from slack.audit.api.report_schema import MOST_ACTIONS
 from slack.audit.enforcement.decision import LeftAlone
 from slack.audit.findings.finding import Severity
 from slack.audit.findings.throttling import lost_cores_total
+from slack.process.contests import Contest
 from slack.schema.conditions import Condition
 from slack_operator.runtime.conditions import Status, with_conditions, with_times
-from slack_operator.runtime.contests import Contest
 
 READY = "Ready"
 OVERLAPPING = "Overlapping"

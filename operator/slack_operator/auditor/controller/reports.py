@@ -2,7 +2,7 @@
 
 What stands is known from a watch, so a report that somebody deletes comes back, and one whose namespace has no policy
 or nothing to report on any more goes. A report that is deleted again and again is not made again for a while
-(`slack_operator.runtime.contests`). After a change of leaders nothing is written before the nodes had time to report.
+(`slack.process.contests`). After a change of leaders nothing is written before the nodes had time to report.
 """
 
 import logging
@@ -17,10 +17,10 @@ from slack.audit.api.report import REPORT_NAME, NamespaceFindings, digest, repor
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import ApiError
 from slack.kube.paths import resource_path
+from slack.process.contests import Contest, Contests, Verdict
 from slack.process.logs import fields
 from slack_operator.auditor.controller.cluster_view import ReportObject
 from slack_operator.runtime.conditions import rfc3339
-from slack_operator.runtime.contests import Contest, Contests, Verdict
 from slack_operator.runtime.leading import NotLeading
 
 log = logging.getLogger(__name__)

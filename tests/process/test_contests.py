@@ -1,7 +1,7 @@
 """When a fight over an object of ours is given up, for how long, and that its memory is bounded."""
 
 from slack.planner.objects.drift import Part
-from slack_operator.runtime.contests import LONGEST_SECONDS, MOST, WINDOW_SECONDS, Contest, Contests, Verdict
+from slack.process.contests import LONGEST_SECONDS, MOST, WINDOW_SECONDS, Contest, Contests, Verdict
 
 RS = "slack-web-1a2b3c4d"
 HPA = "kube-controller-manager (scale)"

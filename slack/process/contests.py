@@ -1,4 +1,4 @@
-"""Fights over objects of ours: who writes them, how often we took them back, and when to give in for a while.
+"""Fights over fields of ours: who writes them, how often we took them back, and when to give in for a while.
 
 What is ours is taken back at once, each time, and the first time it is told whose write it was. Only when the same
 writer has written it back five times within ten minutes it is left to him: for ten minutes, and twice as long each time
