@@ -102,8 +102,10 @@ def test_resources_of_the_gate_reach_both_ways_of_injection(helm: Helm) -> None:
     controller = load(ThrottlerControllerSettings, given(deployment), {})
     assert (controller.gate_requests, controller.gate_limits) == ({"cpu": "10m"}, {"memory": "64Mi"})
     expression = str(gate_policy(manifests)["spec"]["mutations"][0]["jsonPatch"]["expression"])
-    assert 'requests: {"cpu":"10m"}, limits: {"memory":"64Mi"}' in expression
-    assert expression.count('{"cpu":"10m","memory":"64Mi"}') == 2, "a Guaranteed pod stays so"
+    assert 'requests: {"cpu": "10m", ?"ephemeral-storage": ' in expression, "of a pod of class BestEffort"
+    less = '(quantity("64Mi").isLessThan(quantity("32Mi")) ? "64Mi" : "32Mi")'
+    assert f'requests: {{"cpu": "10m", "memory": {less}, ' in expression, "of any other"
+    assert expression.count('{"cpu": "10m", "memory": "64Mi", ?') == 2, "a Guaranteed pod stays so"
 
 
 def test_gates_are_fitted_into_limit_ranges_wherever_the_api_server_can_do_it(helm: Helm) -> None:

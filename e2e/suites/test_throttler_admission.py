@@ -37,7 +37,7 @@ from e2e.harness.product.throttler import (
     rendered,
     wait_until_injected,
 )
-from slack.throttler.injection import DEPENDS_ON, GATE, GateOptions, patch
+from slack.throttler.injection import DEPENDS_ON, FIRST_DOORBELL_PORT, GATE, NOT_GATED, GateOptions, patch
 
 SHOP, OTHER = "throttled-shop", "other-shop"
 WEBHOOK, POLICY = "Webhook", "AdmissionPolicy"
@@ -107,6 +107,12 @@ def a_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
+def nodes_whose_system(operator: str, system: str) -> Json:
+    """Return an affinity to nodes by their operating system."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/os", "operator": operator, "values": [system]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
 def gates(found: Json) -> list[Json]:
     return [entry for entry in found["spec"].get("initContainers", ()) if entry["name"] == GATE]
 
@@ -120,6 +126,15 @@ PODS: dict[str, Json] = {
     "limited": a_pod(container("a", resources={"requests": {"cpu": "1m"}, "limits": {"cpu": "1", "memory": "1Gi"}})),
     "limited in memory": a_pod(
         container("a", resources={"limits": {"memory": "1Gi"}}), container("b", resources=LIMITS)
+    ),
+    "device alone": a_pod(container("a", resources={"limits": {"example.com/device": "1"}})),
+    "nothing": a_pod(container("a", resources={"requests": {"cpu": "0"}, "limits": {"cpu": "0", "memory": "0"}})),
+    "disk": a_pod(
+        container("a", resources={"requests": {"cpu": "1m"}, "limits": {"ephemeral-storage": "1Gi"}}),
+        container("b", resources={"requests": {"ephemeral-storage": "1Gi"}}),
+    ),
+    "guaranteed with a disk": a_pod(
+        container("a", resources={"limits": LIMITS["limits"] | {"ephemeral-storage": "1Gi"}})
     ),
     "of a pod": a_pod(container("a"), resources={"requests": {"cpu": "1"}}),
     "init": a_pod(container("a"), initContainers=[container("first"), container("side", restartPolicy="Always")]),
@@ -179,11 +194,25 @@ def test_pods_of_a_template_with_the_annotation_are_gated_wherever_they_are(plac
         a_pod(annotations={ENABLED: "false"}),
         a_pod(namespace=OTHER, annotations={ENABLED: "True "}),
         a_pod(hostNetwork=True),
+        a_pod(nodeSelector={"kubernetes.io/os": "windows"}),
+        a_pod(affinity=nodes_whose_system("In", "windows")),
+        a_pod(affinity=nodes_whose_system("NotIn", "linux")),
         a_pod(priorityClassName="system-node-critical", namespace=SHOP),
         a_pod(namespace="kube-system", annotations={ENABLED: "true"}),
         a_pod(namespace=NAMESPACE, annotations={ENABLED: "true"}),
     ],
-    ids=["not asked", "asked not to", "misspelt", "own network", "critical", "kube-system", "ours"],
+    ids=[
+        "not asked",
+        "asked not to",
+        "misspelt",
+        "own network",
+        "windows",
+        "windows nodes",
+        "not linux",
+        "critical",
+        "kube-system",
+        "ours",
+    ],
 )
 def test_who_did_not_ask_and_who_is_never_gated_stays_as_it_is(place: Place, manifest: Json) -> None:
     found = place.admitted(manifest)
@@ -323,6 +352,58 @@ def test_a_gated_pod_is_admitted_where_a_limit_range_gives_limits_and_bounds_the
     strict.wait_refused("minimum memory usage", {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}})
     assert len(gates(strict.admitted({}))) == 1
     assert len(gates(strict.admitted({"requests": {"cpu": "200m", "memory": "100Mi"}}))) == 1
+
+
+MANY = {"example.com/device": "4", "ephemeral-storage": "20Gi"}
+
+
+def test_a_gate_takes_none_of_what_defaults_of_a_limit_range_give_and_it_has_no_use_for(strict: Strict) -> None:
+    """A container that says nothing is given the greatest amount: devices, and a disk."""
+    strict.have("LimitRange", {"limits": [{"type": "Container", "max": MANY}]})
+    few = {"example.com/device": "1", "ephemeral-storage": "1Gi"}
+    strict.wait_refused("maximum", {"limits": {"example.com/device": "5", "ephemeral-storage": "1Gi"}})
+    (gate,) = gates(strict.admitted({"requests": {"cpu": "1m"}, "limits": few}))
+    assert gate["resources"]["limits"] == {"example.com/device": "0", "ephemeral-storage": "64Mi"}
+    assert gate["resources"]["requests"]["ephemeral-storage"] == "64Mi"
+
+
+def test_a_gate_keeps_the_ratio_of_a_whole_pod(strict: Strict) -> None:
+    strict.have("LimitRange", {"limits": [{"type": "Pod", "maxLimitRequestRatio": {"cpu": "2", "memory": "2"}}]})
+    strict.wait_refused("ratio", {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": FITS["limits"]})
+    (gate,) = gates(strict.admitted(FITS))
+    assert gate["resources"]["requests"] == {"cpu": "50m", "memory": "32Mi"}
+
+
+def test_a_pod_that_leaves_its_gate_no_space_in_a_limit_range_starts_without_it(strict: Strict) -> None:
+    strict.have("LimitRange", {"limits": [{"type": "Pod", "max": FITS["limits"]}]})
+    strict.wait_refused("maximum", {"requests": FITS["requests"], "limits": {"cpu": "2", "memory": "1Gi"}})
+    for resources in (FITS, {"requests": FITS["limits"], "limits": FITS["limits"]}):
+        found = strict.admitted(resources)
+        assert gates(found) == []
+        assert not is_injected(found)
+        assert not any(volume["name"].startswith("throttler") for volume in found["spec"]["volumes"])
+        assert found["metadata"]["annotations"][ENABLED] == "false"
+        assert found["metadata"]["annotations"][NOT_GATED].startswith("LimitRange rule: ")
+    half = {"requests": FITS["requests"], "limits": {"cpu": "300m", "memory": "128Mi"}}
+    assert len(gates(strict.admitted(half))) == 1
+
+
+def test_a_gate_asks_nothing_within_the_resources_of_a_whole_pod(strict: Strict) -> None:
+    """Its pod's containers, and what a LimitRange gives them, may be all that the pod has."""
+    usual = {"cpu": "250m", "memory": "128Mi"}
+    strict.have("LimitRange", {"limits": [{"type": "Container", "default": usual, "max": FITS["limits"]}]})
+    strict.wait_refused("maximum", {"requests": FITS["requests"], "limits": {"cpu": "2", "memory": "1Gi"}})
+    only = container("c0", securityContext=STRICT)
+    found = strict.place.admitted(a_pod(only, namespace=strict.namespace, resources={"requests": usual}))
+    (gate,) = gates(found)
+    assert gate["resources"]["requests"] == {"cpu": "0", "memory": "0"}
+
+
+def test_a_pod_that_names_the_first_ten_ports_is_admitted(place: Place) -> None:
+    """The webhook finds its gate another one; the policy leaves the pod as it is."""
+    ports = [{"containerPort": port} for port in range(FIRST_DOORBELL_PORT, FIRST_DOORBELL_PORT + 10)]
+    found = place.admitted(a_pod(container("main", ports=ports)))
+    assert is_injected(found) == (place.injection == WEBHOOK) == (len(gates(found)) == 1)
 
 
 def test_a_gated_pod_is_admitted_where_an_admission_policy_requires_limits(strict: Strict) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "GATE",
     "KEY",
     "NEVER_GATED",
+    "NOT_GATED",
     "PERMITS",
     "PERMITS_IN",
     "TOKEN",
@@ -65,6 +66,8 @@ DEPENDS_ON: Final = "throttler.resource-slack.io/depends-on"
 """A pod's annotation: which of its containers wait for which, `{"app_b": ["app_a"]}`."""
 PERMITS_IN: Final = "throttler.resource-slack.io/permits"
 """A pod's annotation, of the webhook's: the ConfigMap that has its permits, a key a container."""
+NOT_GATED: Final = "throttler.resource-slack.io/not-gated"
+"""A pod's annotation, of the chart's admission policy: why its gate was taken away again."""
 NEVER_GATED: Final = "system-node-critical"
 _LINUX: Final = "linux"
 _SYSTEM_LABELS: Final = (OS, "beta.kubernetes.io/os")

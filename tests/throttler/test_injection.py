@@ -188,17 +188,60 @@ def test_a_dependency_on_an_init_container_is_refused_as_one() -> None:
         patch(pod, OPTIONS)
 
 
+def a_gate_with(resources: Json, requests: Json | None = None, limits: Json | None = None) -> Json:
+    """Return the resources of a pod's gate; requests and limits are those of the options."""
+    pod = a_pod({**WEB, "resources": resources})
+    options = dataclasses.replace(OPTIONS, requests=requests or {}, limits=limits or {})
+    gate: Json = patched(pod, patch(pod, options))["spec"]["initContainers"][0]
+    return dict(gate.get("resources", {}))
+
+
 def test_resources_that_are_given_are_taken_as_they_are_but_a_guaranteed_pod_stays_so() -> None:
-    options = dataclasses.replace(OPTIONS, requests={"cpu": "10m"}, limits={"memory": "64Mi"})
+    given: Json = {"requests": {"cpu": "20m"}, "limits": {"memory": "64Mi"}}
+    assert a_gate_with({}, **given) == given
+    assert a_gate_with(LIMITED, **given) == {
+        "requests": {"cpu": "20m", "memory": "32Mi"},
+        "limits": {"cpu": "100m", "memory": "64Mi"},
+    }
+    both = {"cpu": "20m", "memory": "64Mi"}
+    assert a_gate_with({"limits": {"cpu": "1", "memory": "1Gi"}}, **given) == {"requests": both, "limits": both}
 
-    def given(resources: Json) -> Json:
-        pod = a_pod({**WEB, "resources": resources})
-        gate: Json = patched(pod, patch(pod, options))["spec"]["initContainers"][0]
-        return dict(gate["resources"])
 
-    assert given({}) == given(LIMITED) == {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}}
-    both = {"cpu": "10m", "memory": "64Mi"}
-    assert given({"limits": {"cpu": "1", "memory": "1Gi"}}) == {"requests": both, "limits": both}
+def test_what_is_not_given_goes_with_what_is() -> None:
+    """A quota on limits, or one on requests, asks for each of every container; no request is above its limit."""
+    requests = {"cpu": "50m", "memory": "64Mi"}
+    assert a_gate_with(LIMITED, requests=requests) == {
+        "requests": requests,
+        "limits": {"cpu": "100m", "memory": "64Mi"},
+    }
+    small = {"ephemeral-storage": "1Mi"}
+    assert a_gate_with({"requests": {"ephemeral-storage": "1Gi"}}, limits=small) == {"requests": small, "limits": small}
+    assert a_gate_with(LIMITED, limits={"cpu": "5m"}) == {
+        "requests": {"cpu": "5m", "memory": "32Mi"},
+        "limits": {"cpu": "5m", "memory": "32Mi"},
+    }
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": {"nvidia.com/gpu": "1"}},
+        {"requests": {"cpu": "0"}, "limits": {"cpu": "0", "memory": "0"}},
+        {"requests": {"hugepages-2Mi": "0"}},
+    ],
+)
+def test_a_pod_whose_class_is_best_effort_by_its_amounts_stays_so(resources: Json) -> None:
+    assert a_gate_with(resources) == {}
+
+
+def test_a_gate_has_a_small_disk_if_all_containers_have_one() -> None:
+    """Else a LimitRange gives it the greatest amount that it allows."""
+    disk = {"ephemeral-storage": "64Mi"}
+    assert a_gate_with({"requests": {"ephemeral-storage": "1Gi"}}) == {"requests": disk}
+    assert a_gate_with({"limits": {"ephemeral-storage": "1Gi"}}) == {"requests": disk, "limits": disk}
+    guaranteed = a_gate_with({"limits": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}})
+    assert guaranteed["limits"] == guaranteed["requests"] == {"cpu": "50m", "memory": "32Mi"} | disk
+    assert "ephemeral-storage" not in a_gate_with({"limits": {"cpu": "1"}})["requests"]
 
 
 def test_dependencies_that_cannot_be_kept_are_refused_with_the_members_of_the_cycle() -> None:

@@ -26,6 +26,11 @@ _REQUESTS = {"cpu": "10m", "memory": "32Mi"}
 _LIMITS = {"cpu": "100m", "memory": "32Mi"}
 """Of each resource that all of the pod's own containers limit."""
 _GUARANTEED = {"cpu": "50m", "memory": "32Mi"}
+_DISK = {"ephemeral-storage": "64Mi"}
+"""Requested if all of the pod's own containers request it, and limited if all limit it: else a LimitRange gives the
+gate what it gives to containers that say nothing, which may be its greatest amount."""
+_CLASS_KINDS = ("cpu", "memory")
+"""The resources that decide a pod's class of quality of service."""
 _PORTS = 65_536
 
 
@@ -42,7 +47,7 @@ class GateOptions:
     fail_open_after_seconds: float = 60.0
     image_pull_policy: str = "IfNotPresent"
     requests: Mapping[str, str] = field(default_factory=dict)
-    """What gates request; empty, with `limits`: what the pod's own containers call for."""
+    """What gates request. Kinds that are left out follow from the containers of the pod; so with `limits`."""
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,37 +113,70 @@ def _resources(spec: Mapping[str, Any], options: GateOptions) -> Json:
 
     1. A pod with resources of its own, as a whole, needs none of its containers.
     2. A Guaranteed pod stays so: requests equal limits.
-    3. What the options say.
-    4. A pod of class BestEffort stays so.
-    5. Else small requests, and a limit for each resource that all of the pod's own containers limit: a ResourceQuota
-       on limits, or an admission policy, may demand one of every container.
+    3. A pod of class BestEffort stays so, unless the options give its gate something.
+    4. Else what the options say. For what they leave out: small requests, and a limit for each resource that all of the
+       pod's own containers limit. A ResourceQuota on limits, or an admission policy, may demand one of every container.
     """
     if spec.get("resources"):
         return {}
     every = [
         entry.get("resources") or {} for kind in ("containers", "initContainers") for entry in spec.get(kind) or ()
     ]
+    disk = {side: _disk(every, side) for side in ("requests", "limits")}
     if all(_is_guaranteed(resources) for resources in every):
-        amounts = {**_GUARANTEED, **options.requests, **options.limits}
+        amounts = {**disk["limits"], **_GUARANTEED, **options.requests, **options.limits}
         return {"requests": amounts, "limits": dict(amounts)}
-    if options.requests or options.limits:
-        given = {"requests": dict(options.requests), "limits": dict(options.limits)}
-        return {side: amounts for side, amounts in given.items() if amounts}
-    if not any(resources.get("requests") or resources.get("limits") for resources in every):
-        return {}
-    limits = {
-        kind: amount
-        for kind, amount in _LIMITS.items()
-        if all(kind in (resources.get("limits") or {}) for resources in every)
+    usual = {side: dict(amounts) for side, amounts in disk.items()}
+    if any(_has_amount(resources, kind) for resources in every for kind in _CLASS_KINDS):
+        usual["requests"] |= _REQUESTS
+        usual["limits"] |= {kind: amount for kind, amount in _LIMITS.items() if _all_have(every, "limits", kind)}
+    requests = _beside(usual["requests"], options.limits, least=True) | dict(options.requests)
+    limits = _beside(usual["limits"], options.requests, least=False) | dict(options.limits)
+    return {side: amounts for side, amounts in (("requests", requests), ("limits", limits)) if amounts}
+
+
+def _disk(every: Sequence[Mapping[str, Any]], side: str) -> dict[str, str]:
+    return {kind: amount for kind, amount in _DISK.items() if _all_have(every, side, kind)}
+
+
+def _all_have(every: Sequence[Mapping[str, Any]], side: str, kind: str) -> bool:
+    """Whether all have it on this side; the API server requests what is only limited."""
+    return all(
+        kind in (resources.get(side) or {}) or (side == "requests" and kind in (resources.get("limits") or {}))
+        for resources in every
+    )
+
+
+def _beside(usual: Mapping[str, str], given: Mapping[str, str], *, least: bool) -> dict[str, str]:
+    """Return usual amounts of one side that go with the given ones of the other: no request is above its limit."""
+    choose = min if least else max
+    return {
+        kind: choose(amount, given[kind], key=thousandths) if kind in given else amount
+        for kind, amount in usual.items()
     }
-    return {"requests": dict(_REQUESTS)} | ({"limits": limits} if limits else {})
 
 
 def _is_guaranteed(resources: Mapping[str, Any]) -> bool:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     return all(
-        kind in limits and _same(str(requests.get(kind, limits[kind])), str(limits[kind])) for kind in ("cpu", "memory")
+        kind in limits
+        and _is_more_than_nothing(limits[kind])
+        and _same(str(requests.get(kind, limits[kind])), str(limits[kind]))
+        for kind in _CLASS_KINDS
     )
+
+
+def _has_amount(resources: Mapping[str, Any], kind: str) -> bool:
+    """Whether a container requests or limits something of it: an amount of 0 counts for no class."""
+    amounts = [(resources.get(side) or {}).get(kind) for side in ("requests", "limits")]
+    return any(amount is not None and _is_more_than_nothing(amount) for amount in amounts)
+
+
+def _is_more_than_nothing(amount: object) -> bool:
+    try:
+        return thousandths(str(amount)) > 0
+    except QuantityError:  # the API server says what is wrong with it
+        return True
 
 
 def _same(left: str, right: str) -> bool:

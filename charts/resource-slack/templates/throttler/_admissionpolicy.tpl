@@ -20,13 +20,54 @@ with (dict "root" $ "agentAuthority" BASE64).
     "THROTTLER_AGENT_NAME" (include "resource-slack.throttlerAgentName" .root)
     "THROTTLER_AGENT_CA" (.agentAuthority | b64dec | trim)
     "THROTTLER_FAIL_OPEN_AFTER" (include "resource-slack.throttlerFailOpenSeconds" .root) -}}
-{{- $given := $t.gate.resources -}}
-{{- $guaranteed := merge dict (default dict $given.limits) (default dict $given.requests) (dict "cpu" "50m" "memory" "32Mi") -}}
-{{- range $name, $amount := $guaranteed }}{{ $_ := set $guaranteed $name (toString $amount) }}{{ end -}}
-{{- $requests := dict -}}
-{{- range $name, $amount := $given.requests }}{{ $_ := set $requests $name (toString $amount) }}{{ end -}}
-{{- $limits := dict -}}
-{{- range $name, $amount := $given.limits }}{{ $_ := set $limits $name (toString $amount) }}{{ end -}}
+{{- $given := dict "requests" dict "limits" dict -}}
+{{- range $side := list "requests" "limits" -}}
+{{- range $kind, $amount := index $t.gate.resources $side }}{{ $_ := set (index $given $side) $kind (toString $amount) }}{{ end -}}
+{{- end -}}
+{{- /* amounts of the gate, as entries of CEL maps: of a Guaranteed pod, of one of class BestEffort, of any other */ -}}
+{{- $disk := dict "kind" "ephemeral-storage" "amount" "64Mi" -}}
+{{- $limited := `variables.all.all(c, c.?resources.?limits[?%q].hasValue())` -}}
+{{- $requested := `variables.all.all(c, c.?resources.?requests[?%q].hasValue() || c.?resources.?limits[?%[1]q].hasValue())` -}}
+{{- $usuals := dict
+    "requests" (list (dict "kind" "cpu" "amount" "10m") (dict "kind" "memory" "amount" "32Mi") (merge (dict "if" $requested) $disk))
+    "limits" (list (dict "kind" "cpu" "amount" "100m" "if" $limited) (dict "kind" "memory" "amount" "32Mi" "if" $limited) (merge (dict "if" $limited) $disk)) -}}
+{{- $usual := dict -}}
+{{- $bestEffort := dict -}}
+{{- range $side, $entries := $usuals -}}
+{{- $mine := index $given $side -}}
+{{- $other := index $given (ternary "limits" "requests" (eq $side "requests")) -}}
+{{- $all := list -}}
+{{- $few := list -}}
+{{- range $kind, $amount := $mine -}}
+{{- $all = append $all (printf "%q: %q" $kind $amount) -}}
+{{- $few = append $few (printf "%q: %q" $kind $amount) -}}
+{{- end -}}
+{{- range $entry := $entries -}}
+{{- if not (hasKey $mine $entry.kind) -}}
+{{- $value := quote $entry.amount -}}
+{{- with index $other $entry.kind -}}
+{{- $value = printf "(quantity(%q).%s(quantity(%q)) ? %q : %q)" . (ternary "isLessThan" "isGreaterThan" (eq $side "requests")) $entry.amount . $entry.amount -}}
+{{- end -}}
+{{- if hasKey $entry "if" -}}
+{{- $optional := printf "?%q: %s ? optional.of(%s) : optional.none()" $entry.kind (printf $entry.if $entry.kind) $value -}}
+{{- $all = append $all $optional -}}
+{{- if eq $entry.kind $disk.kind }}{{ $few = append $few $optional }}{{ end -}}
+{{- else -}}
+{{- $all = append $all (printf "%q: %s" $entry.kind $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $usual $side (join ", " $all) -}}
+{{- $_ := set $bestEffort $side (join ", " $few) -}}
+{{- end -}}
+{{- $guaranteed := list -}}
+{{- range $kind, $amount := merge dict $given.limits $given.requests (dict "cpu" "50m" "memory" "32Mi") -}}
+{{- $guaranteed = append $guaranteed (printf "%q: %q" $kind $amount) -}}
+{{- end -}}
+{{- if not (or (hasKey $given.limits $disk.kind) (hasKey $given.requests $disk.kind)) -}}
+{{- $guaranteed = append $guaranteed (printf "?%q: %s ? optional.of(%q) : optional.none()" $disk.kind (printf $limited $disk.kind) $disk.amount) -}}
+{{- end -}}
+{{- $guaranteedAmounts := join ", " $guaranteed -}}
 apiVersion: admissionregistration.k8s.io/{{ $version }}
 kind: MutatingAdmissionPolicy
 metadata:
@@ -56,7 +97,20 @@ spec:
     - name: own-network
       expression: "!object.spec.?hostNetwork.orValue(false)"
     - name: linux
-      expression: "object.spec.?os.?name.orValue('linux') == 'linux'"
+      expression: >-
+        object.spec.?os.?name.orValue(object.spec.?nodeSelector[?'kubernetes.io/os'].orValue(
+        object.spec.?nodeSelector[?'beta.kubernetes.io/os'].orValue('linux'))) == 'linux'
+    - name: nodes-of-linux # unless one of the fields above says it already
+      expression: >-
+        object.spec.?os.?name.hasValue() ||
+        ['kubernetes.io/os', 'beta.kubernetes.io/os'].exists(k, object.spec.?nodeSelector[?k].hasValue()) ||
+        object.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution
+        .?nodeSelectorTerms.orValue([]).size() == 0 ||
+        object.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+        .nodeSelectorTerms.exists(t, !t.?matchExpressions.orValue([]).exists(e,
+        e.key in ['kubernetes.io/os', 'beta.kubernetes.io/os'] &&
+        (e.operator == 'In' && !('linux' in e.?values.orValue([])) ||
+        e.operator == 'NotIn' && 'linux' in e.?values.orValue([]))))
     - name: few-containers
       expression: "object.spec.containers.size() <= 256"
   variables:
@@ -76,23 +130,26 @@ spec:
       expression: "'RESOURCE_SLACK_START_PERMIT'"
     - name: envs
       expression: "lists.range(object.spec.containers.size())"
-    - name: port # the first that no container names
+    - name: ports # that no container names
       expression: >-
         [7473, 7474, 7475, 7476, 7477, 7478, 7479, 7480, 7481, 7482].filter(p,
-        !variables.all.exists(c, c.?ports.orValue([]).exists(q, q.containerPort == p)))[0]
-    - name: anyResources
+        !variables.all.exists(c, c.?ports.orValue([]).exists(q, q.containerPort == p)))
+    - name: anyResources # that decide the pod's class; an amount of 0 does not
       expression: >-
-        variables.all.exists(c, c.?resources.?requests.orValue({}).size() + c.?resources.?limits.orValue({}).size() > 0)
+        variables.all.exists(c, ['cpu', 'memory'].exists(k,
+        quantity(string(c.?resources.?requests[?k].orValue('0'))).isGreaterThan(quantity('0')) ||
+        quantity(string(c.?resources.?limits[?k].orValue('0'))).isGreaterThan(quantity('0'))))
     - name: guaranteed
       expression: >-
         variables.all.all(c, ['cpu', 'memory'].all(k, c.?resources.?limits[?k].hasValue() &&
+        quantity(string(c.resources.limits[k])).isGreaterThan(quantity('0')) &&
         quantity(string(c.resources.limits[k])).compareTo(quantity(string(
         c.?resources.?requests[?k].orValue(c.resources.limits[k])))) == 0))
   mutations:
     - patchType: JSONPatch
       jsonPatch:
         expression: |-
-          !variables.wanted || variables.gated ? [] :
+          !variables.wanted || variables.gated || variables.ports.size() == 0 ? [] :
           (object.spec.?volumes.orValue([]).size() > 0 ? [] : [JSONPatch{op: "add", path: "/spec/volumes", value: []}]) +
           [JSONPatch{op: "add", path: "/spec/volumes/-",
             value: Object.spec.volumes{name: "throttler-permits", emptyDir: Object.spec.volumes.emptyDir{}}},
@@ -115,23 +172,18 @@ spec:
               {{ $gate }}.env{name: {{ $key | toJson }}, value: {{ $value | toJson }}},
               {{- end }}
               {{ $gate }}.env{name: "THROTTLER_CONTAINERS", value: variables.names},
-              {{ $gate }}.env{name: "THROTTLER_DOORBELL_PORT", value: string(variables.port)}
+              {{ $gate }}.env{name: "THROTTLER_DOORBELL_PORT", value: string(variables.ports[0])}
             ],
             readinessProbe: {{ $gate }}.readinessProbe{
-              httpGet: {{ $gate }}.readinessProbe.httpGet{path: "/", port: variables.port},
+              httpGet: {{ $gate }}.readinessProbe.httpGet{path: "/", port: variables.ports[0]},
               periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1, successThreshold: 1},
             ?resources: has(object.spec.resources) ? optional.none() :
-              variables.guaranteed
-                ? optional.of({{ $gate }}.resources{requests: {{ toJson $guaranteed }}, limits: {{ toJson $guaranteed }}}) :
-              {{- if or $requests $limits }}
-              optional.of({{ $gate }}.resources{requests: {{ toJson $requests }}, limits: {{ toJson $limits }}}),
-              {{- else }}
-              !variables.anyResources ? optional.none() :
-              optional.of({{ $gate }}.resources{requests: {"cpu": "10m", "memory": "32Mi"}, limits: {
-                ?"cpu": variables.all.all(c, c.?resources.?limits[?"cpu"].hasValue()) ? optional.of("100m") : optional.none(),
-                ?"memory": variables.all.all(c, c.?resources.?limits[?"memory"].hasValue())
-                  ? optional.of("32Mi") : optional.none()}}),
-              {{- end }}
+              variables.guaranteed ? optional.of({{ $gate }}.resources{
+                requests: { {{- $guaranteedAmounts -}} }, limits: { {{- $guaranteedAmounts -}} }}) :
+              !variables.anyResources ? optional.of({{ $gate }}.resources{
+                requests: { {{- $bestEffort.requests -}} }, limits: { {{- $bestEffort.limits -}} }}) :
+              optional.of({{ $gate }}.resources{
+                requests: { {{- $usual.requests -}} }, limits: { {{- $usual.limits -}} }}),
             securityContext: {{ $gate }}.securityContext{
               allowPrivilegeEscalation: false,
               capabilities: {{ $gate }}.securityContext.capabilities{drop: ["ALL"]},
@@ -146,7 +198,7 @@ spec:
     - patchType: JSONPatch # a list of its own: a container that came after the gate is gated too
       jsonPatch:
         expression: |-
-          !variables.wanted ? [] :
+          !variables.wanted || !object.spec.?initContainers.orValue([]).exists(c, c.name == "throttler-gate") ? [] :
           variables.envs.filter(i, object.spec.containers[i].?env.orValue([]).size() == 0).map(i,
             JSONPatch{op: "add", path: "/spec/containers/" + string(i) + "/env", value: []}) +
           variables.envs.filter(i, !object.spec.containers[i].?env.orValue([]).exists(e, e.name == variables.permit)).map(i,
@@ -239,33 +291,81 @@ spec:
         object.spec.initContainers[i].name == 'throttler-gate')
     - name: bounds
       expression: "params.spec.limits.filter(l, l.type == 'Container')"
-    - name: kinds
-      expression: "['cpu', 'memory']"
+    - name: own # containers that run beside the gate
+      expression: >-
+        object.spec.containers + object.spec.?initContainers.orValue([]).filter(c,
+        c.?restartPolicy.orValue('') == 'Always' && c.name != 'throttler-gate')
+    - name: first # containers that run before those, one after the other
+      expression: "object.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') != 'Always')"
+    - name: tooLarge # whether a greatest amount of the whole pod leaves the gate no space; read after the other mutations
+      expression: >-
+        params.spec.limits.exists(l, l.type == 'Pod' && l.?max.orValue({}).map(k, k).exists(k,
+        variables.gates.exists(i,
+        {{- range $at, $side := list "requests" "limits" }}
+        {{ if $at }}|| {{ end -}}
+        (!object.spec.?resources.?{{ $side }}[?k].hasValue() &&
+        [[{{ $gate }}].filter(r, r.?{{ $side }}[?k].hasValue()).map(r, quantity(string(r.{{ $side }}[k])).asApproximateFloat()).sum(),
+        variables.own.filter(c, c.?resources.?{{ $side }}[?k].hasValue()).map(c,
+        quantity(string(c.resources.{{ $side }}[k])).asApproximateFloat()).sum(),
+        ([0.0] + variables.first.filter(c, c.?resources.?{{ $side }}[?k].hasValue()).map(c,
+        quantity(string(c.resources.{{ $side }}[k])).asApproximateFloat() )).max()].sum() >
+        quantity(string(l.max[k])).asApproximateFloat() * 1.000000001)
+        {{- end }})))
   mutations: # no condition of the policy: one that was not asked at first is not asked again
     {{- range $side := list "requests" "limits" }}
+    - patchType: JSONPatch # what defaults gave the gate and it has no use for: devices, huge pages, amounts within a pod's own
+      jsonPatch:
+        expression: |-
+          variables.gates.map(i, variables.bounds.map(l, {{ $gate }}.?{{ $side }}.orValue({}).map(k, k).filter(k,
+            (object.spec.?resources.hasValue() && k in ["cpu", "memory"] || !(k in ["cpu", "memory", "ephemeral-storage"])) &&
+            !l.?maxLimitRequestRatio[?k].hasValue() &&
+            (l.?default[?k].hasValue() || l.?defaultRequest[?k].hasValue())).map(k,
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/{{ $side }}/" + jsonpatch.escapeKey(k),
+              value: string(l.?min[?k].orValue("0"))})).flatten()).flatten()
     {{- range $bound, $beyond := dict "min" "isLessThan" "max" "isGreaterThan" }}
     - patchType: JSONPatch
       jsonPatch:
         expression: |-
-          variables.gates.map(i, variables.bounds.map(l, variables.kinds.filter(k, l.?{{ $bound }}[?k].hasValue() &&
+          variables.gates.map(i, variables.bounds.map(l, l.?{{ $bound }}.orValue({}).map(k, k).filter(k,
             object.spec.initContainers[i].?resources.?{{ $side }}[?k].hasValue() &&
             quantity(string({{ $gate }}.{{ $side }}[k])).{{ $beyond }}(quantity(string(l.{{ $bound }}[k])))).map(k,
-            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/{{ $side }}/" + k,
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/{{ $side }}/" + jsonpatch.escapeKey(k),
               value: string(l.{{ $bound }}[k])})).flatten()).flatten()
     {{- end }}
     {{- end }}
-    - patchType: JSONPatch
+    - patchType: JSONPatch # the ratio of the whole pod holds if the gate's own does
       jsonPatch:
         expression: |-
-          variables.gates.map(i, variables.bounds.map(l, variables.kinds.filter(k,
-            l.?maxLimitRequestRatio[?k].hasValue() &&
+          variables.gates.map(i, params.spec.limits.map(l, l.?maxLimitRequestRatio.orValue({}).map(k, k).filter(k,
+            l.type in ["Container", "Pod"] &&
             object.spec.initContainers[i].?resources.?requests[?k].hasValue() &&
             object.spec.initContainers[i].?resources.?limits[?k].hasValue() &&
             quantity(string({{ $gate }}.limits[k])).asApproximateFloat() >
             quantity(string({{ $gate }}.requests[k])).asApproximateFloat() *
             quantity(string(l.maxLimitRequestRatio[k])).asApproximateFloat()).map(k,
-            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/requests/" + k,
-              value: string({{ $gate }}.limits[k])})).flatten()).flatten()
+            JSONPatch{op: "add", path: "/spec/initContainers/" + string(i) + "/resources/requests/" + jsonpatch.escapeKey(k),
+              value: k == "cpu"
+                ? string(int(quantity(string({{ $gate }}.limits[k])).asApproximateFloat() * 1000.0 /
+                  quantity(string(l.maxLimitRequestRatio[k])).asApproximateFloat() + 0.999999)) + "m"
+                : string(int(quantity(string({{ $gate }}.limits[k])).asApproximateFloat() /
+                  quantity(string(l.maxLimitRequestRatio[k])).asApproximateFloat() + 0.999999))})).flatten()).flatten()
+    - patchType: JSONPatch # a pod without its gate is better than a pod that is refused
+      jsonPatch:
+        expression: |-
+          !variables.tooLarge ? [] :
+          variables.gates.map(i, JSONPatch{op: "remove", path: "/spec/initContainers/" + string(i)}) +
+          lists.range(object.spec.?volumes.orValue([]).size()).map(i, object.spec.volumes.size() - 1 - i).filter(i,
+            object.spec.volumes[i].name in ["throttler-permits", "throttler-token"]).map(i,
+            JSONPatch{op: "remove", path: "/spec/volumes/" + string(i)}) +
+          lists.range(object.spec.containers.size()).map(i, lists.range(
+            object.spec.containers[i].?env.orValue([]).size()).filter(k,
+            object.spec.containers[i].env[k].name == "RESOURCE_SLACK_START_PERMIT").map(k,
+            JSONPatch{op: "remove", path: "/spec/containers/" + string(i) + "/env/" + string(k)})).flatten() +
+          (object.metadata.?annotations.hasValue() ? [] :
+            [JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]) +
+          [JSONPatch{op: "add", path: "/metadata/annotations/throttler.resource-slack.io~1enabled", value: "false"},
+          JSONPatch{op: "add", path: "/metadata/annotations/throttler.resource-slack.io~1not-gated",
+            value: "LimitRange " + params.metadata.name + ": max of type Pod leaves no space for the gate"}]
 ---
 apiVersion: admissionregistration.k8s.io/{{ .version }}
 kind: MutatingAdmissionPolicyBinding
