@@ -9,6 +9,8 @@ What is refused does not come again. Promised are (`docs/demand.md`):
   75 messages more than the containers can run have come, and two ticks to see them;
 - no refusal beside an idle container.
 
+Printed beside it is what no rule can do better (`benchmarks.demand.best_refusal`); `--bounds` prints that alone, at
+once.
 The exit code is 1 if any row misses a promise.
 """
 
@@ -20,6 +22,7 @@ from math import ceil, inf
 from statistics import median
 from typing import Final
 
+from benchmarks.demand.best_refusal import CALM, MOST_REFUSED, NEARLY_FULL, OVERLOAD, Best
 from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.broker import QueueLag
 from slack.demand.model import DEFAULT_STALE_MS, Guards, QueueKey
@@ -37,10 +40,6 @@ MOST_MESSAGES: Final = 60_000
 """Of one run."""
 RUN_SECONDS: Final = (0.0025, 0.01, 0.1, 1.0)
 """The first is that of the proposal, and the headline."""
-OVERLOAD: Final = 1.2
-CALM: Final = 0.8
-MOST_REFUSED: Final = 0.001
-"""Of the messages that come at 80 % utilisation."""
 FEW_TICKS: Final = 2
 FAST_PER_SECOND: Final = 1000.0
 """Containers that run so many messages a second refuse within `FEW_TICKS`."""
@@ -267,6 +266,29 @@ class Crowd:
         return found
 
 
+CASES: Final = (*((10, each) for each in RUN_SECONDS), (50, 0.1), (1, 0.1))
+
+
+def bounds() -> Report:
+    """Return what the best possible rule does in each case."""
+    rows: list[Row] = []
+    for containers, run_seconds in CASES:
+        best = Best(containers / run_seconds, TICK_SECONDS)
+        rows.append(
+            {
+                "case": f"{containers} containers, runs of {run_seconds * 1000:g} ms",
+                "messages a second": f"{best.capacity_per_second:,.0f}",
+                f"refused at {CALM:.0%} for {FEW_TICKS} ticks": f"{best.refused(CALM, FEW_TICKS):.3%}",
+                f"refused at {NEARLY_FULL:.0%} for {FEW_TICKS} ticks": f"{best.refused(NEARLY_FULL, FEW_TICKS):.3%}",
+                f"ticks for {MOST_REFUSED:.1%} at {CALM:.0%}": f"{best.ticks(CALM)}",
+                f"ticks for {MOST_REFUSED:.1%} at {NEARLY_FULL:.0%}": f"{best.ticks(NEARLY_FULL)}",
+            }
+        )
+    return Report(
+        f"the best possible rule, which refuses half of the overloads of {OVERLOAD:.0%} in so many ticks", rows
+    )
+
+
 def measure(containers: int, run_seconds: float, seeds: Sequence[int], *, formerly: bool) -> Found:
     """Play both loads with each seed."""
     calm = [keeps_up(containers, run_seconds, seed, formerly=formerly) for seed in seeds]
@@ -278,7 +300,7 @@ def measure(containers: int, run_seconds: float, seeds: Sequence[int], *, former
 
 def cases(seeds: Sequence[int]) -> Iterator[Case]:
     """Yield each case, before and after."""
-    for containers, run_seconds in [(10, each) for each in RUN_SECONDS] + [(1, 0.1), (50, 0.1)]:
+    for containers, run_seconds in CASES:
         before = measure(containers, run_seconds, seeds, formerly=True)
         case = Case(containers, run_seconds, before, measure(containers, run_seconds, seeds, formerly=False))
         say(", ".join(f"{name}: {value}" for name, value in case.row().items()))
@@ -300,7 +322,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print both tables; return 1 if any row misses a promise."""
     options = parser("who is refused, and how soon, before and after")
     options.add_argument("--seeds", type=int, default=5, help="runs of each case")
+    options.add_argument("--bounds", action="store_true", help="print what no rule can do better, and play nothing")
     asked = options.parse_args(arguments)
+    if asked.bounds:
+        show([bounds()], asked.output)
+        return 0
     seeds = range(1, asked.seeds + 1)
     played = list(cases(seeds))
     say("200 actions over 30 slots")
@@ -317,6 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 [former.row(), present.row()],
                 [f"MISSED: {miss}" for miss in misses],
             ),
+            bounds(),
         ],
         asked.output,
     )
