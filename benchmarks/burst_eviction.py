@@ -23,10 +23,10 @@ from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import LABEL_PLACEHOLDER, LABEL_POLICY, LABEL_SHAPE
-from slack.planner.burst_eviction.burst import Burst
-from slack.planner.burst_eviction.capacity import Room
-from slack.planner.burst_eviction.capacity_builder import RoomBuilder
-from slack.planner.burst_eviction.choice import choose
+from slack.planner.burst_eviction.burst import PodBurst
+from slack.planner.burst_eviction.capacity import ClusterCapacity
+from slack.planner.burst_eviction.capacity_builder import ClusterCapacityBuilder
+from slack.planner.burst_eviction.choice import choose_evictions
 
 NODES, BURST, FULL = 5_000, 500, 16
 RUNS, SCANNED = 7, 4
@@ -78,7 +78,7 @@ def cluster(placeholders: int) -> ClusterColumns:
     return columns
 
 
-def scan(room: Room, burst: Burst, pods: int) -> int:
+def scan(room: ClusterCapacity, burst: PodBurst, pods: int) -> int:
     """Preempt for some pods, one after the other, as the scheduler does; return how many placeholders went."""
     standing, free = room.standing, room.free.tolist()
     asked = [dict(burst.requests).get(name, 0) for name in room.resources]
@@ -143,13 +143,13 @@ def measure(placeholders: int) -> dict[str, Value]:
         RuntimeError: the choice has let in fewer pods than there are placeholders for.
     """
     say(f"{placeholders} placeholders: filling the columns")
-    columns, builder = cluster(placeholders), RoomBuilder()
-    burst = Burst("shop/deploy/api", (("cpu", 500), ("memory", 1 << 30)), Constraints(), BURST, 0)
+    columns, builder = cluster(placeholders), ClusterCapacityBuilder()
+    burst = PodBurst("shop/deploy/api", (("cpu", 500), ("memory", 1 << 30)), Constraints(), BURST, 0)
     room = builder.room(columns.room_copy(), [burst.constraints], {POLICY: PRIORITY}, NOW)
     say(f"{placeholders} placeholders: measuring")
     copy_ms, copy = milliseconds(columns.room_copy)
     room_ms, room = milliseconds(lambda: builder.room(copy, [burst.constraints], {POLICY: PRIORITY}, NOW))
-    choice_ms, choice = milliseconds(lambda: choose(room, [burst]))
+    choice_ms, choice = milliseconds(lambda: choose_evictions(room, [burst]))
     scan_ms, gone = milliseconds(lambda: scan(room, burst, SCANNED), 1)
     if len(choice.leaving) != BURST or choice.served[0].let_in != BURST or gone != SCANNED:
         raise RuntimeError(f"{len(choice.leaving)} placeholders leave for {BURST} pods, {gone} for {SCANNED}")

@@ -26,10 +26,10 @@ from slack.process.settings import flag
 from slack.process.settings_warnings import settings_warnings
 from slack.process.stopping import Stopping
 from slack.schema.documents import problem_text
-from slack_operator.burst_eviction.burst_evictor import MakingWay
-from slack_operator.burst_eviction.event_reporter import Telling
-from slack_operator.burst_eviction.eviction_writer import Hands
-from slack_operator.burst_eviction.replica_set_suspender import Lender
+from slack_operator.burst_eviction.burst_evictor import BurstEvictor
+from slack_operator.burst_eviction.burst_reporter import BurstReporter
+from slack_operator.burst_eviction.eviction_writer import EvictionWriter
+from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
 from slack_operator.learning.histories import Histories
 from slack_operator.learning.objectives import Objectives
 from slack_operator.placeholders.actuator import Actuator
@@ -94,14 +94,14 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     scaler = _scaler(settings, base, scales, desired)
     board = _board(settings, base) if settings.web else None
     load = _load(settings) if settings.web and settings.web_load_watcher else None
-    making_way = _making_way(settings, base, view, watches, metrics) if settings.make_way and settings.bound else None
+    evictor = _burst_evictor(settings, base, view, watches, metrics) if settings.make_way and settings.bound else None
     objectives = _objectives(settings, base)
     left_loads = _left_loads(base)
     autoscalers = _autoscalers(settings, base, view)
     unbound = _unbound(base, view)
-    looks = (unbound.look, *(() if making_way is None else (making_way.look,)))
+    looks = (unbound.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
-    base.wake.calm = lambda: bool(view.lent) or forms.all_unbound
+    base.wake.calm = lambda: bool(view.suspended) or forms.all_unbound
     loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
@@ -123,7 +123,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
         workers=(
             unbound,
             autoscalers,
-            *(() if making_way is None else (making_way,)),
+            *(() if evictor is None else (evictor,)),
             *(() if load is None else (load.source,)),
         ),
     )
@@ -280,15 +280,15 @@ def _left_loads(base: Foundation) -> LeftLoads:
     return LeftLoads(base.connection, writer, may_write=may_write, clock=time.monotonic, wall=time.time)
 
 
-def _making_way(
+def _burst_evictor(
     settings: OperatorSettings, base: Foundation, view: ClusterView, watches: Watches, metrics: Metrics
-) -> MakingWay:
+) -> BurstEvictor:
     may_write = base.leadership.may_write
-    hands = Hands(Lanes(base.connection), namespace=settings.namespace, may_write=may_write)
-    return MakingWay(
+    writer = EvictionWriter(Lanes(base.connection), namespace=settings.namespace, may_write=may_write)
+    return BurstEvictor(
         view,
-        Lender(view, hands, may_write=may_write),
-        Telling(metrics, base.recorder),
+        ReplicaSetSuspender(view, writer, may_write=may_write),
+        BurstReporter(metrics, base.recorder),
         may_write=may_write,
         stale=watches.stale,
         wake=base.wake.hasten,

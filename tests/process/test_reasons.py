@@ -29,7 +29,7 @@ SPEAKING = (
     "slack/planner/conditions.py",
     "slack/planner/conditions.py",
     "slack/planner/rollout/backoff.py",
-    "operator/slack_operator/burst_eviction/event_reporter.py",
+    "operator/slack_operator/burst_eviction/burst_reporter.py",
     "operator/slack_operator/placeholders/loop.py",
     "operator/slack_operator/placeholders/ownership.py",
     "operator/slack_operator/placeholders/releasing.py",

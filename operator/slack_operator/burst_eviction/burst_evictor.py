@@ -1,8 +1,8 @@
-"""The thread that makes way: woken by pods without a node and by owners that promise some, it decides at once and acts.
+"""The thread that evicts placeholders for bursts. Pods without a node wake it, and owners about to create pods.
 
-Each turn decides from what is there now, for as many placeholders as a few milliseconds' work deletes, and then looks
-again: a pod that the scheduler has helped meanwhile lacks nothing any more. Nothing waits for a turn but the next one.
-A standby turns as well, and does nothing.
+Each cycle decides from the current state, for as many placeholders as it can delete in a few milliseconds. Then it
+looks again, because the scheduler may have placed some of the pods meanwhile. Nothing waits for a cycle but the next
+one. A standby runs cycles too, and writes nothing.
 """
 
 import logging
@@ -12,21 +12,27 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from slack.cluster.room_copy import nodes_of
-from slack.planner.burst_eviction.capacity import Room
-from slack.planner.burst_eviction.capacity_builder import RoomBuilder
-from slack.planner.burst_eviction.choice import Choice, choose
-from slack.planner.burst_eviction.growth import Growing, make_room
+from slack.planner.burst_eviction.capacity import ClusterCapacity
+from slack.planner.burst_eviction.capacity_builder import ClusterCapacityBuilder
+from slack.planner.burst_eviction.choice import EvictionChoice, choose_evictions
+from slack.planner.burst_eviction.growth import GrowingPod, choose_for_growth
 from slack.planner.model.result import PolicyPlan
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
-from slack_operator.burst_eviction.burst_tracker import BOUND_SECONDS, PROMISED_SECONDS, Cause, Ledger
-from slack_operator.burst_eviction.bursts import Admitting, Wanted, apart, gathered, worth_a_look
-from slack_operator.burst_eviction.event_reporter import Telling
+from slack_operator.burst_eviction.burst_reporter import BurstReporter
+from slack_operator.burst_eviction.burst_tracker import BOUND_SECONDS, PROMISED_SECONDS, BurstTracker, EvictionCause
+from slack_operator.burst_eviction.bursts import (
+    AdmissionLimits,
+    OwnedBurst,
+    gather_bursts,
+    has_several_pods,
+    keys_with_anti_affinity,
+)
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
-from slack_operator.burst_eviction.policy_scopes import Sites, sites_of
-from slack_operator.burst_eviction.replica_set_suspender import Lender
+from slack_operator.burst_eviction.policy_scopes import PolicyScopes, policy_scopes_of
+from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
 from slack_operator.placeholders.cluster_view import ClusterView, Observation
 from slack_operator.placeholders.owners import Owners
 from slack_operator.placeholders.subjects import Subject
@@ -47,14 +53,14 @@ FAILED_SECONDS = 1.0
 """After a turn that failed."""
 
 
-class MakingWay:
+class BurstEvictor:
     """See the module's docstring. `start` and `stop` belong to the main thread, `look` to the loop's."""
 
     def __init__(
         self,
         view: ClusterView,
-        lender: Lender,
-        telling: Telling,
+        suspender: ReplicaSetSuspender,
+        reporter: BurstReporter,
         *,
         may_write: Callable[[], bool],
         stale: Callable[[], str | None],
@@ -64,29 +70,29 @@ class MakingWay:
 
         Args:
             view: is watched from here on for owners, too.
-            lender: carries out.
+            suspender: deletes placeholders and suspends their ReplicaSets.
             telling: of bursts that are over.
             may_write: whether this process leads.
             stale: says what of the view is missing.
             wake: has the loop plan soon.
         """
         self._view = view
-        self._lender = lender
-        self._telling = telling
+        self._suspender = suspender
+        self._reporter = reporter
         self._may_write = may_write
         self._stale = stale
         self._wake = wake
         self._clock = view.clock
-        self._builder = RoomBuilder()
-        self._before: Choice | None = None
+        self._builder = ClusterCapacityBuilder()
+        self._before: EvictionChoice | None = None
         self._warm = -1
         """The nodes' version for which the builder has read them: the first time takes a while."""
         self._ready_at = float("-inf")
         """When the connections were looked after."""
         self._ready_for = 0
         """For how many placeholders they were."""
-        self._sites: Sites | None = None
-        self._ledger = Ledger()
+        self._scopes: PolicyScopes | None = None
+        self._tracker = BurstTracker()
         self._outages = Outages(self._clock)
         self._touched = threading.Event()
         self._stopping = threading.Event()
@@ -100,28 +106,28 @@ class MakingWay:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what is lent is given back by whoever plans next."""
+        """End the thread; the next plan resumes suspended ReplicaSets."""
         self._thread.dismiss()
         self._stopping.set()
         self._touched.set()
         self._thread.join(timeout=2.0)
-        self._lender.close()
+        self._suspender.close()
 
     def unhealthy(self) -> str | None:
         """Return why no way is made any more; None if the thread works, or has not begun."""
         return self._thread.unhealthy()
 
-    def look(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
+    def take_plan(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
         """Take what the last plan knew of policies."""
-        self._sites = sites_of(subjects, plans, observation.priority_classes)
+        self._scopes = policy_scopes_of(subjects, plans, observation.priority_classes)
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
-        if self._view.columns.nodes.version != self._warm or self._standing() > self._ready_for:
+        if self._view.columns.nodes.version != self._warm or self._evictable_count() > self._ready_for:
             self._see_unplaced()
 
     def _see_unplaced(self) -> None:
         """Look at pods without a node, unless way can be made for nobody: no turn is worth its time then."""
-        if self._sites is None or self._sites.by_policy or self._ledger.open or self._view.lent:
+        if self._scopes is None or self._scopes.by_policy or self._tracker.open or self._view.suspended:
             self._touched.set()
 
     def _run(self) -> None:
@@ -131,7 +137,7 @@ class MakingWay:
                 self._touched.clear()
             began = time.thread_time()
             try:
-                wait = self.turn()
+                wait = self.run_cycle()
                 if wait is None:
                     self._keep_ready()
                 self._thread.heart.beat()
@@ -152,143 +158,155 @@ class MakingWay:
 
     def _keep_ready(self) -> None:
         """Keep as many connections open as a burst into all placeholders would use."""
-        now, standing = self._clock(), self._standing()
+        now, standing = self._clock(), self._evictable_count()
         is_due = standing > self._ready_for or now - self._ready_at > IDLE_SECONDS / 2
-        if is_due and self._lender.keep_ready(standing):
+        if is_due and self._suspender.keep_ready(standing):
             self._ready_at, self._ready_for = now, standing
 
-    def _standing(self) -> int:
+    def _evictable_count(self) -> int:
         """Return how many placeholders may have to leave: none where all are unbound."""
-        if self._sites is None or not self._sites.by_policy:
+        if self._scopes is None or not self._scopes.by_policy:
             return 0
         with self._view.lock:
             pods = list(self._view.placeholders.values())
         return sum(bool(pod.spec and pod.spec.node_name) for pod in pods)
 
-    def turn(self) -> float | None:
+    def run_cycle(self) -> float | None:
         """Do what is due; return the seconds until something is due again, None when nothing is."""
         again = False
         try:
             self._follow(self._clock())
-            again = self._make_way(self._clock())
+            again = self._evict_for_bursts(self._clock())
         finally:
             self._end(self._clock())  # whatever fails above, nothing stays lowered
         if again:
             return 0.0
-        due = [when for when in (self._lender.next_due(), self._ledger.next_due()) if when is not None]
+        due = [when for when in (self._suspender.next_due(), self._tracker.next_due()) if when is not None]
         return max(min(due) - self._clock(), 0.0) if due else None
 
     def _end(self, now: float) -> None:
-        """Lower what is stopped, and give back what is lent and no burst needs any more."""
-        self._lender.lower(now)
-        for way in self._ledger.ended(now):
-            self._telling.over(way, self._sites.by_policy if self._sites is not None else {})
-        if self._lender.give_back(self._ledger.sets):
+        """Lower stopped ReplicaSets, and resume those that no burst needs any more."""
+        self._suspender.lower_suspended(now)
+        for burst in self._tracker.take_finished(now):
+            self._reporter.report_finished(burst, self._scopes.by_policy if self._scopes is not None else {})
+        if self._suspender.resume_unneeded(self._tracker.sets):
             self._wake()
-        self._view.unplaced.awaited = frozenset(self._ledger.open)
+        self._view.unplaced.awaited = frozenset(self._tracker.open)
 
     def _follow(self, now: float) -> None:
         """See what has come of earlier bursts."""
-        self._lender.forget_gone(now)
+        self._suspender.forget_gone(now)
         with self._view.lock:
             placed = self._view.unplaced.take_placed()
             growing = self._view.unplaced.growing.keys()
-            grown = [key for key in self._ledger.open if key.startswith(_GROWTH) and key[len(_GROWTH) :] not in growing]
+            grown = [
+                key for key in self._tracker.open if key.startswith(_GROWTH) and key[len(_GROWTH) :] not in growing
+            ]
             waiting: dict[str, float] = {}
             to_come = {_GROWTH + uid for uid in growing}
-            if self._ledger.open:
+            if self._tracker.open:
                 for own in reversed(self._view.unplaced.pods.values()):
                     waiting[own.asked.key] = own.since
                 to_come |= {known.promise.key for known in self._owners.outstanding(now)}
         for pod in placed:
             if pod.node:
-                self._ledger.comes(pod.key, now - pod.waited)
-                self._ledger.placed(pod.key, now, nominated=pod.nominated)
+                self._tracker.record_first_pod(pod.key, now - pod.waited)
+                self._tracker.record_placed(pod.key, now, nominated=pod.nominated)
         for key in grown:
-            self._ledger.placed(key, now, nominated=False)
+            self._tracker.record_placed(key, now, nominated=False)
         for key, since in waiting.items():
-            self._ledger.comes(key, since)
-        self._ledger.waits(waiting, to_come, now)
+            self._tracker.record_first_pod(key, since)
+        self._tracker.update_waiting(waiting, to_come, now)
 
-    def _make_way(self, now: float) -> bool:
+    def _evict_for_bursts(self, now: float) -> bool:
         """Let placeholders leave for the pods that lack room; whether there may be more to do."""
-        sites = self._sites
-        if sites is None or not sites.by_policy or not self._may_write() or self._stale() or self._lender.rests(now):
+        scopes = self._scopes
+        if (
+            scopes is None
+            or not scopes.by_policy
+            or not self._may_write()
+            or self._stale()
+            or self._suspender.is_backing_off(now)
+        ):
             return False
         with self._view.lock:
             unplaced = self._view.unplaced
             pods, growing = list(unplaced.pods.values()), list(unplaced.growing.values())
             promised = self._owners.outstanding(now)
             namespaces = {known.promise.namespace for known in promised}
-            admitting = Admitting(self._view.quotas.of(namespaces), self._view.limit_ranges.of(namespaces))
-            where = nodes_of(self._view.columns, apart(promised))
-        growing = [own for own in growing if self._ledger.trusts(_GROWTH + own.uid, own.namespace, now)]
+            admitting = AdmissionLimits(self._view.quotas.of(namespaces), self._view.limit_ranges.of(namespaces))
+            where = nodes_of(self._view.columns, keys_with_anti_affinity(promised))
+        growing = [own for own in growing if self._tracker.is_allowed(_GROWTH + own.uid, own.namespace, now)]
         if len(pods) + sum(known.left for known in promised) < 2 and not growing:
             if self._view.columns.nodes.version != self._warm:
-                self._room((), sites)
+                self._capacity((), scopes)
             return False
-        wanted = gathered(pods, promised, sites, partial(self._ledger.trusts, now=now), admitting, where)
+        wanted = gather_bursts(pods, promised, scopes, partial(self._tracker.is_allowed, now=now), admitting, where)
         for own in wanted:
-            self._ledger.comes(own.key, own.since)
-        if not worth_a_look(wanted) and not growing:
+            self._tracker.record_first_pod(own.key, own.since)
+        if not has_several_pods(wanted) and not growing:
             return False
-        room = self._room(wanted, sites)
+        capacity = self._capacity(wanted, scopes)
         again = False
         for one in growing:
-            again |= self._grow(room, one, now)
-        if again or not worth_a_look(wanted):
+            again |= self._serve_growth(capacity, one, now)
+        if again or not has_several_pods(wanted):
             return again
-        return self._serve(room, wanted, now)
+        return self._serve_bursts(capacity, wanted, now)
 
-    def _room(self, wanted: Sequence[Wanted], sites: Sites) -> Room:
+    def _capacity(self, wanted: Sequence[OwnedBurst], scopes: PolicyScopes) -> ClusterCapacity:
         with self._view.lock:
             copy = self._view.columns.room_copy()
             self._warm = self._view.columns.nodes.version
         asked = [own.burst.constraints for own in wanted]
-        room = self._builder.room(copy, asked, sites.priorities, self._view.wall())
-        return room.without(self._lender.deleted)
+        capacity = self._builder.room(copy, asked, scopes.priorities, self._view.wall())
+        return capacity.without(self._suspender.deleted_uids)
 
-    def _serve(self, room: Room, wanted: Sequence[Wanted], now: float) -> bool:
-        choice = choose(room, [own.burst for own in wanted], before=self._before)
+    def _serve_bursts(self, capacity: ClusterCapacity, wanted: Sequence[OwnedBurst], now: float) -> bool:
+        choice = choose_evictions(capacity, [own.burst for own in wanted], before=self._before)
         self._before = choice
         rows = choice.leaving
         if not rows:
             return False
-        granted = self._ledger.affordable(min(len(rows), AT_ONCE), now)
+        granted = self._tracker.take_budget(min(len(rows), AT_ONCE), now)
         chosen = set(rows[:granted])
         log.debug("making way", extra=fields(bursts=len(wanted), leaving=len(rows), now=granted))
-        gone = self._lender.let_go(room.standing, rows[:granted])
-        self._ledger.give_back(granted - len(gone))
+        gone = self._suspender.evict_placeholders(capacity.standing, rows[:granted])
+        self._tracker.return_budget(granted - len(gone))
         for served, own in zip(choice.served, wanted, strict=True):
             leaving = [row for row in served.leaving if row in chosen and row in gone]
             if leaving:
-                cause = Cause.PROMISE if own.promised else Cause.PODS
-                self._note(own, cause, room, leaving, served.let_in * len(leaving) / len(served.leaving))
+                cause = EvictionCause.PROMISE if own.promised else EvictionCause.PODS
+                self._record_evictions(
+                    own, cause, capacity, leaving, served.let_in * len(leaving) / len(served.leaving)
+                )
         return len(gone) > 0 and len(rows) > len(gone)
 
-    def _grow(self, room: Room, growing: Growing, now: float) -> bool:
+    def _serve_growth(self, capacity: ClusterCapacity, growing: GrowingPod, now: float) -> bool:
         """Let placeholders leave for a pod's resize, once: what does not help is not tried again soon."""
         key = _GROWTH + growing.uid
-        rows = make_room(room, growing) if key not in self._ledger.open else ()
-        if not rows or self._ledger.affordable(len(rows), now) < len(rows):
+        rows = choose_for_growth(capacity, growing) if key not in self._tracker.open else ()
+        if not rows or self._tracker.take_budget(len(rows), now) < len(rows):
             return False
-        gone = self._lender.let_go(room.standing, rows, growth=True)
-        self._ledger.give_back(len(rows) - len(gone))
+        gone = self._suspender.evict_placeholders(capacity.standing, rows, growth=True)
+        self._tracker.return_budget(len(rows) - len(gone))
         if gone:
-            own = self._ledger.made(key, growing.namespace, self._clock(), PROMISED_SECONDS)
-            own.cause, own.first_pod, own.called = Cause.GROWTH, now, _GROWTH + growing.key
-            own.add(room.standing, sorted(gone), 1.0, self._clock())
+            own = self._tracker.track_burst(key, growing.namespace, self._clock(), PROMISED_SECONDS)
+            own.cause, own.first_pod, own.called = EvictionCause.GROWTH, now, _GROWTH + growing.key
+            own.add_evictions(capacity.standing, sorted(gone), 1.0, self._clock())
         return bool(gone)
 
-    def _note(self, wanted: Wanted, cause: Cause, room: Room, leaving: Sequence[int], pods: float) -> None:
+    def _record_evictions(
+        self, wanted: OwnedBurst, cause: EvictionCause, capacity: ClusterCapacity, leaving: Sequence[int], pods: float
+    ) -> None:
         now = self._clock()
-        seconds = PROMISED_SECONDS if cause is Cause.PROMISE else BOUND_SECONDS
-        way = self._ledger.made(wanted.key, wanted.namespace, now, seconds)
-        if cause is Cause.PROMISE:
-            way.cause = cause
-        if way.first_pod is None:
-            way.first_pod = wanted.since
-        way.add(room.standing, leaving, pods, now)
+        seconds = PROMISED_SECONDS if cause is EvictionCause.PROMISE else BOUND_SECONDS
+        burst = self._tracker.track_burst(wanted.key, wanted.namespace, now, seconds)
+        if cause is EvictionCause.PROMISE:
+            burst.cause = cause
+        if burst.first_pod is None:
+            burst.first_pod = wanted.since
+        burst.add_evictions(capacity.standing, leaving, pods, now)
 
 
 _GROWTH = "resize of "

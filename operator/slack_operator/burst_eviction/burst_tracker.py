@@ -1,9 +1,12 @@
-"""Bursts for which way was made, until their pods have their nodes: what came of it, and who is trusted with more.
+"""Tracks bursts that placeholders were evicted for, until their pods have nodes, and backs off where none come.
 
-A tenant whose pods do not come where way was made for them (they fit for a reason that nobody here sees, or he deletes
-them, or scales up and down) is left to the scheduler: for a minute, and twice as long each time, up to an hour; so is
-his namespace when several of its workloads do so. Beside that a bucket of placeholders bounds what all together may
-take away. Owned by the thread that makes way; the time comes in.
+`BurstEvictor` records here what it evicted and what came of it. Two limits follow:
+
+1. Backoff: if fewer than half of a workload's expected pods arrive, its bursts are left to the scheduler for a minute,
+   and twice as long each time, up to an hour. A namespace with several such workloads is treated in the same way.
+2. Budget: a token bucket bounds how many placeholders all bursts together may take.
+
+Owned by the evictor's thread. The time is an argument.
 """
 
 from collections import OrderedDict
@@ -11,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from slack.planner.burst_eviction.capacity import Standing
+from slack.planner.burst_eviction.capacity import BoundPlaceholders
 
 BOUND_SECONDS = 2.0
 """After the last pod of a burst has appeared or was placed, or the last placeholder has gone for it, its room is asked
@@ -34,7 +37,7 @@ PER_SECOND = 20.0
 """And so many a second in the long run."""
 
 
-class Cause(StrEnum):
+class EvictionCause(StrEnum):
     """For what way was made."""
 
     PODS = "pods"
@@ -46,7 +49,7 @@ class Cause(StrEnum):
 
 
 @dataclass(slots=True)
-class Way:
+class TrackedBurst:
     """A burst that way was made for."""
 
     key: str
@@ -63,7 +66,7 @@ class Way:
     """Placeholders that made way, by policy."""
     sets: set[str] = field(default_factory=set)
     """Their ReplicaSets."""
-    cause: Cause = Cause.PODS
+    cause: EvictionCause = EvictionCause.PODS
     called: str = ""
     """What people know it by, where that is not its key."""
     first_pod: float | None = None
@@ -96,7 +99,7 @@ class Way:
         """From its first pod to the last placeholder; 0 where all had gone before the first pod was there."""
         return 0.0 if self.first_pod is None else max(self.last_gone - self.first_pod, 0.0)
 
-    def add(self, standing: Standing, rows: Sequence[int], pods: float, now: float) -> None:
+    def add_evictions(self, standing: BoundPlaceholders, rows: Sequence[int], pods: float, now: float) -> None:
         """These placeholders went, for so many pods."""
         self.expected += pods
         self.last_gone = now
@@ -118,29 +121,29 @@ class Way:
 
 
 @dataclass(slots=True)
-class _Distrust:
+class _Backoff:
     times: int = 0
     until: float = 0.0
 
 
-class Ledger:
+class BurstTracker:
     """See the module's docstring."""
 
     def __init__(self) -> None:
-        self.open: dict[str, Way] = {}
+        self.open: dict[str, TrackedBurst] = {}
         """By key."""
-        self._distrust: OrderedDict[str, _Distrust] = OrderedDict()
+        self._backoffs: OrderedDict[str, _Backoff] = OrderedDict()
         self._tokens = BUCKET
         self._filled_at = 0.0
 
-    def trusts(self, key: str, namespace: str, now: float) -> bool:
+    def is_allowed(self, key: str, namespace: str, now: float) -> bool:
         """Whether way is made for a workload's pods now."""
-        own, all_of_it = self._distrust.get(key), self._distrust.get(namespace)
+        own, all_of_it = self._backoffs.get(key), self._backoffs.get(namespace)
         if own is not None and now < own.until:
             return False
         return all_of_it is None or all_of_it.times < NAMESPACE_TIMES or now >= all_of_it.until
 
-    def affordable(self, count: int, now: float) -> int:
+    def take_budget(self, count: int, now: float) -> int:
         """Return how many of so many placeholders may leave now; they are taken from the bucket."""
         self._tokens = min(BUCKET, self._tokens + (now - self._filled_at) * PER_SECOND)
         self._filled_at = now
@@ -148,71 +151,71 @@ class Ledger:
         self._tokens -= granted
         return granted
 
-    def give_back(self, count: int) -> None:
+    def return_budget(self, count: int) -> None:
         """So many did not leave after all."""
         self._tokens = min(BUCKET, self._tokens + count)
 
-    def made(self, key: str, namespace: str, now: float, wait_seconds: float = BOUND_SECONDS) -> Way:
+    def track_burst(self, key: str, namespace: str, now: float, wait_seconds: float = BOUND_SECONDS) -> TrackedBurst:
         """Way was made for a burst; return what is known of it."""
-        way = self.open.get(key)
-        if way is None:
-            way = self.open[key] = Way(key, namespace, now, now)
-        way.deadline = max(way.deadline, now + wait_seconds)
-        return way
+        burst = self.open.get(key)
+        if burst is None:
+            burst = self.open[key] = TrackedBurst(key, namespace, now, now)
+        burst.deadline = max(burst.deadline, now + wait_seconds)
+        return burst
 
-    def placed(self, key: str, now: float, *, nominated: bool) -> None:
+    def record_placed(self, key: str, now: float, *, nominated: bool) -> None:
         """A pod has got its node."""
-        way = self.open.get(key)
-        if way is None:
+        burst = self.open.get(key)
+        if burst is None:
             return
-        way.placed += not nominated
-        way.helped += nominated
-        way.moved = now
-        way.deadline = max(way.deadline, now + BOUND_SECONDS)
+        burst.placed += not nominated
+        burst.helped += nominated
+        burst.moved = now
+        burst.deadline = max(burst.deadline, now + BOUND_SECONDS)
 
-    def comes(self, key: str, since: float | None) -> None:
+    def record_first_pod(self, key: str, since: float | None) -> None:
         """Pods of a workload are there; `since` is when the first of them was seen."""
-        way = self.open.get(key)
-        if way is not None and way.first_pod is None:
-            way.first_pod = since
+        burst = self.open.get(key)
+        if burst is not None and burst.first_pod is None:
+            burst.first_pod = since
 
-    def waits(self, with_pods: Collection[str], promised: Collection[str], now: float) -> None:
+    def update_waiting(self, with_pods: Collection[str], promised: Collection[str], now: float) -> None:
         """Which workloads have pods without a node, and which are about to make some, by key."""
-        for way in self.open.values():
-            if way.first_pod is None and not way.placed + way.helped:
+        for burst in self.open.values():
+            if burst.first_pod is None and not burst.placed + burst.helped:
                 continue  # nothing has come yet: what was promised has its time
-            to_come, waiting = way.key in promised, way.key in with_pods
-            way.there = None if to_come else now if way.there is None else way.there
-            way.quiet = None if to_come or waiting else now if way.quiet is None else way.quiet
+            to_come, waiting = burst.key in promised, burst.key in with_pods
+            burst.there = None if to_come else now if burst.there is None else burst.there
+            burst.quiet = None if to_come or waiting else now if burst.quiet is None else burst.quiet
 
-    def ended(self, now: float) -> list[Way]:
+    def take_finished(self, now: float) -> list[TrackedBurst]:
         """Return the bursts that are bound or whose time is over; they are forgotten, but for what they are trusted."""
         over = [way for way in self.open.values() if way.is_bound or now >= way.due]
-        for way in over:
-            del self.open[way.key]
-            for name in (way.key, way.namespace):
-                self._judge(name, now, broken=way.is_broken)
+        for burst in over:
+            del self.open[burst.key]
+            for name in (burst.key, burst.namespace):
+                self._update_backoff(name, now, broken=burst.is_broken)
         return over
 
     def next_due(self) -> float | None:
         """Return when the next burst's time is over."""
-        return min((way.due for way in self.open.values()), default=None)
+        return min((burst.due for burst in self.open.values()), default=None)
 
     @property
     def sets(self) -> Collection[str]:
         """ReplicaSets with placeholders that made way for a burst which is not over."""
-        return {name for way in self.open.values() for name in way.sets}
+        return {name for burst in self.open.values() for name in burst.sets}
 
-    def _judge(self, name: str, now: float, *, broken: bool) -> None:
-        known = self._distrust.get(name)
+    def _update_backoff(self, name: str, now: float, *, broken: bool) -> None:
+        known = self._backoffs.get(name)
         if not broken:
             if known is not None and now >= known.until:
-                del self._distrust[name]
+                del self._backoffs[name]
             return
         if known is None:
-            known = self._distrust[name] = _Distrust()
+            known = self._backoffs[name] = _Backoff()
         known.times += 1
         known.until = now + min(FIRST_SECONDS * 2 ** min(known.times - 1, 16), LONGEST_SECONDS)
-        self._distrust.move_to_end(name)
-        if len(self._distrust) > MOST:
-            self._distrust.popitem(last=False)
+        self._backoffs.move_to_end(name)
+        if len(self._backoffs) > MOST:
+            self._backoffs.popitem(last=False)

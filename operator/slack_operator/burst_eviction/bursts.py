@@ -1,4 +1,4 @@
-"""Bursts of what is seen: pods without a node, and those that owners have promised, gathered by what they ask for."""
+"""Groups pods without a node, and pods that owners are about to create, into bursts of equal pods."""
 
 import hashlib
 import heapq
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from slack.cluster.wire import LimitRange, ResourceQuota
 from slack.planner.burst_eviction.admission import Quotas
-from slack.planner.burst_eviction.burst import Burst, LeftAlone
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
 from slack.planner.burst_eviction.pods import burst_of_promise
-from slack_operator.burst_eviction.policy_scopes import Sites
+from slack_operator.burst_eviction.policy_scopes import PolicyScopes
 from slack_operator.placeholders.owners import Outstanding
 from slack_operator.placeholders.unplaced import Asked, Unplaced
 
@@ -21,15 +21,15 @@ MOST_KINDS = 128
 as many promises: any tenant can make each pod of another size. The others take no free room then, so that rather fewer
 placeholders leave."""
 
-Trusts = Callable[[str, str], bool]
+IsAllowed = Callable[[str, str], bool]
 """Whether way is made for a workload, by its key and namespace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OwnedBurst:
     """A burst, and whose it is."""
 
-    burst: Burst
+    burst: PodBurst
     key: str
     """`shop/deploy/api`"""
     namespace: str
@@ -40,14 +40,14 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Admitting:
+class AdmissionLimits:
     """What admission says of promised pods, in their namespaces."""
 
     quotas: Sequence[ResourceQuota] = ()
     ranges: Sequence[LimitRange] = ()
 
 
-def apart(promised: Iterable[Outstanding]) -> frozenset[str]:
+def keys_with_anti_affinity(promised: Iterable[Outstanding]) -> frozenset[str]:
     """Return whose promised pods may avoid one another on a node, by key: where they are is to be known."""
     return frozenset(
         known.promise.key
@@ -56,14 +56,14 @@ def apart(promised: Iterable[Outstanding]) -> frozenset[str]:
     )
 
 
-def gathered(
+def gather_bursts(
     pods: Iterable[Unplaced],
     promised: Iterable[Outstanding],
-    sites: Sites,
-    trusts: Trusts,
-    admitting: Admitting,
+    scopes: PolicyScopes,
+    is_allowed: IsAllowed,
+    admitting: AdmissionLimits,
     nodes_of: Mapping[str, frozenset[str]],
-) -> tuple[Wanted, ...]:
+) -> tuple[OwnedBurst, ...]:
     """Return the bursts, no two of one workload of equal pods; those that are left alone are among them.
 
     Args:
@@ -78,7 +78,7 @@ def gathered(
     ranges: dict[str, list[LimitRange]] = {}
     for own in admitting.ranges:
         ranges.setdefault(own.metadata.namespace or "", []).append(own)
-    found: dict[object, Wanted] = {}
+    found: dict[object, OwnedBurst] = {}
     counts: dict[Asked, tuple[int, float]] = {}
     for pod in pods:
         count, since = counts.get(pod.asked, (0, pod.since))
@@ -86,7 +86,7 @@ def gathered(
     for asked, (count, since) in heapq.nlargest(
         MOST_KINDS, counts.items(), key=lambda item: (item[0].left_alone is None, item[1][0])
     ):
-        burst = Burst(
+        burst = PodBurst(
             key=asked.key,
             requests=asked.requests,
             constraints=asked.constraints,
@@ -96,12 +96,17 @@ def gathered(
             node=asked.node,
             left_alone=asked.left_alone,
         )
-        _add(found, Wanted(_judged(burst, asked.namespace, sites, trusts), asked.key, asked.namespace, 0, since))
+        _merge_burst(
+            found,
+            OwnedBurst(
+                _with_exclusion(burst, asked.namespace, scopes, is_allowed), asked.key, asked.namespace, 0, since
+            ),
+        )
     for known in heapq.nlargest(MOST_KINDS, promised, key=lambda known: known.left):
         promise = replace(known.promise, count=known.left)
         try:
-            scheduler, limits = next(iter(sorted(sites.schedulers)), ""), ranges.get(promise.namespace, ())
-            burst = burst_of_promise(promise, sites.classes, scheduler, limits, quotas)
+            scheduler, limits = next(iter(sorted(scopes.schedulers)), ""), ranges.get(promise.namespace, ())
+            burst = burst_of_promise(promise, scopes.classes, scheduler, limits, quotas)
         except ValueError as error:
             log.debug("a template cannot be read, its pods are not waited for: %s: %s", promise.key, error)
             continue
@@ -110,20 +115,20 @@ def gathered(
         if burst.one_a_node:
             burst = replace(burst, barred=nodes_of.get(promise.key, frozenset()))
         if burst.count:
-            judged = _judged(burst, promise.namespace, sites, trusts)
-            _add(found, Wanted(judged, promise.key, promise.namespace, burst.count))
-    return tuple(_named(wanted) for wanted in found.values())
+            judged = _with_exclusion(burst, promise.namespace, scopes, is_allowed)
+            _merge_burst(found, OwnedBurst(judged, promise.key, promise.namespace, burst.count))
+    return tuple(_with_unique_key(wanted) for wanted in found.values())
 
 
-def _judged(burst: Burst, namespace: str, sites: Sites, trusts: Trusts) -> Burst:
+def _with_exclusion(burst: PodBurst, namespace: str, scopes: PolicyScopes, is_allowed: IsAllowed) -> PodBurst:
     if burst.left_alone is not None:
         return burst
-    if burst.constraints.scheduler_name not in sites.schedulers:
+    if burst.constraints.scheduler_name not in scopes.schedulers:
         return replace(burst, left_alone=LeftAlone.SCHEDULER)
-    return burst if trusts(burst.key, namespace) else replace(burst, left_alone=LeftAlone.NO_FIT)
+    return burst if is_allowed(burst.key, namespace) else replace(burst, left_alone=LeftAlone.NO_FIT)
 
 
-def _add(found: dict[object, Wanted], wanted: Wanted) -> None:
+def _merge_burst(found: dict[object, OwnedBurst], wanted: OwnedBurst) -> None:
     alike = replace(wanted.burst, count=0)
     first = found.get(alike)
     if first is None:
@@ -136,13 +141,13 @@ def _add(found: dict[object, Wanted], wanted: Wanted) -> None:
     )
 
 
-def _named(wanted: Wanted) -> Wanted:
+def _with_unique_key(wanted: OwnedBurst) -> OwnedBurst:
     """Give the burst a key of its own that stays the same from turn to turn."""
     burst = wanted.burst
     other = repr(replace(burst, key="", count=0)).encode()  # a tenant who finds two of one digest has room held twice
     return replace(wanted, burst=replace(burst, key=f"{wanted.key}#{hashlib.sha256(other).hexdigest()[:16]}"))
 
 
-def worth_a_look(wanted: Sequence[Wanted]) -> bool:
+def has_several_pods(wanted: Sequence[OwnedBurst]) -> bool:
     """Whether there may be more pods that way is made for than one."""
     return sum(own.burst.count for own in wanted if own.burst.left_alone is None) > 1

@@ -1,15 +1,17 @@
-"""The writes of making way: a ReplicaSet is stopped while its placeholders are deleted, then lowered by as many.
+"""Writes of burst eviction: stop a ReplicaSet, delete its placeholders, then lower its count by as many.
 
-Lowering first would not do: its controller then deletes as many of its own choice, and what it deletes and makes anew
-comes off the requests a second that it has for the burst's own pods. So the template is first made one that admission
-refuses, by the name of a PriorityClass that there is none of; then nothing is made in place of what is deleted. The
-deletions do not wait for the answer to that: what the controller makes anew before it has seen it (a pod or two; on a
-busy server dozens, 40 of 400 were seen) is deleted as well, as the scheduler may have given it the burst's room. When
-the controller's status says that it has seen the deletions, one write lowers the count and mends the template.
-(docs/decisions.md, "Making way stops a ReplicaSet before it lowers it", has what was measured.)
+`ReplicaSetSuspender` uses it. The order matters:
 
-Each write passes the gate and names the uid. Nothing is tried again here: what an API server that is overloaded or down
-does not take is left to the scheduler. Owned by the thread that makes way.
+1. The template gets a PriorityClass that does not exist, so that admission refuses new pods. If the count were lowered
+   first, the controller would delete pods of its own choice, and its deletions and creations would use up the requests
+   per second that it has for the burst's own pods.
+2. Placeholders are deleted without waiting for the answer to step 1. A controller that has not seen step 1 yet may
+   recreate some (40 of 400 on a busy server); these are deleted as well, because they may take the burst's capacity.
+3. When the controller's status shows the deletions, one write lowers the count and restores the template.
+
+docs/decisions.md, "Making way stops a ReplicaSet before it lowers it", has the measurements. Each write passes the
+leader's gate and names the uid. Nothing is retried here: if the API server is overloaded or down, the scheduler
+preempts. Owned by the evictor's thread.
 """
 
 import logging
@@ -33,7 +35,7 @@ STOPPED = "makes-way"
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class PlaceholderToEvict:
     """A placeholder that is to leave."""
 
     uid: str
@@ -43,17 +45,17 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class EvictionResult:
     """What became of some deletions."""
 
-    gone: tuple[Leaving, ...]
-    missed: tuple[Leaving, ...]
+    gone: tuple[PlaceholderToEvict, ...]
+    missed: tuple[PlaceholderToEvict, ...]
     """Gone already, or other pods by now, or not asked for any more."""
     refused: str | None
     """What the API server says that takes no more; None when it took all."""
 
 
-class Sender(Protocol):
+class WriteSender(Protocol):
     """Sends several writes at once, see `Lanes`."""
 
     def keep(self, asks: int) -> None:
@@ -66,11 +68,11 @@ class Sender(Protocol):
         """Let go of what is kept."""
 
 
-class Hands:
+class EvictionWriter:
     """See the module's docstring."""
 
-    def __init__(self, sender: Sender, *, namespace: str, may_write: Callable[[], bool]) -> None:
-        """Hands that do nothing yet.
+    def __init__(self, sender: WriteSender, *, namespace: str, may_write: Callable[[], bool]) -> None:
+        """Prepare a writer.
 
         Args:
             sender: does not try again what was refused.
@@ -92,14 +94,14 @@ class Hands:
             self._sender.keep(placeholders)
         return leads
 
-    def let_go(
+    def evict(
         self,
         to_stop: Sequence[OwnReplicaSet],
-        leaving: Sequence[Leaving],
+        leaving: Sequence[PlaceholderToEvict],
         in_time: Callable[[], bool],
         *,
         stop_first: bool = False,
-    ) -> tuple[set[str], Deleted]:
+    ) -> tuple[set[str], EvictionResult]:
         """Stop ReplicaSets, so that nothing is made anew, and delete placeholders meanwhile, or afterwards.
 
         No more deletion begins where stopping has failed, after the first refusal, or too late.
@@ -134,13 +136,13 @@ class Hands:
             )
         else:
             self._sender.send(asks, goes_on, on_answer)
-        return stopped, Deleted(
+        return stopped, EvictionResult(
             tuple(pod for index, pod in enumerate(leaving) if index in gone),
             tuple(pod for index, pod in enumerate(leaving) if index not in gone),
             refused[0] if refused else None,
         )
 
-    def lower(self, own: OwnReplicaSet, replicas: int) -> bool:
+    def lower_replicas(self, own: OwnReplicaSet, replicas: int) -> bool:
         """Ask for so many from now on, of the template that it had."""
         template = own.template.get("spec") or {}
         mended = {"replicas": replicas, "template": {"spec": {"priorityClassName": template.get("priorityClassName")}}}
@@ -160,6 +162,6 @@ class Hands:
         path = resource_path("apps/v1", "replicasets", namespace=self._namespace, name=own.metadata.name)
         return Ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}", {"metadata": metadata, **patch}, MERGE)
 
-    def _deletion(self, pod: Leaving) -> Ask:
+    def _deletion(self, pod: PlaceholderToEvict) -> Ask:
         path = resource_path("v1", "pods", namespace=self._namespace, name=pod.name)
         return Ask("DELETE", path, {**DELETE_OPTIONS, "preconditions": {"uid": pod.uid}})

@@ -1,17 +1,17 @@
-"""The policies under which way is made: what the last plan knew of them. Values only."""
+"""The policies whose placeholders may be evicted for bursts, as the last plan knew them. Values only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slack.cluster.wire import PriorityClass
-from slack.planner.burst_eviction.pods import PriorityClasses
+from slack.planner.burst_eviction.pods import PodPriorities
 from slack.planner.model.result import PolicyPlan
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.placeholders.subjects import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PolicyScope:
     """One policy."""
 
     policy: str
@@ -23,24 +23,26 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Sites:
+class PolicyScopes:
     """All of them."""
 
-    by_policy: Mapping[str, Site]
-    classes: PriorityClasses
+    by_policy: Mapping[str, PolicyScope]
+    classes: PodPriorities
 
     @property
     def schedulers(self) -> frozenset[str]:
         """Whose pods way is made for."""
-        return frozenset(site.scheduler for site in self.by_policy.values())
+        return frozenset(scope.scheduler for scope in self.by_policy.values())
 
     @property
     def priorities(self) -> dict[str, int]:
         """Of placeholders, by policy."""
-        return {name: site.priority for name, site in self.by_policy.items()}
+        return {name: scope.priority for name, scope in self.by_policy.items()}
 
 
-def sites_of(subjects: Sequence[Subject], plans: Sequence[PolicyPlan], classes: Mapping[str, PriorityClass]) -> Sites:
+def policy_scopes_of(
+    subjects: Sequence[Subject], plans: Sequence[PolicyPlan], classes: Mapping[str, PriorityClass]
+) -> PolicyScopes:
     """Return the policies that are acted upon and do not forbid it.
 
     None while there is a class of the name that keeps a stopped ReplicaSet from making pods: it would make pods of that
@@ -54,7 +56,7 @@ def sites_of(subjects: Sequence[Subject], plans: Sequence[PolicyPlan], classes: 
         makes_way = spec.make_way and subject.policy.form.occupies_nodes
         if plan.act and not plan.dry_run and makes_way and spec.priority_class_name in classes:
             priority = classes[spec.priority_class_name].value
-            found[plan.policy] = Site(plan.policy, subject.entry.uid, priority, spec.scheduler_name)
+            found[plan.policy] = PolicyScope(plan.policy, subject.entry.uid, priority, spec.scheduler_name)
     values = {name: (item.value, item.preemption_policy != "Never") for name, item in classes.items()}
     default = next((values[name] for name, item in classes.items() if item.global_default), (0, True))
-    return Sites(found, PriorityClasses(values, default))
+    return PolicyScopes(found, PodPriorities(values, default))

@@ -1,7 +1,8 @@
-"""Lends room: ReplicaSets are stopped, placeholders deleted, counts lowered, and what is lent is shown to the loop.
+"""Suspends ReplicaSets while their placeholders are evicted: stops them, deletes placeholders, lowers the count.
 
-While a ReplicaSet is lent the loop is shown it as it was before, and writes nothing to it; given back, the next plan
-finds a count too low and raises it. Owned by the thread that makes way; the view's part is under its lock.
+`BurstEvictor` uses it. While a ReplicaSet is suspended, the planning loop sees it as it was before and writes nothing
+to it. After it is resumed, the next plan finds the count too low and raises it. Owned by the evictor's thread; what it
+changes in the view it changes under the view's lock.
 """
 
 import logging
@@ -11,9 +12,15 @@ from slack.cluster.identity import owner_name
 from slack.cluster.labels import PRIORITY_CLASS
 from slack.cluster.wire import OwnReplicaSet, Pod
 from slack.kube.retry import Backoff
-from slack.planner.burst_eviction.capacity import Standing
-from slack_operator.burst_eviction.eviction_writer import Hands, Leaving
-from slack_operator.burst_eviction.suspensions import GIVE_UP_SECONDS, LONGEST_SECONDS, TRY_SECONDS, Loan, Loans
+from slack.planner.burst_eviction.capacity import BoundPlaceholders
+from slack_operator.burst_eviction.eviction_writer import EvictionWriter, PlaceholderToEvict
+from slack_operator.burst_eviction.suspensions import (
+    GIVE_UP_SECONDS,
+    LONGEST_SECONDS,
+    TRY_SECONDS,
+    Suspension,
+    Suspensions,
+)
 from slack_operator.placeholders.cluster_view import ClusterView
 
 log = logging.getLogger(__name__)
@@ -29,40 +36,40 @@ UNBOUND_SECONDS = 2.0
 """As long is remembered of what had no node, whose deletion is not waited for."""
 
 
-class Lender:
+class ReplicaSetSuspender:
     """See the module's docstring."""
 
-    def __init__(self, view: ClusterView, hands: Hands, *, may_write: Callable[[], bool]) -> None:
+    def __init__(self, view: ClusterView, writer: EvictionWriter, *, may_write: Callable[[], bool]) -> None:
         self._view = view
-        self._hands = hands
+        self._writer = writer
         self._may_write = may_write
         self._clock = view.clock
-        self._loans = Loans()
+        self._suspensions = Suspensions()
         self._deleted: dict[str, float] = {}
         """When, by uid."""
         self._backoff = Backoff(first_seconds=FIRST_REST_SECONDS, max_seconds=LONGEST_REST_SECONDS)
         self._not_before = float("-inf")
 
     @property
-    def deleted(self) -> Set[str]:
+    def deleted_uids(self) -> Set[str]:
         """uids of placeholders that were deleted and are still seen."""
         return self._deleted.keys()
 
     def close(self) -> None:
         """Begin nothing more."""
-        self._hands.close()
+        self._writer.close()
 
-    def rests(self, now: float) -> bool:
+    def is_backing_off(self, now: float) -> bool:
         """Whether what the API server does not take is left to the scheduler for a while."""
         return now < self._not_before
 
     def keep_ready(self, placeholders: int) -> bool:
         """Be quick when a burst comes; to be called from time to time. Returns whether it was of any use."""
-        return self._hands.keep_ready(placeholders)
+        return self._writer.keep_ready(placeholders)
 
     def next_due(self) -> float | None:
         """Return when the next ReplicaSet is to be lowered."""
-        return self._loans.next_due()
+        return self._suspensions.next_due()
 
     def forget_gone(self, now: float) -> None:
         """Forget deletions that the watch has shown, some time later."""
@@ -74,7 +81,7 @@ class Lender:
                 if now - at < (SEEN_SECONDS if bound(uid) else UNBOUND_SECONDS)
             }
 
-    def let_go(self, standing: Standing, rows: Sequence[int], *, growth: bool = False) -> set[int]:
+    def evict_placeholders(self, standing: BoundPlaceholders, rows: Sequence[int], *, growth: bool = False) -> set[int]:
         """Delete these placeholders, and let none be made anew; return the rows of those that went.
 
         Args:
@@ -84,7 +91,7 @@ class Lender:
                 nothing is deleted before the ReplicaSet is known to be stopped.
         """
         leaving = {
-            standing.uid[row]: Leaving(
+            standing.uid[row]: PlaceholderToEvict(
                 standing.uid[row], standing.name[row], standing.replica_set[row], standing.policy[row]
             )
             for row in rows
@@ -92,14 +99,14 @@ class Lender:
         with self._view.lock:
             claims, began = self._view.displaced.make_way, self._clock()
             leaving = {uid: pod for uid, pod in leaving.items() if claims(uid, began, growth=growth)}
-        to_stop = self._borrow({pod.replica_set for pod in leaving.values()})
+        to_stop = self._suspend({pod.replica_set for pod in leaving.values()})
         with self._view.lock:
             known = {own.metadata.name: frozenset(map(_uid, self._alive(own.metadata.name))) for own in to_stop}
-            ready = [pod for pod in leaving.values() if pod.replica_set in self._view.lent]
+            ready = [pod for pod in leaving.values() if pod.replica_set in self._view.suspended]
             for uid in leaving.keys() - {pod.uid for pod in ready}:
                 self._view.displaced.stays(uid)
         until = self._clock() + TURN_SECONDS
-        stopped, deleted = self._hands.let_go(to_stop, ready, lambda: self._clock() < until, stop_first=growth)
+        stopped, deleted = self._writer.evict(to_stop, ready, lambda: self._clock() < until, stop_first=growth)
         now = self._clock()
         if len(stopped) < len(to_stop) or (deleted.refused and not deleted.gone):
             self._not_before = now + self._backoff.next_seconds()
@@ -108,12 +115,12 @@ class Lender:
         for own in to_stop:
             name = own.metadata.name
             if name in stopped:
-                self._loans.begin(self._view.lent[name], known[name], now)
-            elif name not in self._loans.lent:
-                self._give_back(name)
+                self._suspensions.begin_suspension(self._view.suspended[name], known[name], now)
+            elif name not in self._suspensions.by_name:
+                self._resume(name)
         for pod in deleted.gone:
             self._deleted[pod.uid] = now
-            self._loans.went(pod.replica_set, pod.uid, now)
+            self._suspensions.record_eviction(pod.replica_set, pod.uid, now)
         with self._view.lock:
             for pod in deleted.missed:
                 self._view.displaced.stays(pod.uid)
@@ -122,79 +129,84 @@ class Lender:
         gone = {pod.uid for pod in deleted.gone}
         return {row for row in rows if standing.uid[row] in gone}
 
-    def lower(self, now: float) -> None:
+    def lower_suspended(self, now: float) -> None:
         """Have what was stopped ask for as many as there are."""
-        for loan in self._loans.to_lower(now):
-            name = loan.before.metadata.name
+        for suspension in self._suspensions.to_lower(now):
+            name = suspension.before.metadata.name
             with self._view.lock:
                 own = self._view.sets.get(name)
                 alive = self._alive(name)
-            if own is not None and (self._took_back(loan, alive, now) or self._waits(loan, own, len(alive), now)):
+            if own is not None and (
+                self._delete_recreated(suspension, alive, now)
+                or self._waits_for_controller(suspension, own, len(alive), now)
+            ):
                 continue
             # No more than are there: what the scheduler has preempted meanwhile is not made anew yet either.
-            if own is not None and self._hands.lower(loan.before, max(min(loan.replicas - loan.gone, len(alive)), 0)):
-                loan.stopped = False
-            elif own is None or not self._may_write() or now - loan.touched > GIVE_UP_SECONDS:
-                self._give_back(name)
+            if own is not None and self._writer.lower_replicas(
+                suspension.before, max(min(suspension.replicas - suspension.gone, len(alive)), 0)
+            ):
+                suspension.stopped = False
+            elif own is None or not self._may_write() or now - suspension.touched > GIVE_UP_SECONDS:
+                self._resume(name)
             else:
-                loan.not_before = now + TRY_SECONDS
+                suspension.not_before = now + TRY_SECONDS
 
-    def give_back(self, needed: Collection[str]) -> bool:
+    def resume_unneeded(self, needed: Collection[str]) -> bool:
         """Let the loop write those again that no burst needs low; return whether there were any."""
         long_ago = self._clock() - LONGEST_SECONDS
         over = [
             name
-            for name, loan in self._loans.lent.items()
-            if not loan.stopped and (name not in needed or loan.since < long_ago)
+            for name, suspension in self._suspensions.by_name.items()
+            if not suspension.stopped and (name not in needed or suspension.since < long_ago)
         ]
-        # What a turn that failed has left behind is nobody's loan, and the loop would never write it again.
-        over += [name for name in list(self._view.lent) if name not in self._loans.lent]
+        # A cycle that failed may leave a ReplicaSet suspended in the view only: the loop would never write it again.
+        over += [name for name in list(self._view.suspended) if name not in self._suspensions.by_name]
         for name in over:
-            self._give_back(name)
+            self._resume(name)
         return bool(over)
 
-    def _borrow(self, names: Collection[str]) -> list[OwnReplicaSet]:
+    def _suspend(self, names: Collection[str]) -> list[OwnReplicaSet]:
         """Return the ReplicaSets that are to be stopped; the loop is told before the event could surprise it."""
         with self._view.lock:
             sets = [self._view.sets[name] for name in sorted(names) if name in self._view.sets]
-            new = [own for own in sets if not self._loans.is_stopped(own.metadata.name) and _is_as_planned(own)]
+            new = [own for own in sets if not self._suspensions.is_stopped(own.metadata.name) and _is_as_planned(own)]
             for own in new:
-                self._view.lent.setdefault(own.metadata.name, own)
+                self._view.suspended.setdefault(own.metadata.name, own)
         return new
 
-    def _give_back(self, name: str) -> None:
-        self._loans.lent.pop(name, None)
+    def _resume(self, name: str) -> None:
+        self._suspensions.by_name.pop(name, None)
         with self._view.lock:
-            self._view.lent.pop(name, None)
+            self._view.suspended.pop(name, None)
 
-    def _took_back(self, loan: Loan, alive: Sequence[Pod], now: float) -> bool:
+    def _delete_recreated(self, suspension: Suspension, alive: Sequence[Pod], now: float) -> bool:
         """Delete what was made anew before the controller had seen the stop; whether there was any.
 
         It may have been given a node by now, in the burst's room. Then the controller, who is asked for fewer, would
         take others in its place.
         """
-        surplus = len(alive) - max(loan.replicas - loan.gone, 0)
-        if surplus <= 0 or now - loan.since > LONGEST_SECONDS:
+        surplus = len(alive) - max(suspension.replicas - suspension.gone, 0)
+        if surplus <= 0 or now - suspension.since > LONGEST_SECONDS:
             return False
-        name = loan.before.metadata.name
-        anew = [pod for pod in alive if _uid(pod) not in loan.known]
-        leaving = [Leaving(_uid(pod), pod.metadata.name, name, "") for pod in anew[:surplus]]
+        name = suspension.before.metadata.name
+        anew = [pod for pod in alive if _uid(pod) not in suspension.known]
+        leaving = [PlaceholderToEvict(_uid(pod), pod.metadata.name, name, "") for pod in anew[:surplus]]
         if not leaving:
             return False
         with self._view.lock:
             for pod in leaving:
                 self._view.displaced.let_go(pod.uid)
         until = self._clock() + TURN_SECONDS
-        _, deleted = self._hands.let_go((), leaving, lambda: self._clock() < until)
+        _, deleted = self._writer.evict((), leaving, lambda: self._clock() < until)
         now = self._clock()
         for pod in deleted.gone:
             self._deleted[pod.uid] = now
-            self._loans.went(name, pod.uid, now)
+            self._suspensions.record_eviction(name, pod.uid, now)
         return bool(deleted.gone)
 
-    def _waits(self, loan: Loan, own: OwnReplicaSet, alive: int, now: float) -> bool:
+    def _waits_for_controller(self, suspension: Suspension, own: OwnReplicaSet, alive: int, now: float) -> bool:
         seen = own.status.replicas if own.status is not None else None
-        return self._loans.waits_to_be_seen(loan, seen, alive, now)
+        return self._suspensions.waits_to_be_seen(suspension, seen, alive, now)
 
     def _alive(self, replica_set: str) -> list[Pod]:
         """Return the placeholders of a ReplicaSet; under the view's lock."""

@@ -108,7 +108,7 @@ class ClusterView:
         self.quotas: Admission[wire.ResourceQuota] = Admission(self.lock)
         self.limit_ranges: Admission[wire.LimitRange] = Admission(self.lock)
         self.pools = Pools(self.lock, on_change)
-        self.lent: dict[str, wire.OwnReplicaSet] = {}
+        self.suspended: dict[str, wire.OwnReplicaSet] = {}
         """ReplicaSets that have fewer placeholders for a moment, by our doing: as they were before."""
         self._node_starts: tuple[int, Mapping[str, tuple[float, float]]] = (-1, {})
         """Version of the nodes, and what `node_starts` says of them."""
@@ -136,7 +136,7 @@ class ClusterView:
             copy = self.columns.copy()
             observation = partial(
                 Observation,
-                present=Present({**self.sets, **self._lent()}, dict(self.placeholders)),
+                present=Present({**self.sets, **self._suspended_as_planned()}, dict(self.placeholders)),
                 autoscaler_events=(
                     *self.autoscaler_events.about(self.sets, now),
                     *self.failures.loops(self.sets, now),
@@ -153,18 +153,18 @@ class ClusterView:
             )
         return observation(snapshot=self.columns.build(copy, now, self.lock))
 
-    def _lent(self) -> dict[str, wire.OwnReplicaSet]:
+    def _suspended_as_planned(self) -> dict[str, wire.OwnReplicaSet]:
         """Return what is lent and still there, as it was before."""
-        there = {name: self.sets.get(name) for name in self.lent}
+        there = {name: self.sets.get(name) for name in self.suspended}
         return {
-            name: self.lent[name]
+            name: self.suspended[name]
             for name, found in there.items()
-            if found is not None and found.metadata.uid == self.lent[name].metadata.uid
+            if found is not None and found.metadata.uid == self.suspended[name].metadata.uid
         }
 
     def is_lent(self, replica_set: str) -> bool:
         """Whether a ReplicaSet is not to be written by anybody but who makes way; any thread may ask."""
-        return replica_set in self.lent
+        return replica_set in self.suspended
 
     def _forget_arrivals(self, now: float) -> bool:
         """Forget some arrivals that the window has passed; return whether that is all."""

@@ -141,7 +141,7 @@ class PodSink:
             view.displaced.let_go(pod.metadata.uid or "")
         resizing = view.preemptions.resizing_at((pod.spec.node_name if pod.spec else None) or "")
         made_way = view.displaced.makes_way(pod.metadata.uid or "")
-        if deleted and owner_name(pod) in view.lent:
+        if deleted and owner_name(pod) in view.suspended:
             view.preemptions.made_way(pod, now)
         follow = view.displaced.gone if deleted else view.displaced.seen
         vacated = follow(pod, now, resizing=resizing)

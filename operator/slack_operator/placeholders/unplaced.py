@@ -16,7 +16,7 @@ from slack.cluster.snapshot import Amounts
 from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import Pod, PodSpec, PodStatus
 from slack.planner.burst_eviction.burst import LeftAlone, left_alone_for
-from slack.planner.burst_eviction.growth import Growing, deferred
+from slack.planner.burst_eviction.growth import GrowingPod, is_resize_deferred
 from slack_operator.placeholders.preemptions import may_be_held
 
 MOST = 20_000
@@ -83,7 +83,7 @@ class UnplacedPods:
         """A pod has come, or asks for other things; who tells of it sets it back."""
         self.awaited: frozenset[str] = frozenset()
         """Workloads that way was made for, by key: that one of their pods is placed is news."""
-        self.growing: dict[str, Growing] = {}
+        self.growing: dict[str, GrowingPod] = {}
         """Pods on a node that has no room for their resize, by uid."""
         self._placed: deque[Placed] = deque(maxlen=_MOST_PLACED)
 
@@ -126,10 +126,10 @@ class UnplacedPods:
 
     def _grows(self, uid: str, node: str, pod: Pod) -> None:
         spec = pod.spec or PodSpec()
-        if deferred(pod) and spec.preemption_policy != "Never" and len(self.growing) < MOST:
+        if is_resize_deferred(pod) and spec.preemption_policy != "Never" and len(self.growing) < MOST:
             self.news |= uid not in self.growing
             priority = spec.priority or 0
-            self.growing[uid] = Growing(uid, f"{pod.metadata.namespace}/{pod.metadata.name}", node, priority)
+            self.growing[uid] = GrowingPod(uid, f"{pod.metadata.namespace}/{pod.metadata.name}", node, priority)
         else:
             self.growing.pop(uid, None)
 

@@ -161,7 +161,7 @@ class Quotas:
             lacking = [key for key in sorted(left.keys() & usage.keys()) if left[key] < usage[key]]
             limited = [key for key in sorted(left) if key.startswith("limits.")]
             if lacking:
-                rest = ", ".join(f"{_shown(key, left[key])} {key}" for key in lacking)
+                rest = ", ".join(f"{_format_amount(key, left[key])} {key}" for key in lacking)
                 text = f"{name} admits no further pod: it has {rest} left"
                 known = {"NotBestEffort"} if requests.get("cpu") or requests.get("memory") else set()
                 if _scopes(quota) <= known:
@@ -184,7 +184,7 @@ def _is_plain(name: str) -> bool:
     return name in _PLAIN or name.startswith("hugepages-")
 
 
-def _shown(name: str, value: int) -> str:
+def _format_amount(name: str, value: int) -> str:
     return format_quantity(name.removeprefix("requests.").removeprefix("limits."), max(value, 0))
 
 

@@ -54,7 +54,7 @@ def left_alone_for(parts: Sequence[Unchecked]) -> LeftAlone | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class PodBurst:
     """Equal pods without a node; two bursts of equal pods are one."""
 
     key: str

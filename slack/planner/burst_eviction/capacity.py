@@ -1,7 +1,8 @@
 """What is free on each node, and which placeholders stand there: what a choice is made of.
 
-`Room` is one instant, immutable. Room that is promised to nobody yet and placeholders that are already on their way out
-are told apart by who makes it: `without` takes placeholders off that have been deleted but are still seen.
+`ClusterCapacity` is one instant, immutable. Room that is promised to nobody yet and placeholders that are already on
+their way out are told apart by who makes it: `without` takes placeholders off that have been deleted but are still
+seen.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -17,7 +18,7 @@ _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class BoundPlaceholders:
     """Bound placeholders that are not being deleted, as columns; P rows."""
 
     uid: Sequence[str]
@@ -39,7 +40,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Room:
+class ClusterCapacity:
     """Nodes with what is free there; N nodes, R resources."""
 
     resources: tuple[str, ...]
@@ -58,9 +59,9 @@ class Room:
     """[N] pods that may still be added."""
     largest: IntArray
     """[R] the most of each resource that a node has: by this resources are weighed against each other."""
-    standing: Standing
+    standing: BoundPlaceholders
 
-    def without(self, uids: Set[str]) -> "Room":
+    def without(self, uids: Set[str]) -> "ClusterCapacity":
         """Return the room as it is once these placeholders have gone."""
         rows = np.array([row for row, uid in enumerate(self.standing.uid) if uid in uids], dtype=np.int64)
         if not len(rows):
@@ -73,7 +74,7 @@ class Room:
         return replace(self, free=free, slots=slots, standing=_rows_of(self.standing, np.flatnonzero(kept)))
 
 
-def costs(room: Room) -> IntArray:
+def costs(room: ClusterCapacity) -> IntArray:
     """[P] what each placeholder takes of the largest node, in millionths, all resources together."""
     found = np.zeros(len(room.standing), dtype=np.int64)
     for r in np.flatnonzero(room.largest > 0).tolist():
@@ -81,9 +82,9 @@ def costs(room: Room) -> IntArray:
     return found
 
 
-def _rows_of(standing: Standing, rows: IntArray) -> Standing:
+def _rows_of(standing: BoundPlaceholders, rows: IntArray) -> BoundPlaceholders:
     listed = rows.tolist()
-    return Standing(
+    return BoundPlaceholders(
         uid=tuple(standing.uid[row] for row in listed),
         name=tuple(standing.name[row] for row in listed),
         replica_set=tuple(standing.replica_set[row] for row in listed),
@@ -95,7 +96,7 @@ def _rows_of(standing: Standing, rows: IntArray) -> Standing:
     )
 
 
-def room_of(snapshot: Snapshot, priorities: Mapping[str, int]) -> Room:
+def capacity_of(snapshot: Snapshot, priorities: Mapping[str, int]) -> ClusterCapacity:
     """Return the room that a snapshot shows, for those who have time: the simulator, commands.
 
     Args:
@@ -105,7 +106,7 @@ def room_of(snapshot: Snapshot, priorities: Mapping[str, int]) -> Room:
     nodes = snapshot.nodes
     pods = [pod for pod in snapshot.placeholders if pod.node >= 0 and pod.policy in priorities]
     width = len(snapshot.resources)
-    return Room(
+    return ClusterCapacity(
         resources=snapshot.resources,
         nodes=nodes.names,
         classes=snapshot.node_classes,
@@ -115,7 +116,7 @@ def room_of(snapshot: Snapshot, priorities: Mapping[str, int]) -> Room:
         free=nodes.free,
         slots=nodes.max_pods - nodes.pod_count,
         largest=nodes.allocatable.max(axis=0, initial=0),
-        standing=Standing(
+        standing=BoundPlaceholders(
             uid=tuple(pod.uid for pod in pods),
             name=tuple(pod.name for pod in pods),
             replica_set=tuple(pod.replica_set for pod in pods),

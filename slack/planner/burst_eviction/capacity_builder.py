@@ -1,4 +1,4 @@
-"""From a copy of the columns to a `Room`, in a few milliseconds at 5,000 nodes and 20,000 placeholders.
+"""From a copy of the columns to a `ClusterCapacity`, in a few milliseconds at 5,000 nodes and 20,000 placeholders.
 
 What seldom changes (which nodes there are, and their classes) is kept between rooms. Which labels tell nodes apart
 depends on who asks: the constraints of pods that are promised may name labels that no pod has named before.
@@ -17,7 +17,7 @@ from slack.cluster.room_copy import PlaceholderColumns, RoomCopy
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray
 from slack.cluster.tables.interning import Needs
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
-from slack.planner.burst_eviction.capacity import Room, Standing
+from slack.planner.burst_eviction.capacity import BoundPlaceholders, ClusterCapacity
 from slack.planner.burst_eviction.scale_down import scale_down_turns
 
 _MOST_NEEDS = 4096
@@ -39,7 +39,7 @@ class _Nodes(NamedTuple):
     largest: IntArray
 
 
-class RoomBuilder:
+class ClusterCapacityBuilder:
     """Makes rooms of the copies of one `ClusterColumns`. For one thread."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class RoomBuilder:
         asked: Iterable[Constraints],
         priorities: Mapping[str, int],
         now: float,
-    ) -> Room:
+    ) -> ClusterCapacity:
         """Return the room that a copy shows; that of placeholders which are being deleted is free.
 
         Args:
@@ -73,7 +73,7 @@ class RoomBuilder:
                     free[:, column] -= matrix[nodes.rows, source]
         slots = nodes.max_pods - copy.pod_count[nodes.rows]
         standing = _standing(copy.placeholders, nodes, used, priorities, free, slots, now)
-        return Room(
+        return ClusterCapacity(
             resources=tuple(copy.resources[column] for column in used),
             nodes=nodes.names,
             classes=nodes.classes,
@@ -121,7 +121,7 @@ class RoomBuilder:
         return part
 
 
-class _Told(Sequence[str]):
+class _LazyField(Sequence[str]):
     """What placeholders have for a field, looked up when somebody asks: within a burst hardly anybody does."""
 
     def __init__(self, facts: Sequence[PlaceholderFacts], rows: IntArray, field: str) -> None:
@@ -152,7 +152,7 @@ def _standing(
     free: IntArray,
     slots: IntArray,
     now: float,
-) -> Standing:
+) -> BoundPlaceholders:
     """Return the placeholders that may leave, and add the room of those that are leaving to `free` and `slots`."""
     place = nodes.position[own.node]
     requests = np.zeros((len(own.facts), len(used)), dtype=np.int64)
@@ -167,11 +167,11 @@ def _standing(
     known = np.array([name in priorities for name in own.policies], dtype=np.bool_)
     priority = np.array([priorities.get(name, 0) for name in own.policies], dtype=np.int64)
     rows = np.flatnonzero(there & known[own.policy]) if len(known) else np.zeros(0, dtype=np.int64)
-    return Standing(
-        uid=_Told(own.facts, rows, "uid"),
-        name=_Told(own.facts, rows, "name"),
-        replica_set=_Told(own.facts, rows, "replica_set"),
-        policy=_Told(own.facts, rows, "policy"),
+    return BoundPlaceholders(
+        uid=_LazyField(own.facts, rows, "uid"),
+        name=_LazyField(own.facts, rows, "name"),
+        replica_set=_LazyField(own.facts, rows, "replica_set"),
+        policy=_LazyField(own.facts, rows, "policy"),
         node=place[rows].astype(np.int32),
         requests=requests[rows],
         priority=priority[own.policy[rows]] if len(known) else np.zeros(0, dtype=np.int64),

@@ -14,10 +14,10 @@ import numpy as np
 
 from slack.cluster.class_index import ClassIndex
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.planner.burst_eviction.burst import Burst, LeftAlone
-from slack.planner.burst_eviction.capacity import Room, costs
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
+from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
 from slack.planner.burst_eviction.curves import fits
-from slack.planner.burst_eviction.pick import Placeholders, Places, pick
+from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
 from slack.planner.model.added import vector_of
 
 LONE = 1
@@ -30,7 +30,7 @@ _NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ExpectedPods:
     """Room on a node for pods of a burst, free or about to be."""
 
     node: str
@@ -38,7 +38,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class BurstResult:
     """What becomes of one burst."""
 
     key: str
@@ -49,32 +49,35 @@ class Served:
     without: int
     """Pods that stay without room."""
     leaving: tuple[int, ...]
-    """Rows of `Room.standing`, in the order in which they go."""
-    seats: tuple[Seat, ...]
+    """Rows of `ClusterCapacity.standing`, in the order in which they go."""
+    seats: tuple[ExpectedPods, ...]
     """Where the pods are expected, sorted by node."""
     left_alone: LeftAlone | None = None
     """Why no placeholder leaves for those that lack room, where one could not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EvictionChoice:
     """Who leaves, and for whom."""
 
-    served: tuple[Served, ...]
+    served: tuple[BurstResult, ...]
     """One a burst, in the order given."""
 
     @property
     def leaving(self) -> tuple[int, ...]:
-        """Rows of `Room.standing`, in the order in which they go; the bursts of highest priority first served."""
+        """Rows of `ClusterCapacity.standing`, in the order in which they go; the bursts of highest priority first
+        served."""
         return tuple(row for own in self.served for row in own.leaving)
 
 
-def choose(room: Room, bursts: Sequence[Burst], *, before: Choice | None = None, lone: int = LONE) -> Choice:
+def choose_evictions(
+    room: ClusterCapacity, bursts: Sequence[PodBurst], *, before: EvictionChoice | None = None, lone: int = LONE
+) -> EvictionChoice:
     """Choose the placeholders that leave.
 
-    Every pod without a node that is known belongs in here, those for which no way is made too (`Burst.left_alone`):
+    Every pod without a node that is known belongs in here, those for which no way is made too (`PodBurst.left_alone`):
     they take free room. So nothing is given twice, as long as placeholders on their way out are taken off the room
-    (`Room.without`).
+    (`ClusterCapacity.without`).
 
     Args:
         room: what is there.
@@ -89,19 +92,19 @@ def choose(room: Room, bursts: Sequence[Burst], *, before: Choice | None = None,
     return choice
 
 
-def _serve(room: Room, bursts: Sequence[Burst], before: Choice | None) -> Choice:
+def _serve(room: ClusterCapacity, bursts: Sequence[PodBurst], before: EvictionChoice | None) -> EvictionChoice:
     state = _State(room, before)
     order = sorted(range(len(bursts)), key=lambda i: (-bursts[i].priority, i))
     for i in order:
         state.hold(bursts[i])
     served = {i: state.serve(bursts[i]) for i in order}
-    return Choice(tuple(served[i] for i in range(len(bursts))))
+    return EvictionChoice(tuple(served[i] for i in range(len(bursts))))
 
 
 class _State:
     """What is free while bursts are served one after the other."""
 
-    def __init__(self, room: Room, before: Choice | None) -> None:
+    def __init__(self, room: ClusterCapacity, before: EvictionChoice | None) -> None:
         self._room = room
         self._seats = {own.key: own.seats for own in before.served} if before is not None else {}
         self._free = room.free.copy()
@@ -114,13 +117,13 @@ class _State:
         self._held: dict[str, IntArray] = {}
         """By key of the burst, [X] pods on each node that it may go to."""
 
-    def serve(self, burst: Burst) -> Served:
+    def serve(self, burst: PodBurst) -> BurstResult:
         """Give a burst its room, and say who leaves for it."""
         vector = vector_of(burst.requests, self._room.resources)
         if {name for name, _ in burst.requests} - set(self._room.resources):
-            return Served(burst.key, 0, 0, burst.count, (), (), LeftAlone.NO_FIT)
+            return BurstResult(burst.key, 0, 0, burst.count, (), (), LeftAlone.NO_FIT)
         if burst.left_alone in _TAKES_NOTHING:
-            return Served(burst.key, 0, 0, burst.count, (), (), burst.left_alone)
+            return BurstResult(burst.key, 0, 0, burst.count, (), (), burst.left_alone)
         nodes = self._nodes_of(burst)
         taken = self._into_free(burst, nodes, vector)
         free = int(taken.sum())
@@ -137,20 +140,22 @@ class _State:
                 reason = self._why_none(burst, nodes)
         if burst.whole and free + int(let_in.sum()) < burst.count:
             self._put_back(nodes, vector, taken)
-            return Served(burst.key, 0, 0, burst.count, (), (), reason)
+            return BurstResult(burst.key, 0, 0, burst.count, (), (), reason)
         self._take(nodes, vector, let_in, leaving)
         seats = taken + let_in
-        return Served(
+        return BurstResult(
             key=burst.key,
             free=free,
             let_in=int(let_in.sum()),
             without=lacking - int(let_in.sum()),
             leaving=tuple(leaving.tolist()),
-            seats=tuple(Seat(self._room.nodes[nodes[i]], int(seats[i])) for i in np.flatnonzero(seats).tolist()),
+            seats=tuple(
+                ExpectedPods(self._room.nodes[nodes[i]], int(seats[i])) for i in np.flatnonzero(seats).tolist()
+            ),
             left_alone=reason,
         )
 
-    def _nodes_of(self, burst: Burst) -> IntArray:
+    def _nodes_of(self, burst: PodBurst) -> IntArray:
         """Return the rows of nodes that a burst's pods may go to."""
         room = self._room
         may: BoolArray = room.is_open & self._index.admitted(burst.constraints)[room.class_id]
@@ -164,7 +169,7 @@ class _State:
             may &= only
         return np.flatnonzero(may)
 
-    def hold(self, burst: Burst) -> None:
+    def hold(self, burst: PodBurst) -> None:
         """Keep what the choice before gave to a burst for it, as far as it is free."""
         seats = self._seats.get(burst.key)
         if not seats or burst.left_alone in _TAKES_NOTHING:
@@ -178,7 +183,7 @@ class _State:
         each = np.minimum(self._room_for(burst, nodes, vector), former[nodes])
         self._held[burst.key] = self._fill(nodes, vector, each, np.arange(len(nodes)), burst.count)
 
-    def _into_free(self, burst: Burst, nodes: IntArray, vector: IntArray) -> IntArray:
+    def _into_free(self, burst: PodBurst, nodes: IntArray, vector: IntArray) -> IntArray:
         """[X] how many pods go into the free room of each node; it is theirs then."""
         held = self._held.pop(burst.key, None)
         if held is None:
@@ -190,7 +195,7 @@ class _State:
         order = np.argsort(-each, kind="stable")
         return held + self._fill(nodes, vector, each, order, burst.count - int(held.sum()))
 
-    def _room_for(self, burst: Burst, nodes: IntArray, vector: IntArray) -> IntArray:
+    def _room_for(self, burst: PodBurst, nodes: IntArray, vector: IntArray) -> IntArray:
         most = 1 if burst.one_a_node else burst.count
         return np.minimum(np.minimum(fits(self._free[nodes], vector), np.maximum(self._slots[nodes], 0)), most)
 
@@ -215,7 +220,7 @@ class _State:
         self._free[nodes] -= let_in[:, None] * vector
         self._slots[nodes] -= let_in
 
-    def _why_none(self, burst: Burst, nodes: IntArray) -> LeftAlone:
+    def _why_none(self, burst: PodBurst, nodes: IntArray) -> LeftAlone:
         standing = self._room.standing
         here = np.isin(standing.node, nodes)
         if here.any() and not (standing.priority[here] < burst.priority).any():
@@ -223,7 +228,7 @@ class _State:
         return LeftAlone.NO_FIT
 
     def _choose(
-        self, burst: Burst, nodes: IntArray, vector: IntArray, taken: IntArray, lacking: int
+        self, burst: PodBurst, nodes: IntArray, vector: IntArray, taken: IntArray, lacking: int
     ) -> tuple[IntArray, IntArray]:
         """Return rows of placeholders that leave, and [X] how many pods they let in on each node."""
         standing = self._room.standing
@@ -249,7 +254,7 @@ class _State:
             if not left or not len(rows):
                 break
             most = 1 if burst.one_a_node else left
-            placeholders = Placeholders(
+            placeholders = EvictablePlaceholders(
                 at[rows], standing.requests[rows], standing.priority[rows], self._cost[rows], standing.turn[rows]
             )
             places = Places(rest, slots, self._room.candidate[nodes])

@@ -72,7 +72,7 @@ def curves(node: IntArray, requests: IntArray, rest: IntArray, slots: IntArray, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class HullSteps:
     """Points of the hulls, in the order of their rows."""
 
     row: IntArray
@@ -83,7 +83,7 @@ class Steps:
     """[H] pods for each placeholder of the stretch of the hull on which it lies; it falls along a node."""
 
 
-def hulls(own: Curves) -> Steps:
+def hulls(own: Curves) -> HullSteps:
     """Return the steps worth taking of every node, from none of its placeholders to all that help."""
     size = len(own.segment)
     at_steps = np.zeros(len(own.first), dtype=np.int64)
@@ -107,4 +107,4 @@ def hulls(own: Curves) -> Steps:
     pods = own.gain[row].copy()
     same = own.segment[row[1:]] == own.segment[row[:-1]]
     pods[1:] -= np.where(same, own.gain[row[:-1]], 0)
-    return Steps(row, pods, rate[row])
+    return HullSteps(row, pods, rate[row])

@@ -11,11 +11,11 @@ import numpy as np
 
 from slack.cluster import wire
 from slack.cluster.snapshot import IntArray
-from slack.planner.burst_eviction.capacity import Room, costs
+from slack.planner.burst_eviction.capacity import ClusterCapacity, costs
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class GrowingPod:
     """A pod whose resize is Deferred."""
 
     uid: str
@@ -30,7 +30,7 @@ class Growing:
         return self.key.partition("/")[0]
 
 
-def deferred(pod: wire.Pod) -> bool:
+def is_resize_deferred(pod: wire.Pod) -> bool:
     """Say whether the pod's node has no room for its resize now, and would have if others left.
 
     Raises:
@@ -46,8 +46,9 @@ def deferred(pod: wire.Pod) -> bool:
     )
 
 
-def make_room(room: Room, growing: Growing) -> tuple[int, ...]:
-    """Return rows of `Room.standing` that leave for a pod's growth, first to leave first; none if all do not suffice.
+def choose_for_growth(room: ClusterCapacity, growing: GrowingPod) -> tuple[int, ...]:
+    """Return rows of `ClusterCapacity.standing` that leave for a pod's growth, first to leave first; none if all do
+    not suffice.
 
     The fewest of the lowest priority, and of these the cheapest.
     """
@@ -66,7 +67,7 @@ def make_room(room: Room, growing: Growing) -> tuple[int, ...]:
     return ()
 
 
-def _fewest(room: Room, rows: IntArray, lacks: IntArray) -> tuple[int, ...]:
+def _fewest(room: ClusterCapacity, rows: IntArray, lacks: IntArray) -> tuple[int, ...]:
     """Return as few of `rows` as hold `lacks`: the cheapest that does alone, else the one that helps most."""
     standing, cost = room.standing, costs(room)
     left, chosen = lacks.copy(), []

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.cluster.snapshot import BoolArray, IntArray
-from slack.planner.burst_eviction.curves import Curves, Steps, curves, hulls, share
+from slack.planner.burst_eviction.curves import Curves, HullSteps, curves, hulls, share
 
 _NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placeholders:
+class EvictablePlaceholders:
     """Those that may leave; X rows."""
 
     node: IntArray
@@ -41,7 +41,7 @@ class Places:
 
 
 def pick(
-    placeholders: Placeholders, places: Places, vector: IntArray, lacking: int, most: int
+    placeholders: EvictablePlaceholders, places: Places, vector: IntArray, lacking: int, most: int
 ) -> tuple[IntArray, IntArray]:
     """Pick those that leave.
 
@@ -82,7 +82,7 @@ def pick(
     return order[leaving[_by_step(own, steps, taken, leaving)]], pods
 
 
-def _order_of_leaving(placeholders: Placeholders, places: Places, vector: IntArray, most: int) -> IntArray:
+def _order_of_leaving(placeholders: EvictablePlaceholders, places: Places, vector: IntArray, most: int) -> IntArray:
     """Return the rows by node, and there in the order in which they leave.
 
     The lowest priority first; then those that let in the most pods alone, of these the cheapest; where none lets in a
@@ -95,7 +95,7 @@ def _order_of_leaving(placeholders: Placeholders, places: Places, vector: IntArr
     return np.lexsort((placeholders.turn, placeholders.cost, by_size, -lets_in, placeholders.priority, node))
 
 
-def _sorted_steps(own: Curves, steps: Steps, cost: IntArray, turn: IntArray, candidate: BoolArray) -> IntArray:
+def _sorted_steps(own: Curves, steps: HullSteps, cost: IntArray, turn: IntArray, candidate: BoolArray) -> IntArray:
     """Return steps in the order in which they are taken: along a node as they come."""
     node = own.segment[steps.row]
     total = np.cumsum(cost)
@@ -120,7 +120,7 @@ def _last_step(own: Curves, reached: IntArray, done: IntArray, left: int, cost: 
     return int(rows[np.lexsort((rows, turn[rows], spent, more))[0]])
 
 
-def _by_step(own: Curves, steps: Steps, taken: IntArray, leaving: IntArray) -> IntArray:
+def _by_step(own: Curves, steps: HullSteps, taken: IntArray, leaving: IntArray) -> IntArray:
     """Return the order of rows that leave: as the steps were taken, so that each node is done with before the next."""
     place = np.full(len(own.segment) + 1, len(taken), dtype=np.int64)
     place[steps.row[taken]] = np.arange(len(taken))

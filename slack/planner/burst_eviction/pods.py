@@ -18,12 +18,12 @@ from slack.cluster.selectors import resolved, selects
 from slack.cluster.tables.kind_table import unchecked_of
 from slack.cluster.unchecked import unchecked
 from slack.planner.burst_eviction.admission import Quotas, with_defaults, within
-from slack.planner.burst_eviction.burst import Burst, LeftAlone, left_alone_for
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst, left_alone_for
 from slack.planner.burst_eviction.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class PriorityClasses:
+class PodPriorities:
     """What pods get from their PriorityClass; admission writes it into pods, not into templates."""
 
     by_name: Mapping[str, tuple[int, bool]]
@@ -51,7 +51,7 @@ class PriorityClasses:
         return spec.priority in (None, value) and spec.preemption_policy in (None, "", policy)
 
 
-def burst_of_pod(pod: wire.Pod, key: str, classes: PriorityClasses, scheduler: str = "default-scheduler") -> Burst:
+def burst_of_pod(pod: wire.Pod, key: str, classes: PodPriorities, scheduler: str = "default-scheduler") -> PodBurst:
     """Return a pod without a node as a burst of one.
 
     Args:
@@ -70,11 +70,11 @@ def burst_of_pod(pod: wire.Pod, key: str, classes: PriorityClasses, scheduler: s
 
 def burst_of_promise(
     promise: Promise,
-    classes: PriorityClasses,
+    classes: PodPriorities,
     scheduler: str = "default-scheduler",
     ranges: Sequence[wire.LimitRange] = (),
     quotas: Quotas | None = None,
-) -> Burst:
+) -> PodBurst:
     """Return what an owner is about to make as a burst: of 0 pods where admission lets none in, or none would wait.
 
     Args:
@@ -101,9 +101,9 @@ def burst_of_promise(
     return replace(burst, count=count, left_alone=burst.left_alone or refused)
 
 
-def merged(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
+def merge_bursts(bursts: Iterable[PodBurst]) -> tuple[PodBurst, ...]:
     """Return bursts of which no two are of equal pods; keys and the order are those of the first of each."""
-    found: dict[object, Burst] = {}
+    found: dict[object, PodBurst] = {}
     for burst in bursts:
         alike = replace(burst, key="", count=0)
         first = found.get(alike)
@@ -116,9 +116,9 @@ def _burst(
     status: wire.PodStatus | None,
     labels: Mapping[str, str],
     key: str,
-    classes: PriorityClasses,
+    classes: PodPriorities,
     scheduler: str,
-) -> Burst:
+) -> PodBurst:
     constraints = parse_constraints(
         bytes(spec.node_selector),
         bytes(spec.affinity),
@@ -142,7 +142,7 @@ def _burst(
         reason = LeftAlone.NOMINATED
     elif constraints.scheduler_name != scheduler:  # the last: callers that know other schedulers judge it anew
         reason = LeftAlone.SCHEDULER
-    return Burst(
+    return PodBurst(
         key=key,
         requests=tuple(sorted(effective_requests(spec, status).items())),
         constraints=constraints,

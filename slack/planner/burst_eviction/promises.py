@@ -68,7 +68,7 @@ def slim_replica_set(own: wire.ReplicaSet) -> wire.ReplicaSet:
 
 def of_replica_set(owner: wire.ReplicaSet, there: int) -> Promise | None:
     """Return what a ReplicaSet without a Deployment is about to make."""
-    return _of_replica_set(owner, there, _wanted(owner), key_of("ReplicaSet", owner.metadata))
+    return _of_replica_set(owner, there, _desired_replicas(owner), key_of("ReplicaSet", owner.metadata))
 
 
 def of_stateful_set(owner: wire.StatefulSet, there: int) -> Promise | None:
@@ -83,7 +83,7 @@ def of_stateful_set(owner: wire.StatefulSet, there: int) -> Promise | None:
     own = owner.spec
     if _idle(owner.metadata, owner.status) or (own is not None and own.volume_claim_templates not in _NO_CLAIMS):
         return None
-    missing = _wanted(owner) - max(there, _status_replicas(owner))
+    missing = _desired_replicas(owner) - max(there, _status_replicas(owner))
     if owner.spec is not None and owner.spec.pod_management_policy != "Parallel":
         ready = (owner.status.ready_replicas or 0) if owner.status is not None else 0
         # each waits for the one before it, which may have just come
@@ -127,28 +127,28 @@ def of_deployment(
     metadata, spec = owner.metadata, owner.spec
     if spec is None or _idle(metadata, owner.status):
         return ()
-    key, wanted = key_of("Deployment", metadata), _wanted(owner)
+    key, wanted = key_of("Deployment", metadata), _desired_replicas(owner)
     if not replica_sets:
         # A paused Deployment gets no ReplicaSet.
         first = None if spec.paused else _promise(key, metadata, wanted, spec)
         return () if first is None else (first,)
-    targets = scaled(owner, replica_sets)
+    targets = scaled_sizes(owner, replica_sets)
     found = []
     for own in replica_sets:
         uid = own.metadata.uid or ""
-        promise = _of_replica_set(own, there.get(uid, 0), targets.get(uid, _wanted(own)), key)
+        promise = _of_replica_set(own, there.get(uid, 0), targets.get(uid, _desired_replicas(own)), key)
         if promise is not None:
             found.append(promise)
     return tuple(found)
 
 
-def scaled(owner: wire.Deployment, replica_sets: Sequence[wire.ReplicaSet]) -> dict[str, int]:
+def scaled_sizes(owner: wire.Deployment, replica_sets: Sequence[wire.ReplicaSet]) -> dict[str, int]:
     """Return the sizes that the Deployment's controller will give ReplicaSets next, by uid (deployment/sync.go scale).
 
     A new template is not looked for: its ReplicaSet says what is made of it as soon as it is there.
     """
-    wanted = _wanted(owner)
-    active = [own for own in replica_sets if _wanted(own) > 0]
+    wanted = _desired_replicas(owner)
+    active = [own for own in replica_sets if _desired_replicas(own) > 0]
     newest = max(replica_sets, key=lambda own: (_revision(own.metadata), own.metadata.name))
     strategy = owner.spec.strategy if owner.spec is not None else None
     recreates = strategy is not None and strategy.type == "Recreate"
@@ -161,14 +161,14 @@ def scaled(owner: wire.Deployment, replica_sets: Sequence[wire.ReplicaSet]) -> d
     if recreates:
         return {}
     limit = wanted + surge_of(strategy, wanted) if wanted else 0
-    total = sum(_wanted(own) for own in active)
+    total = sum(_desired_replicas(own) for own in active)
     if any(_number(own, DESIRED) not in (None, wanted) for own in active):
         before = (owner.status.replicas or 0) if owner.status is not None else 0
         return _in_proportion(active, limit - total, limit, before)
     if owner.spec is None or owner.spec.paused or newest not in replica_sets:
         return {}
-    more = max(min(limit - total, wanted - _wanted(newest)), 0)
-    return {newest.metadata.uid or "": _wanted(newest) + more}
+    more = max(min(limit - total, wanted - _desired_replicas(newest)), 0)
+    return {newest.metadata.uid or "": _desired_replicas(newest) + more}
 
 
 def _in_proportion(active: Sequence[wire.ReplicaSet], add: int, limit: int, before: int) -> dict[str, int]:
@@ -182,11 +182,13 @@ def _in_proportion(active: Sequence[wire.ReplicaSet], add: int, limit: int, befo
     """
     if add <= 0:
         return {}
-    largest_first = sorted(active, key=lambda own: (-_wanted(own), -_revision(own.metadata), own.metadata.name))
+    largest_first = sorted(
+        active, key=lambda own: (-_desired_replicas(own), -_revision(own.metadata), own.metadata.name)
+    )
     sizes: dict[str, int] = {}
     given = 0
     for own in largest_first:
-        size, base = _wanted(own), _number(own, MOST) or before
+        size, base = _desired_replicas(own), _number(own, MOST) or before
         part = min((2 * size * limit + base) // (2 * base) - size, add - given) if base else 0
         sizes[own.metadata.uid or ""] = size + part
         given += part
@@ -233,7 +235,7 @@ def _holds(conditions: list[wire.Condition] | None, *types: str) -> bool:
     return any(condition.type in types and condition.status == "True" for condition in conditions or ())
 
 
-def _wanted(owner: wire.Deployment | wire.ReplicaSet | wire.StatefulSet) -> int:
+def _desired_replicas(owner: wire.Deployment | wire.ReplicaSet | wire.StatefulSet) -> int:
     replicas = owner.spec.replicas if owner.spec is not None else None
     return 1 if replicas is None else replicas
 

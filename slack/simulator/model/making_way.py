@@ -12,7 +12,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray
 from slack.planner.burst_eviction.choice import LONE
 from slack.planner.burst_eviction.curves import fits
-from slack.planner.burst_eviction.pick import Placeholders, Places, pick
+from slack.planner.burst_eviction.pick import EvictablePlaceholders, Places, pick
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.replicaset import ReplicaSets
@@ -112,7 +112,7 @@ class MakingWay:
         requests = np.array([own.requests for own in kinds], dtype=np.int64)
         node = np.array([cluster.node_of[row] for row in pods], dtype=np.int64)
         largest = np.maximum(cluster.allocatable[:, : cluster.size].max(axis=1), 1)
-        own = Placeholders(
+        own = EvictablePlaceholders(
             node=at[node],
             requests=requests,
             priority=np.array([other.priority for other in kinds], dtype=np.int64),

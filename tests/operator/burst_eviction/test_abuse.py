@@ -12,7 +12,7 @@ from slack.cluster import wire
 from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
-from slack_operator.burst_eviction.suspensions import LONGEST_SECONDS, Loans
+from slack_operator.burst_eviction.suspensions import LONGEST_SECONDS, Suspensions
 from slack_operator.placeholders.owners import Owners
 from slack_operator.placeholders.sinks import PodSink, WorkloadSink
 from tests.operator.burst_eviction.test_burst_evictor import Way, crowded, deployment, grows, promise
@@ -77,22 +77,22 @@ def test_a_turn_that_fails_again_and_again_leaves_no_replica_set_stopped(monkeyp
     def fails(now: float) -> bool:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(way.making_way, "_make_way", fails)
+    monkeypatch.setattr(way.making_way, "_evict_for_bursts", fails)
     for _ in range(4):
         with pytest.raises(ZeroDivisionError):
             way.turn(1.0)
     assert way.classes == {"resource-slack"}
     assert way.woken
-    assert not way.world.view.lent
+    assert not way.world.view.suspended
 
 
 def test_placeholders_that_leave_one_after_the_other_do_not_keep_a_replica_set_stopped() -> None:
     way = Way()
     (own,) = way.world.view.sets.values()
-    loans, now = Loans(), 100.0
-    loans.begin(own, frozenset({"a"}), now)
-    while not loans.to_lower(now) and now < 200.0:
-        loans.went(own.metadata.name, "a", now)
+    suspensions, now = Suspensions(), 100.0
+    suspensions.begin_suspension(own, frozenset({"a"}), now)
+    while not suspensions.to_lower(now) and now < 200.0:
+        suspensions.record_eviction(own.metadata.name, "a", now)
         now += 0.05
     assert now < 100.0 + LONGEST_SECONDS + 1.0
 
@@ -149,7 +149,7 @@ def test_growth_in_vain_counts_for_its_namespace_and_is_told_by_the_pod_s_name()
     name = f"api-abc-{node[1:]}"
     grows(way, name, "2")
     way.turn()
-    assert {own.namespace for own in way.making_way._ledger.open.values()} == {"shop"}
+    assert {own.namespace for own in way.making_way._tracker.open.values()} == {"shop"}
     way.turn(0.2)
     way.turn(5.5)
     assert [line[2] for line in way.world.recorder.lines if line[1] == "MadeWay"] == [
@@ -328,7 +328,7 @@ def test_whatever_a_hand_does_to_a_replica_set_that_is_lent_counts_are_right_whe
     for _ in range(4):
         way.world.settle(2, seconds=5.0)
         way.turn()
-    assert not way.world.view.lent
+    assert not way.world.view.suspended
     assert (way.classes, way.replicas, len(way.world.placeholders())) == ({"resource-slack"}, 7, 7)
 
 

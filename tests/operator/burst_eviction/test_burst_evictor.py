@@ -12,10 +12,10 @@ from slack.cluster import wire
 from slack.kube.errors import ApiError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.watch import EventType
-from slack_operator.burst_eviction.burst_evictor import MakingWay
-from slack_operator.burst_eviction.event_reporter import Telling
-from slack_operator.burst_eviction.eviction_writer import NO_CLASS, Hands
-from slack_operator.burst_eviction.replica_set_suspender import Lender
+from slack_operator.burst_eviction.burst_evictor import BurstEvictor
+from slack_operator.burst_eviction.burst_reporter import BurstReporter
+from slack_operator.burst_eviction.eviction_writer import NO_CLASS, EvictionWriter
+from slack_operator.burst_eviction.replica_set_suspender import ReplicaSetSuspender
 from slack_operator.placeholders.sinks import PodSink, WorkloadSink
 from tests.cluster.build import activation_pool
 from tests.operator.fakes import NAMESPACE, TIME, Crash, FakeApi, Json, Sender, World, pod, policy
@@ -36,17 +36,17 @@ class Way:
         self.fill()
 
     def start(self, sender: Sender | None = None) -> None:
-        hands = Hands(sender or Sender(self.world.api), namespace=NAMESPACE, may_write=self.world.may_write)
+        hands = EvictionWriter(sender or Sender(self.world.api), namespace=NAMESPACE, may_write=self.world.may_write)
         self.woken = 0
-        self.making_way = MakingWay(
+        self.making_way = BurstEvictor(
             self.world.view,
-            Lender(self.world.view, hands, may_write=self.world.may_write),
-            Telling(self.world.metrics, self.world.recorder),  # type: ignore[arg-type]
+            ReplicaSetSuspender(self.world.view, hands, may_write=self.world.may_write),
+            BurstReporter(self.world.metrics, self.world.recorder),  # type: ignore[arg-type]
             may_write=self.world.may_write,
             stale=lambda: None,
             wake=self._wake,
         )
-        self.world.loop._on_planned = (self.making_way.look,)
+        self.world.loop._on_planned = (self.making_way.take_plan,)
         self.world.actuator._is_lent = self.world.view.is_lent
 
     def _wake(self) -> None:
@@ -102,7 +102,7 @@ class Way:
         if seconds and seen:
             self.world.controllers_see()
             self.world.observe()
-        self.making_way.turn()
+        self.making_way.run_cycle()
         self.world.observe()
 
     @property
@@ -371,9 +371,9 @@ def test_it_is_told_and_counted() -> None:
 def test_a_turn_that_failed_leaves_nothing_that_the_loop_may_not_write() -> None:
     way = Way()
     (own,) = way.world.view.sets.values()
-    way.world.view.lent[own.metadata.name] = own
+    way.world.view.suspended[own.metadata.name] = own
     way.turn()
-    assert not way.world.view.lent
+    assert not way.world.view.suspended
 
 
 def test_bursts_without_end_do_not_keep_slack_from_being_made() -> None:
@@ -412,7 +412,7 @@ def test_where_a_replica_set_cannot_be_stopped_its_count_is_left_as_it_is() -> N
     )
     way.turn()
     assert (way.classes, way.replicas) == ({"resource-slack"}, 7)
-    assert not way.world.view.lent
+    assert not way.world.view.suspended
     way.world.controllers()
     assert len(way.world.placeholders()) == 7
 

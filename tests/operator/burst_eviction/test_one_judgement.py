@@ -5,7 +5,7 @@ from itertools import compress, product
 import pytest
 
 from slack.planner.burst_eviction.burst import LeftAlone
-from slack.planner.burst_eviction.pods import PriorityClasses, burst_of_pod
+from slack.planner.burst_eviction.pods import PodPriorities, burst_of_pod
 from slack.planner.model.result import ConditionType
 from slack.planner.plan import plan
 from slack_operator.placeholders.preemptions import Preemptions
@@ -46,7 +46,7 @@ def test_explain_status_making_way_and_hangs_agree(chosen: tuple[bool, ...]) -> 
 
     (waiting,) = pods_with(said, waiting=True)
     pod = as_pod(waiting)
-    assert (burst_of_pod(pod, "shop/deploy/api", PriorityClasses({})).left_alone is None) == (not said)
+    assert (burst_of_pod(pod, "shop/deploy/api", PodPriorities({})).left_alone is None) == (not said)
 
     columns, unplaced = columns_of(node("n0"), waiting), UnplacedPods()
     unplaced.seen(pod, columns, 0.0)

@@ -3,13 +3,13 @@
 from slack.cluster.hold import UNBOUND_SCHEDULER
 from slack.cluster.wire import Pod
 from slack.kube.watch import EventType
-from slack.planner.burst_eviction.capacity_builder import RoomBuilder
-from slack.planner.burst_eviction.choice import choose
-from slack.planner.burst_eviction.pods import PriorityClasses
+from slack.planner.burst_eviction.capacity_builder import ClusterCapacityBuilder
+from slack.planner.burst_eviction.choice import choose_evictions
+from slack.planner.burst_eviction.pods import PodPriorities
 from slack.planner.domain.membership import divide
 from slack.planner.policy.spec import Policy
-from slack_operator.burst_eviction.bursts import Admitting, gathered
-from slack_operator.burst_eviction.policy_scopes import Site, Sites
+from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
+from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes
 from slack_operator.learning.arrivals import arrivals_of
 from slack_operator.placeholders.cluster_view import ClusterView
 from slack_operator.placeholders.sinks import PodSink
@@ -18,7 +18,7 @@ from tests.planner.pod_table import NODES, OTHERS, PRIORITY, combinations, expec
 from tests.planner.scenes import policy_of
 
 _NAMES = [item["metadata"]["name"] for item in NODES]
-_SITES = Sites({"default": Site("default", "u", PRIORITY, "default-scheduler")}, PriorityClasses({}))
+_SITES = PolicyScopes({"default": PolicyScope("default", "u", PRIORITY, "default-scheduler")}, PodPriorities({}))
 
 
 def a_view() -> tuple[ClusterView, PodSink]:
@@ -67,11 +67,11 @@ def learns_from(view: ClusterView, policy: Policy) -> bool:
 
 def makes_way(view: ClusterView) -> bool:
     waiting = view.unplaced.pods.values()
-    bursts = [own.burst for own in gathered(waiting, (), _SITES, lambda *_: True, Admitting(), {})]
+    bursts = [own.burst for own in gather_bursts(waiting, (), _SITES, lambda *_: True, AdmissionLimits(), {})]
     asked = [burst.constraints for burst in bursts]
-    room = RoomBuilder().room(view.columns.room_copy(), asked, _SITES.priorities, NOW)
+    room = ClusterCapacityBuilder().room(view.columns.room_copy(), asked, _SITES.priorities, NOW)
     assert not (room.free > 0)[:, 0].any(), "the nodes are full"
-    return bool(choose(room, bursts, lone=0).leaving)
+    return bool(choose_evictions(room, bursts, lone=0).leaving)
 
 
 def test_every_combination_is_learnt_from_and_has_way_made_as_the_table_says() -> None:

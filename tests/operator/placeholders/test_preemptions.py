@@ -187,7 +187,7 @@ def test_a_pod_whose_victim_made_way_before_it_was_marked_hangs_too(node: str, n
     kept = {"namespace": NAMESPACE, "labels": PLACEHOLDER, "ownerReferences": [owner]}
     placeholder = pod("slack-web-1-x", node, spec={"priority": -10}, metadata=kept)
     cluster.see(pod("a"), placeholder)
-    cluster.view.lent["slack-web-1"] = wire.OwnReplicaSet(metadata=wire.OwnMetadata(name="slack-web-1"))
+    cluster.view.suspended["slack-web-1"] = wire.OwnReplicaSet(metadata=wire.OwnMetadata(name="slack-web-1"))
     if nominated_first:
         cluster.see(preemptor("a"))
     cluster.lose(placeholder)

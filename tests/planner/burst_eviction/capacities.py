@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slack.cluster.classes import Constraints, NodeClass
-from slack.planner.burst_eviction.burst import Burst, LeftAlone
-from slack.planner.burst_eviction.capacity import Room, Standing
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
+from slack.planner.burst_eviction.capacity import BoundPlaceholders, ClusterCapacity
 
 GIB = 1 << 30
 
@@ -38,11 +38,11 @@ class Node:
     size: tuple[int, int] = field(default=(16_000, 64 * GIB))
 
 
-def room(*nodes: Node) -> Room:
+def room(*nodes: Node) -> ClusterCapacity:
     """Return these nodes; they are n0, n1, ... and their placeholders p0, p1, ... where nothing else is said."""
     pods = [(row, ph) for row, node in enumerate(nodes) for ph in node.placeholders]
     classes = sorted({NodeClass(node.labels, ()) for node in nodes}, key=lambda own: own.labels)
-    return Room(
+    return ClusterCapacity(
         resources=("cpu", "memory"),
         nodes=tuple(node.name or f"n{row}" for row, node in enumerate(nodes)),
         classes=tuple(classes),
@@ -52,7 +52,7 @@ def room(*nodes: Node) -> Room:
         free=np.array([(node.free, node.memory) for node in nodes], dtype=np.int64).reshape(len(nodes), 2),
         slots=np.array([node.slots for node in nodes], dtype=np.int64),
         largest=np.array([node.size for node in nodes], dtype=np.int64).reshape(len(nodes), 2).max(axis=0, initial=0),
-        standing=Standing(
+        standing=BoundPlaceholders(
             uid=tuple(f"u{i}" for i in range(len(pods))),
             name=tuple(f"p{i}" for i in range(len(pods))),
             replica_set=tuple(f"{ph.policy}-set" for _, ph in pods),
@@ -78,9 +78,9 @@ def burst(
     barred: frozenset[str] = frozenset(),
     node: str | None = None,
     left_alone: LeftAlone | None = None,
-) -> Burst:
+) -> PodBurst:
     """Return pods that have no node."""
     requests = tuple((name, amount) for name, amount in (("cpu", cpu), ("memory", memory)) if amount)
-    return Burst(
+    return PodBurst(
         key, requests, constraints or Constraints(), count, priority, whole, one_a_node, barred, node, left_alone
     )

@@ -9,7 +9,7 @@ from slack.cluster import wire
 from slack.cluster.requests import effective_requests
 from slack.planner.burst_eviction.admission import Quotas, with_defaults, within
 from slack.planner.burst_eviction.burst import LeftAlone
-from slack.planner.burst_eviction.pods import PriorityClasses, burst_of_promise
+from slack.planner.burst_eviction.pods import PodPriorities, burst_of_promise
 from slack.planner.burst_eviction.promises import Promise
 
 
@@ -102,7 +102,7 @@ def test_containers_that_say_nothing_get_the_defaults_of_their_namespace() -> No
 
 def test_a_promise_that_a_quota_refuses_is_left_alone() -> None:
     promise = Promise("shop/deploy/api", "shop", "d", 9, wire.PodTemplate(spec=_spec(REQUESTS)))
-    classes = PriorityClasses({})
+    classes = PodPriorities({})
 
     refused = burst_of_promise(promise, classes, quotas=Quotas([_quota({"pods": "0"})]))
     some = burst_of_promise(promise, classes, quotas=Quotas([_quota({"pods": "4"})]))
@@ -116,7 +116,7 @@ def test_a_promise_of_a_priority_class_that_there_is_none_of_is_left_alone(name:
     spec = msgspec.structs.replace(_spec(REQUESTS), priority_class_name=name)
     promise = Promise("shop/deploy/api", "shop", "d", 9, wire.PodTemplate(spec=spec))
 
-    assert burst_of_promise(promise, PriorityClasses({"high": (5, True)})).count == count
+    assert burst_of_promise(promise, PodPriorities({"high": (5, True)})).count == count
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_a_promise_of_pods_that_a_limit_range_refuses_is_left_alone(item: Any, c
     promise = Promise("shop/deploy/api", "shop", "d", 9, wire.PodTemplate(spec=spec))
 
     assert within(spec, [own]) is admitted
-    assert burst_of_promise(promise, PriorityClasses({}), ranges=[own]).count == (9 if admitted else 0)
+    assert burst_of_promise(promise, PodPriorities({}), ranges=[own]).count == (9 if admitted else 0)

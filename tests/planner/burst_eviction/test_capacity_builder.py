@@ -12,9 +12,9 @@ from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.room_copy import PlaceholderColumns
-from slack.planner.burst_eviction.capacity import Room, room_of
-from slack.planner.burst_eviction.capacity_builder import RoomBuilder
-from slack.planner.burst_eviction.choice import choose
+from slack.planner.burst_eviction.capacity import ClusterCapacity, capacity_of
+from slack.planner.burst_eviction.capacity_builder import ClusterCapacityBuilder
+from slack.planner.burst_eviction.choice import choose_evictions
 from slack.planner.burst_eviction.scale_down import scale_down_turns
 from tests.planner.burst_eviction.capacities import burst
 
@@ -67,7 +67,7 @@ def _columns() -> ClusterColumns:
 PRIORITIES = {"default": -10, "web": -5}
 
 
-def _sorted(room: Room) -> tuple[object, ...]:
+def _sorted(room: ClusterCapacity) -> tuple[object, ...]:
     nodes = sorted(
         (name, tuple(room.free[i].tolist()), int(room.slots[i]), bool(room.is_open[i]))
         for i, name in enumerate(room.nodes)
@@ -83,13 +83,13 @@ def _sorted(room: Room) -> tuple[object, ...]:
 def test_a_room_made_of_the_columns_is_that_of_a_snapshot() -> None:
     columns = _columns()
 
-    quick = RoomBuilder().room(columns.room_copy(), [], PRIORITIES, NOW)
+    quick = ClusterCapacityBuilder().room(columns.room_copy(), [], PRIORITIES, NOW)
 
-    assert _sorted(quick) == _sorted(room_of(columns.snapshot(NOW), PRIORITIES))
+    assert _sorted(quick) == _sorted(capacity_of(columns.snapshot(NOW), PRIORITIES))
 
 
 def test_the_room_of_placeholders_that_are_being_deleted_is_free() -> None:
-    columns, builder = _columns(), RoomBuilder()
+    columns, builder = _columns(), ClusterCapacityBuilder()
     before = builder.room(columns.room_copy(), [], PRIORITIES, NOW)
 
     columns.apply_pod("MODIFIED", _pod("p1", "n1", "500m", "default", going=True))
@@ -102,24 +102,24 @@ def test_the_room_of_placeholders_that_are_being_deleted_is_free() -> None:
 
 
 def test_labels_that_only_promised_pods_name_tell_nodes_apart() -> None:
-    columns, builder = _columns(), RoomBuilder()
+    columns, builder = _columns(), ClusterCapacityBuilder()
     web = Constraints(node_selector=(("pool", "web"),))
 
     room = builder.room(columns.room_copy(), [web], PRIORITIES, NOW)
-    (own,) = choose(room, [burst(30, constraints=web)]).served
+    (own,) = choose_evictions(room, [burst(30, constraints=web)]).served
 
     assert {seat.node for seat in own.seats} == {"n1", "n3"}
     assert own.let_in > 1
 
 
 def test_rooms_follow_nodes_that_come_and_go() -> None:
-    columns, builder = _columns(), RoomBuilder()
+    columns, builder = _columns(), ClusterCapacityBuilder()
     builder.room(columns.room_copy(), [], PRIORITIES, NOW)
 
     columns.apply_nodes([("ADDED", _node("new")), ("DELETED", _node("n0"))])
     room = builder.room(columns.room_copy(), [], PRIORITIES, NOW)
 
-    assert _sorted(room) == _sorted(room_of(columns.snapshot(NOW), PRIORITIES))
+    assert _sorted(room) == _sorted(capacity_of(columns.snapshot(NOW), PRIORITIES))
 
 
 @st.composite

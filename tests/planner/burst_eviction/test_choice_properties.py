@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.cluster.snapshot import IntArray
-from slack.planner.burst_eviction.burst import Burst, LeftAlone
-from slack.planner.burst_eviction.capacity import Room
-from slack.planner.burst_eviction.choice import Choice, choose
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
+from slack.planner.burst_eviction.capacity import ClusterCapacity
+from slack.planner.burst_eviction.choice import EvictionChoice, choose_evictions
 from tests.examples import examples
 from tests.planner.burst_eviction.capacities import Node, Ph, burst, room
 
@@ -43,18 +43,18 @@ _BURSTS = st.builds(
 )
 
 
-def _vector(own: Burst) -> IntArray:
+def _vector(own: PodBurst) -> IntArray:
     asked = dict(own.requests)
     return np.array([asked.get("cpu", 0), asked.get("memory", 0)], dtype=np.int64)
 
 
-def _fit(own: Burst, free: object, slots: int) -> int:
+def _fit(own: PodBurst, free: object, slots: int) -> int:
     vector, left = _vector(own), np.asarray(free)
     most = min((int(left[r] // vector[r]) for r in range(2) if vector[r]), default=99)
     return max(min(most, slots, 1 if own.one_a_node else most), 0)
 
 
-def _brute_force(own: Burst, there: Room) -> tuple[int, int]:
+def _brute_force(own: PodBurst, there: ClusterCapacity) -> tuple[int, int]:
     """Return how many pods could be let in at most, and with how few placeholders, node by node."""
     best: dict[int, int] = {0: 0}
     for node in np.flatnonzero(there.is_open).tolist():
@@ -75,9 +75,9 @@ def _brute_force(own: Burst, there: Room) -> tuple[int, int]:
 
 @examples(300)
 @given(st.lists(_NODES, min_size=1, max_size=4), _BURSTS)
-def test_a_burst_gets_the_most_pods_that_any_choice_could_let_in(nodes: list[Node], own: Burst) -> None:
+def test_a_burst_gets_the_most_pods_that_any_choice_could_let_in(nodes: list[Node], own: PodBurst) -> None:
     there = room(*nodes)
-    (served,) = choose(there, [own], lone=0).served
+    (served,) = choose_evictions(there, [own], lone=0).served
 
     most, fewest = _brute_force(own, there)
     if own.left_alone is not None:
@@ -93,9 +93,9 @@ def test_a_burst_gets_the_most_pods_that_any_choice_could_let_in(nodes: list[Nod
 
 @examples(300)
 @given(st.lists(_NODES, min_size=1, max_size=4), st.lists(_BURSTS, min_size=1, max_size=3))
-def test_no_more_room_is_made_than_lacks(nodes: list[Node], bursts: list[Burst]) -> None:
+def test_no_more_room_is_made_than_lacks(nodes: list[Node], bursts: list[PodBurst]) -> None:
     there = room(*nodes)
-    choice = choose(there, bursts)
+    choice = choose_evictions(there, bursts)
     _all_fit(there, bursts, choice)
     for own, served in zip(bursts, choice.served, strict=True):
         for row in served.leaving:
@@ -110,7 +110,7 @@ def test_no_more_room_is_made_than_lacks(nodes: list[Node], bursts: list[Burst])
     assert len(set(choice.leaving)) == len(choice.leaving)
 
 
-def _all_fit(there: Room, bursts: list[Burst], choice: Choice) -> None:
+def _all_fit(there: ClusterCapacity, bursts: list[PodBurst], choice: EvictionChoice) -> None:
     """Every pod that has a seat fits there, and with any placeholder less for its burst it does not."""
     room_on, slots = there.free.copy(), there.slots.copy()
     row_of = {name: row for row, name in enumerate(there.nodes)}
@@ -138,15 +138,15 @@ def _all_fit(there: Room, bursts: list[Burst], choice: Choice) -> None:
 @examples(100)
 @given(st.lists(_NODES, min_size=1, max_size=4), st.lists(_BURSTS, min_size=1, max_size=3))
 def test_the_same_room_gives_the_same_choice_and_what_was_made_is_not_made_again(
-    nodes: list[Node], bursts: list[Burst]
+    nodes: list[Node], bursts: list[PodBurst]
 ) -> None:
     there = room(*nodes)
     bursts = [replace(own, key=f"shop/deploy/{number}") for number, own in enumerate(bursts)]
-    choice = choose(there, bursts)
+    choice = choose_evictions(there, bursts)
 
-    assert choose(room(*nodes), bursts) == choice
+    assert choose_evictions(room(*nodes), bursts) == choice
     gone = {there.standing.uid[row] for row in choice.leaving}
-    again = choose(there.without(gone), bursts, before=choice)
+    again = choose_evictions(there.without(gone), bursts, before=choice)
     assert not again.leaving
     assert [own.free for own in again.served] == [own.free + own.let_in for own in choice.served]
 
@@ -156,7 +156,7 @@ def test_of_equal_placeholders_those_go_that_their_controller_would_take(
     nodes: int, count: int, turns: list[int]
 ) -> None:
     there = room(*[Node(placeholders=[Ph(500, turn=turns[4 * i + j]) for j in range(4)]) for i in range(nodes)])
-    (served,) = choose(there, [burst(count)]).served
+    (served,) = choose_evictions(there, [burst(count)]).served
 
     first = sorted(there.standing.turn.tolist())[: len(served.leaving)]
     assert Counter(there.standing.turn[list(served.leaving)].tolist()) == Counter(first)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.cluster import wire
-from slack.planner.burst_eviction.growth import Growing, deferred, make_room
+from slack.planner.burst_eviction.growth import GrowingPod, choose_for_growth, is_resize_deferred
 from tests.examples import examples
 from tests.planner.burst_eviction.capacities import Node, Ph, room
 
 
-def _growing(node: str = "n0", priority: int = 0) -> Growing:
-    return Growing("uid", "shop/pg-0", node, priority)
+def _growing(node: str = "n0", priority: int = 0) -> GrowingPod:
+    return GrowingPod("uid", "shop/pg-0", node, priority)
 
 
 def _pod(reason: str, status: str = "True", kind: str = "PodResizePending", node: str = "n0") -> wire.Pod:
@@ -27,31 +27,31 @@ def _pod(reason: str, status: str = "True", kind: str = "PodResizePending", node
 
 
 def test_only_a_resize_for_which_its_node_has_no_room_now_is_deferred() -> None:
-    assert deferred(_pod("Deferred"))
-    assert not deferred(_pod("Infeasible"))
-    assert not deferred(_pod("Deferred", status="False"))
-    assert not deferred(_pod("", kind="PodResizeInProgress"))
-    assert not deferred(_pod("Deferred", node=""))
+    assert is_resize_deferred(_pod("Deferred"))
+    assert not is_resize_deferred(_pod("Infeasible"))
+    assert not is_resize_deferred(_pod("Deferred", status="False"))
+    assert not is_resize_deferred(_pod("", kind="PodResizeInProgress"))
+    assert not is_resize_deferred(_pod("Deferred", node=""))
 
 
 def test_the_cheapest_placeholder_that_suffices_leaves() -> None:
     there = room(Node(-400, placeholders=[Ph(2000), Ph(500), Ph(300)]), Node(-400, placeholders=[Ph(400)]))
 
-    assert make_room(there, _growing()) == (1,)
+    assert choose_for_growth(there, _growing()) == (1,)
 
 
 def test_several_leave_where_none_suffices_alone_the_fewest_first() -> None:
-    assert make_room(room(Node(-900, placeholders=[Ph(300), Ph(500), Ph(400), Ph(200)])), _growing()) == (1, 2)
+    assert choose_for_growth(room(Node(-900, placeholders=[Ph(300), Ph(500), Ph(400), Ph(200)])), _growing()) == (1, 2)
 
 
 def test_none_leaves_where_all_would_not_suffice() -> None:
-    assert make_room(room(Node(-900, -1, placeholders=[Ph(500), Ph(500)])), _growing()) == ()
-    assert make_room(room(Node(-900, placeholders=[Ph(500)])), _growing()) == ()
+    assert choose_for_growth(room(Node(-900, -1, placeholders=[Ph(500), Ph(500)])), _growing()) == ()
+    assert choose_for_growth(room(Node(-900, placeholders=[Ph(500)])), _growing()) == ()
 
 
 def test_none_leaves_where_nothing_lacks_any_more() -> None:
-    assert make_room(room(Node(0, placeholders=[Ph(500)])), _growing()) == ()
-    assert make_room(room(Node(-5, placeholders=[Ph(500)])), _growing("gone")) == ()
+    assert choose_for_growth(room(Node(0, placeholders=[Ph(500)])), _growing()) == ()
+    assert choose_for_growth(room(Node(-5, placeholders=[Ph(500)])), _growing("gone")) == ()
 
 
 @pytest.mark.parametrize(("priority", "leaving"), [(0, (1,)), (-7, (1,)), (-10, ())])
@@ -60,7 +60,7 @@ def test_a_policy_of_lower_priority_gives_first_and_none_that_is_not_below_the_p
 ) -> None:
     there = room(Node(-400, placeholders=[Ph(400, priority=-5), Ph(900, priority=-10)]))
 
-    assert make_room(there, _growing(priority=priority)) == leaving
+    assert choose_for_growth(there, _growing(priority=priority)) == leaving
 
 
 @examples(200)
@@ -69,7 +69,7 @@ def test_a_policy_of_lower_priority_gives_first_and_none_that_is_not_below_the_p
 )
 def test_what_leaves_is_enough_and_none_of_it_could_stay(cpu: int, memory: int, pods: list[Ph]) -> None:
     there = room(Node(cpu, memory, placeholders=pods))
-    rows = list(make_room(there, _growing()))
+    rows = list(choose_for_growth(there, _growing()))
 
     requests, lacks = there.standing.requests, np.maximum(-there.free[0], 0)
     if not rows:

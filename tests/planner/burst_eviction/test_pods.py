@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from slack.cluster import wire
-from slack.planner.burst_eviction.burst import Burst, LeftAlone
-from slack.planner.burst_eviction.pods import PriorityClasses, burst_of_pod, burst_of_promise
+from slack.planner.burst_eviction.burst import LeftAlone, PodBurst
+from slack.planner.burst_eviction.pods import PodPriorities, burst_of_pod, burst_of_promise
 from slack.planner.burst_eviction.promises import Promise, of_stateful_set
 
-CLASSES = PriorityClasses({})
+CLASSES = PodPriorities({})
 PORT = {"name": "a", "ports": [{"containerPort": 80, "hostPort": 8080}]}
 OPEN = {"name": "a", "ports": [{"containerPort": 80}]}
 ZONED = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "api"}}}
 BY_NODE = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "api"}}}
 
 
-def promised(spec: dict[str, Any]) -> Burst:
+def promised(spec: dict[str, Any]) -> PodBurst:
     document = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [{"name": "a"}], **spec}}
     template = msgspec.json.decode(msgspec.json.encode(document), type=wire.PodTemplate)
     return burst_of_promise(Promise("shop/deploy/api", "shop", "u", 3, template), CLASSES)
@@ -110,5 +110,5 @@ def test_a_promise_of_pods_that_never_reach_the_scheduler_is_of_none(spec: dict[
     """Admission refuses another priority or preemptionPolicy than the class has; nodeName passes the scheduler by."""
     document = {"spec": {"containers": [{"name": "a"}], **spec}}
     template = msgspec.json.decode(msgspec.json.encode(document), type=wire.PodTemplate)
-    classes = PriorityClasses({"high": (5, True), "meek": (5, False)})
+    classes = PodPriorities({"high": (5, True), "meek": (5, False)})
     assert burst_of_promise(Promise("shop/deploy/api", "shop", "u", 3, template), classes).count == count
