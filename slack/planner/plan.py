@@ -17,44 +17,43 @@ from slack.cluster.node_prices import NO_PRICES, NodePrices
 from slack.cluster.snapshot import IntArray, Placeholder, Snapshot, Workload
 from slack.cluster.unchecked import unchecked
 from slack.cluster.wire import ResourceQuota
-from slack.planner.conditions import Findings, conditions, total_of, untouched, why_blocked
-from slack.planner.domain.capacity import ceiling_of, own_rate, with_rate
-from slack.planner.domain.ceilings import binding_floors, bindings
+from slack.planner.conditions import total_of, untouched, why_blocked
+from slack.planner.domain.capacity import ceiling_of, with_rate
+from slack.planner.domain.ceilings import bindings
 from slack.planner.domain.cost_bound import bounded
 from slack.planner.domain.costs import costs_of, priced
-from slack.planner.domain.counting import counting_of, low_priority_requests
+from slack.planner.domain.counting import counting_of
 from slack.planner.domain.growth import new_nodes
 from slack.planner.domain.membership import divided, node_view
 from slack.planner.domain.strangers import Stranger, in_order, strangers_of
-from slack.planner.domain.unseen_resources import NOWHERE, named, widened
+from slack.planner.domain.unseen_resources import named, widened
 from slack.planner.model.added import additions_of, seen, vector_of
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
     AutoscalerEvent,
     Change,
-    CoveredBy,
     ExistingShape,
     Plan,
     PlannerState,
     PolicyPlan,
     PolicyState,
     ShapePlan,
-    Uncovered,
 )
 from slack.planner.model.shape import Shape, Wanted, merged
-from slack.planner.model.wanted_by import WantedBy
 from slack.planner.objective.amount import Amount
 from slack.planner.objects.manifests import PRIORITY, replica_set_name
 from slack.planner.objects.priority_classes import PriorityClasses
-from slack.planner.policy.spec import DEFAULT_RATE, CoverMode, Policy
+from slack.planner.policy.spec import DEFAULT_RATE, Policy
 from slack.planner.pools import assign_pools
-from slack.planner.rollout.backoff import SCAN_SECONDS, Pods, hold_back, latest_events
+from slack.planner.rollout.backoff import HeldBack, Pods, hold_back, latest_events
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
 from slack.planner.rollout.victims import overcommitted, pushed_out, victims
-from slack.planner.wanted.demand import pending_shares, pods_of
+from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
+from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
+from slack.planner.wanted.demand import pending_shares
 from slack.planner.wanted.mirror_choice import assign_mirrors
-from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts, uncovered_gangs, unzoned
+from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts
 
 UNKNOWN_CLASSES = PriorityClasses({})
 _Alike = Counter[tuple[str, tuple[tuple[str, int], ...] | None, bool]]
@@ -153,161 +152,102 @@ def _actual(
     return reserved, anywhere, beside
 
 
-def _replicas(parts: Sequence[PartPlan], anywhere: IntArray) -> int | None:
-    """Return how many standard placeholders all the room amounts to: a plan that is carried out has those asked for.
-
-    Cover and mirrors take their part of a fixed number, and chunks that are there live on in other sizes, so pods of
-    one role would be another number than `replicas` asks for; who scales by it would chase its own tail.
-    """
-    chunks = [part.chunk for part in parts if part.chunk is not None]
-    whole = sum(chunks, np.zeros_like(anywhere))
-    if not whole.any():
-        return None
-    return int((anywhere[whole > 0] * len(chunks) // whole[whole > 0]).min())
-
-
 def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozenset[str]]:
-    """Plan one policy; also returns the names of other policies' placeholders that it counts on."""
-    snapshot, domain, mirrors = inputs.snapshot, inputs.domain, inputs.mirrors
-    existing, state, policy = inputs.existing, inputs.state, domain.policy
-    width, spec = len(snapshot.resources), policy.spec
+    """Plan one policy; also return the names of other policies' placeholders that it counts on."""
+    policy, state, snapshot = inputs.domain.policy, inputs.state, inputs.snapshot
     pods = _pods(inputs.placeholders, inputs.now)
+    # 1. Size: how much extra capacity there is to be, zone by zone.
+    # 2. Wanted: the placeholders that hold it.
+    wants = _wants_of(inputs)
+    # 3. Hold: what autoscalers and quotas refuse is held back.
+    held_back = hold_back(
+        policy, inputs.existing, pods, inputs.events, state.backoffs, inputs.now, snapshot.node_start_seconds
+    )
+    # 4. Rollout and removal: what is to be there now, and which placeholders leave.
+    rollout = _roll_out(inputs, wants, held_back, pods)
+    pushed = () if wants.blocked is not None else _pushed_out(inputs, rollout.vectors)
+    amounts = _amounts_of(inputs, wants, rollout)
+    # 5. Conditions: what the status says of all that.
+    uncovered = uncovered_workloads(inputs, wants)
+    unsure = _unsure(snapshot, wants.parts, inputs.mirrors.covers, apart=policy.form.is_scheduled)
+    found = policy_conditions(inputs, wants, held_back, rollout, amounts, uncovered=uncovered, unsure=unsure)
+    # 6. Summary: the plan as one document, and what the next one remembers.
+    item = summary_of(inputs, wants, rollout, amounts, uncovered=uncovered, pushed_out=pushed, found=found)
+    remembered = PolicyState(
+        counts=rollout.counts,
+        cheaper_since=wants.cheaper_since,
+        backoffs=held_back.backoffs,
+        added=inputs.known,
+        ladder=wants.ladder,
+    )
+    return item, remembered, wants.hosted
+
+
+def _wants_of(inputs: PolicyInputs) -> PolicyWants:
+    """Size the extra capacity of a policy and choose its placeholders; nothing is wanted where it may not plan."""
+    state, width = inputs.state, len(inputs.snapshot.resources)
+    blocked = why_blocked(inputs.domain, inputs.snapshot, inputs.unfit)
+    if blocked is not None:
+        return PolicyWants(width, blocked, state.cheaper_since, state.ladder)
+    parts, due, ladder, hosted, sets = plan_parts(inputs)
+    wanted = merged([*inputs.mirrors.wanted, *(w for part in parts for w in part.wanted), *_elsewhere(inputs)])
+    return PolicyWants(width, None, due, ladder, parts, wanted, hosted, sets)
+
+
+def _roll_out(inputs: PolicyInputs, wants: PolicyWants, held_back: HeldBack, pods: Mapping[str, Pods]) -> PolicyRollout:
+    """Say what of the wanted placeholders is to be there now, and which of those that are there leave."""
+    snapshot, existing, state = inputs.snapshot, inputs.existing, inputs.state
     vectors = {e.shape.name: e.shape.vector(snapshot.resources) for e in existing}
     alike = _alike(inputs.placeholders)
-    reserved, anywhere, _ = _actual(alike, snapshot.resources, vectors)
-    node_start = snapshot.node_start_seconds
-    held_back = hold_back(policy, existing, pods, inputs.events, state.backoffs, inputs.now, node_start)
-    blocked = why_blocked(domain, snapshot, inputs.unfit)
-    parts: list[PartPlan] = []
-    wanted: Sequence[Wanted] = ()
-    due: Mapping[str, float] = state.cheaper_since
-    ladder = state.ladder
-    counts = dict(state.counts)
-    sets: tuple[WantedBy, ...] = ()
-    hosted: frozenset[str] = frozenset()
-    if blocked is not None:
-        shapes = untouched(existing, pods)
-    else:
-        parts, due, ladder, hosted, sets = plan_parts(inputs)
-        elsewhere = _elsewhere(inputs)
-        wanted = merged([*mirrors.wanted, *(w for part in parts for w in part.wanted), *elsewhere])
-        # Placeholders whose ReplicaSet was deleted are those of the shape that is wanted, and counted as such.
-        vectors |= {w.shape.name: w.vector for w in wanted}
-        reserved, anywhere, beside = _actual(alike, snapshot.resources, vectors)
-        current = CurrentState(
-            existing={e.shape.name: e for e in existing},
-            pods=pods,
-            ceiling=ceiling_of(snapshot, policy),
-            caps=held_back.caps,
-            now=inputs.now,
-            shrink_delay_seconds=spec.stabilization.shrink_delay.total_seconds(),
-            give_up_seconds=spec.stabilization.give_up_after.total_seconds(),
-            added=inputs.added,
-            beside=beside,
-            release_pending=inputs.amount is not None,
-        )
-        targets, counts = roll_out(wanted, snapshot.resources, state.counts, current)
-        steps = first_steps(targets, inputs.known, current) if spec.extra_capacity.ceiling else {}
-        first = {s.pod.name: s.pod.name in inputs.hosted for s in inputs.strangers} | mirrors.strays
-        shapes = _shape_plans(snapshot, targets, current, inputs.placeholders, steps, first)
-        vectors |= {t.wanted.shape.name: t.wanted.vector for t in targets}
-    heading = [s for s in shapes if not s.retiring]
-    desired = sum((part.size.desired for part in parts), np.zeros(width, dtype=np.int64))
-    asked = sum((part.size.asked for part in parts), np.zeros(width, dtype=np.int64))
-    planned = total_of(
-        [(1, inputs.added.of(s.shape.name).room(s.count, vectors[s.shape.name])) for s in heading], width
+    if wants.blocked is not None:
+        reserved, anywhere, _ = _actual(alike, snapshot.resources, vectors)
+        return PolicyRollout(untouched(existing, pods), dict(state.counts), vectors, pods, reserved, anywhere)
+    # Placeholders whose ReplicaSet was deleted are those of the shape that is wanted, and counted as such.
+    vectors |= {w.shape.name: w.vector for w in wants.wanted}
+    reserved, anywhere, beside = _actual(alike, snapshot.resources, vectors)
+    spec = inputs.domain.policy.spec
+    current = CurrentState(
+        existing={e.shape.name: e for e in existing},
+        pods=pods,
+        ceiling=ceiling_of(snapshot, inputs.domain.policy),
+        caps=held_back.caps,
+        now=inputs.now,
+        shrink_delay_seconds=spec.stabilization.shrink_delay.total_seconds(),
+        give_up_seconds=spec.stabilization.give_up_after.total_seconds(),
+        added=inputs.added,
+        beside=beside,
+        release_pending=inputs.amount is not None,
     )
-    if inputs.strangers or hosted:
-        guests = _room(inputs.guests, hosted, width)
-        planned = planned - _room(inputs.strangers, inputs.hosted, width) + guests
-        reserved = reserved - _room(inputs.strangers, None, width) + guests
-    gangs = uncovered_gangs(inputs, wanted) if blocked is None else []
-    uncovered = _unique([*gangs, *mirrors.uncovered, *(u for part in parts for u in part.uncovered)])
-    covered_share = 0.0 if blocked is not None else min((part.covered_share for part in parts), default=1.0)
-    more = new_nodes(snapshot, domain, planned, reserved) if blocked is None else 0
+    targets, counts = roll_out(wants.wanted, snapshot.resources, state.counts, current)
+    steps = first_steps(targets, inputs.known, current) if spec.extra_capacity.ceiling else {}
+    first = {s.pod.name: s.pod.name in inputs.hosted for s in inputs.strangers} | inputs.mirrors.strays
+    shapes = _shape_plans(snapshot, targets, current, inputs.placeholders, steps, first)
+    vectors |= {t.wanted.shape.name: t.wanted.vector for t in targets}
+    return PolicyRollout(shapes, counts, vectors, pods, reserved, anywhere)
+
+
+def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout) -> PolicyAmounts:
+    """Add up what the plan heads for and what is held now, in amounts, nodes and money."""
+    snapshot, domain, vectors = inputs.snapshot, inputs.domain, rollout.vectors
+    added, heading, reserved = inputs.added, rollout.heading, rollout.reserved
+    rooms = [(1, added.of(s.shape.name).room(s.count, vectors[s.shape.name])) for s in heading]
+    planned = total_of(rooms, wants.width)
+    if inputs.strangers or wants.hosted:
+        guests = _room(inputs.guests, wants.hosted, wants.width)
+        planned = planned - _room(inputs.strangers, inputs.hosted, wants.width) + guests
+        reserved = reserved - _room(inputs.strangers, None, wants.width) + guests
     cost, reserved_cost = costs_of(snapshot, domain, (planned, reserved), inputs.priced)
-    by_rate = blocked is None and inputs.amount is None and not any(part.size.replicas is not None for part in parts)
-    notes = {part.note for part in parts} | ({unzoned(snapshot, domain)} if blocked is None else set())
-    capped = any(part.capped or part.limit == "ceiling" for part in parts)
-    over = np.any([part.size.asked > part.size.ceiling for part in parts] or [asked > asked], axis=0)
-    each = [vectors[s.shape.name] for s in heading if s.count]
-    binding = bindings(snapshot.resources, asked, over, spec.extra_capacity.ceiling, planned, each, capped=capped)
-    found = conditions(
-        Findings(
-            resources=snapshot.resources,
-            blocked=blocked,
-            desired=desired,
-            planned=planned,
-            reserved=reserved,
-            wanted=sum(s.count for s in heading),
-            bound=sum(min(s.bound, s.count) for s in heading),
-            untold=sum(counted.untold for counted in pods.values()),
-            covered_share=covered_share,
-            unsure=_unsure(snapshot, parts, mirrors.covers, apart=policy.form.is_scheduled),
-            coverage=_coverage(policy),
-            uncovered=len(uncovered),
-            infeasible=(*mirrors.infeasible, *dict.fromkeys(text for part in parts for text in part.infeasible)),
-            pins=tuple(text for part in parts for text in part.pins),
-            limit=next((part.limit for part in parts if part.limit is not None), None),
-            yielded=domain.yielded,
-            notes=tuple(sorted(note for note in notes if note is not None)),
-            held_back=held_back,
-            emptied=tuple(part.note for part in parts if part.without_nodes and part.note),
-            capped=capped,
-            binding=binding,
-            node_start_seconds=node_start,
-            oldest_pending_seconds=max((counted.oldest_pending_seconds for counted in pods.values()), default=0.0),
-            dry_run=spec.dry_run,
-            rate=parts[0].size.rate if parts and by_rate else None,
-            new_nodes=more,
-            nodes=len(snapshot.nodes.names),
-            new_nodes_cost=None if cost is None else cost.of_nodes(more),
-            set_by=parts[0].size.set_by if parts else None,
-            form=policy.form,
-            unbounded=inputs.unbounded,
-        )
-    )
-    chunks = sum(s.bound for s in heading)
-    told = tuple(name for name in snapshot.resources if name != NOWHERE)
-    plan = PolicyPlan(
-        policy=policy.name,
-        resources=told,
-        nodes=int(domain.eligible.sum()),
-        rate=parts[0].size.rate if parts else own_rate(policy),
-        base=sum((part.size.base for part in parts), np.zeros(width, dtype=np.int64))[: len(told)],
-        desired=desired[: len(told)],
-        asked=asked[: len(told)],
-        wanted_by=sets,
-        binding=binding,
-        floors=binding_floors(told, sets, [part.size for part in parts]),
-        planned=planned[: len(told)],
-        reserved=reserved[: len(told)],
-        shapes=shapes,
-        pushed_out=() if blocked is not None else _pushed_out(inputs, vectors),
-        uncovered=uncovered,
-        cut=tuple(mirrors.cuts),
-        conditions=found,
-        covered_share=covered_share,
-        covered_by=_covered_by(parts, mirrors.covers),
-        dry_run=spec.dry_run,
-        act=blocked is None and not spec.dry_run,
-        burst_chunks=chunks,
-        sustained_chunks_per_minute=60 * chunks / (SCAN_SECONDS + node_start),
-        pods=pods_of(snapshot, domain, inputs.pending, inputs.counting),
-        why=inputs.why,
+    ceiling, each = domain.policy.spec.extra_capacity.ceiling, [vectors[s.shape.name] for s in heading if s.count]
+    return PolicyAmounts(
+        planned=planned,
+        reserved=reserved,
+        new_nodes=new_nodes(snapshot, domain, planned, reserved) if wants.blocked is None else 0,
         cost=cost,
         reserved_cost=reserved_cost,
-        new_nodes=more,
-        replicas=_replicas(parts, anywhere),
-        low_priority=None
-        if policy.form.occupies_nodes
-        else low_priority_requests(snapshot, domain.classes, inputs.counting)[: len(told)],
-        set_by=parts[0].size.set_by if parts else None,
+        binding=bindings(
+            snapshot.resources, wants.asked_amount, wants.above_ceiling, ceiling, planned, each, capped=wants.is_capped
+        ),
     )
-    remembered = PolicyState(
-        counts=counts, cheaper_since=due, backoffs=held_back.backoffs, added=inputs.known, ladder=ladder
-    )
-    return plan, remembered, hosted
 
 
 def _elsewhere(inputs: PolicyInputs) -> list[Wanted]:
@@ -354,21 +294,6 @@ def _unsure(
         if unchecked(kinds.unchecked[row], snapshot.constraints[kinds.constraint_id[row]], kept_apart=apart)
     }
     return frozenset(kinds.workloads[row] for row in rows)
-
-
-def _covered_by(parts: Iterable[PartPlan], mirrors: Mapping[int, str]) -> CoveredBy:
-    return CoveredBy([(w.kinds, w.shape.name) for part in parts for w in part.wanted], mirrors)
-
-
-def _coverage(policy: Policy) -> float:
-    """Return the share of arrivals that the policy asks to be covered."""
-    cover = policy.spec.cover
-    return {CoverMode.NONE: 0.0, CoverMode.EVERYTHING: 1.0}.get(cover.mode, cover.coverage)
-
-
-def _unique(uncovered: Iterable[Uncovered]) -> tuple[Uncovered, ...]:
-    """Return one entry a workload, the first that was said of it."""
-    return tuple(sorted({u.pod: u for u in reversed(list(uncovered))}.values(), key=lambda u: u.pod))
 
 
 def plan(
