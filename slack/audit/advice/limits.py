@@ -11,6 +11,11 @@ from slack.audit.sources.pods import PodFacts
 from slack.cluster.quantity import format_cpu
 
 RESIZE_NEEDS = "a resize of a pod needs Kubernetes 1.33 (feature gate InPlacePodVerticalScaling), else new pods"
+STATIC_REFUSES = (
+    "a kubelet whose CPU manager policy is static refuses to resize Guaranteed pods without the feature gate "
+    "InPlacePodVerticalScalingExclusiveCPUs (alpha, off by default)"
+)
+"""pkg/kubelet/allocation/handlers.go."""
 
 
 def raise_limit(case: Case) -> Advice | None:
@@ -50,6 +55,7 @@ def _raising(case: Case, advice: AdviceId, reason: str, cpu_millis: int | None, 
         risks.append(RESIZE_NEEDS)
     if pod and pod.qos_class == "Guaranteed":
         risks.append("Guaranteed: the request has to rise with it, so the scheduler must find the room")
+        risks += _refused_if_static(pod, made)
     if container and container.resize_restarts:
         risks.append("its resizePolicy restarts the container for a new cpu limit")
     return Advice(
@@ -184,16 +190,26 @@ def _raise_pod(case: Case, pod: PodFacts, limit_millis: int) -> Advice:
         no_patch = _not_in_force(f"the pod's spec has {format_cpu(limit_millis)}")
     made = (patches.raise_pod_limit(pod, to_millis),) if to_millis is not None and not no_patch else ()
     to = f" to {format_cpu(to_millis)}" if made and to_millis is not None else ""
+    risks = [
+        "the node must have that much to spare; a resize of a pod's own limits needs Kubernetes 1.36 (feature gate "
+        "InPlacePodLevelResourcesVerticalScaling), else new pods",
+        *_refused_if_static(pod, made),
+    ]
     return Advice(
         AdviceId.POD_LIMIT,
         f"raise the pod's own CPU limit (spec.resources.limits.cpu, now {format_cpu(limit_millis)}){to}",
         evidence(finding),
         f"the pod's limit stops all its containers together, whatever theirs are: {why}",
-        "the node must have that much to spare; a resize of a pod's own limits needs Kubernetes 1.36 (feature gate "
-        "InPlacePodLevelResourcesVerticalScaling), else new pods",
+        "; ".join(risks),
         made,
         no_patch,
     )
+
+
+def _refused_if_static(pod: PodFacts, made: tuple[Patch, ...]) -> list[str]:
+    """Return the risk of a resize of a Guaranteed pod, as a list; nothing if no resize is advised."""
+    is_resize = any(patch.command for patch in made)
+    return [STATIC_REFUSES] if is_resize and pod.qos_class == "Guaranteed" else []
 
 
 def _in_force_cores(finding: Finding) -> float | None:
@@ -243,7 +259,8 @@ def _raise_sum(case: Case, pod: PodFacts) -> Advice:
         "the pod as a whole is stopped, by the quota that the kubelet sets for it when all its containers have limits"
         + why,
         "the node must have that much to spare, or its neighbours wait instead"
-        + (f"; {RESIZE_NEEDS}" if any(patch.command for patch in made) else ""),
+        + (f"; {RESIZE_NEEDS}" if any(patch.command for patch in made) else "")
+        + "".join(f"; {risk}" for risk in _refused_if_static(pod, made)),
         made,
         no_patch,
     )

@@ -192,6 +192,9 @@ def test_the_catch_is_told() -> None:
     assert "neighbours wait" in present(raising.risk)
     guaranteed = the(advise(starved(), facts(pod_facts(qos="Guaranteed", request=400))), AdviceId.RAISE_LIMIT)
     assert "Guaranteed: the request has to rise with it" in present(guaranteed.risk)
+    assert "InPlacePodVerticalScalingExclusiveCPUs" in present(guaranteed.risk)
+    burstable = the(advise(starved(), facts(pod_facts())), AdviceId.RAISE_LIMIT)
+    assert "InPlacePodVerticalScalingExclusiveCPUs" not in present(burstable.risk)
     restarted = the(advise(starved(), facts(pod_facts(resize_restarts=True))), AdviceId.RAISE_LIMIT)
     assert "restarts the container" in present(restarted.risk)
 
