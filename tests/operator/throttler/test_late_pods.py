@@ -8,7 +8,7 @@ import pytest
 
 from slack.kube.errors import ApiError, KubeError, Unreachable
 from slack.throttler.reports.messages import LatePod
-from slack_operator.throttler.controller.late_pods import MAX_WAITING, TURN_SECONDS, LatePods
+from slack_operator.throttler.controller.late_pods import MAX_WAITING, MAX_WAITING_OF_A_NODE, TURN_SECONDS, LatePods
 from tests.operator.fakes import Clock
 
 LATE = LatePod(uid="u1", container="web", namespace="shop", pod="web-1", container_id="containerd://1")
@@ -191,7 +191,8 @@ def test_what_is_refused_is_tried_again_later_by_its_reason(
 def test_a_storm_of_late_pods_is_bounded_and_none_is_kept_twice(place: Place) -> None:
     storm = [LatePod(uid=f"u{n}", container="web", namespace="shop", pod=f"web-{n}") for n in range(2 * MAX_WAITING)]
     for _ in range(3):
-        place.late.asked("n1", storm)
+        for node in range(2 * MAX_WAITING // MAX_WAITING_OF_A_NODE):
+            place.late.asked(f"n{node}", storm[node * MAX_WAITING_OF_A_NODE :][:MAX_WAITING_OF_A_NODE])
     seen = 0
     while place.late.turn():
         seen += 1
@@ -199,6 +200,20 @@ def test_a_storm_of_late_pods_is_bounded_and_none_is_kept_twice(place: Place) ->
     place.clock.now += 3600
     place.late.turn()
     assert place.late._not_before == {}
+
+
+def test_what_an_agent_says_of_pods_of_other_nodes_keeps_no_other_agent_waiting(place: Place) -> None:
+    """As one that was taken over, which names the other's pod first, and invents a thousand more."""
+    invented = [LatePod(uid=f"u{n}", container="web", namespace="shop", pod=f"web-{n}") for n in range(MAX_WAITING)]
+    assert place.report(LATE, node="n2") == "not_needed"
+    place.late.asked("n2", [LATE, *invented])
+    place.late.asked("n1", [LATE])
+    place.late.asked("n2", [LATE])
+    turns = 0
+    while "evicted" not in place.outcomes:
+        assert place.late.turn()
+        turns += 1
+    assert turns <= MAX_WAITING_OF_A_NODE + 1
 
 
 def test_its_thread_evicts_and_ends(place: Place) -> None:

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1000
 """Late pods that wait for their turn; agents report those beyond it again."""
+MAX_WAITING_OF_A_NODE: Final = 100
+"""Of these: an agent that was taken over may name any number of pods, and must not push out those of other nodes."""
 EVERY_SECONDS: Final = 0.2
 """Between two pods, so that a cluster whose starts are slow as a whole loses few of them."""
 SWEEP_SECONDS: Final = 5.0
@@ -51,6 +53,10 @@ AGAIN_SECONDS: Final = {
 """After so long a pod that is still reported is looked at again, by what became of it."""
 _TOO_MANY_REQUESTS: Final = 429
 _INTERNAL_ERROR: Final = 500
+
+
+_Said = tuple[str, str]
+"""An agent's node, and the uid of a pod that it calls late."""
 
 
 class Requests(Protocol):
@@ -90,9 +96,9 @@ class LatePods:
         self._server, self._decode, self._count = server, decode, count
         self._may_write, self._deletes, self._stale, self._clock = may_write, deletes, stale, clock
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[str, tuple[str, LatePod]] = OrderedDict()
-        """By uid: the agent's node, and what it has said last."""
-        self._not_before: dict[str, float] = {}
+        self._waiting: OrderedDict[_Said, LatePod] = OrderedDict()
+        """What each agent has said last of each pod: one may name pods of another node, which says nothing of them."""
+        self._not_before: dict[_Said, float] = {}
         self._outages = Outages(clock)
         self._stopping = threading.Event()
         self._wake = threading.Event()
@@ -119,25 +125,30 @@ class LatePods:
             return
         now = self._clock()
         with self._lock:
+            of_node = sum(other == node for other, _ in self._waiting)
             for pod in late:
-                has_space = pod.uid in self._waiting or len(self._waiting) < MAX_WAITING
-                if has_space and now >= self._not_before.get(pod.uid, now):
-                    self._waiting[pod.uid] = node, pod
+                said = node, pod.uid
+                is_new = said not in self._waiting
+                if is_new and (of_node >= MAX_WAITING_OF_A_NODE or len(self._waiting) >= MAX_WAITING):
+                    continue
+                if now >= self._not_before.get(said, now):
+                    self._waiting[said] = pod
+                    of_node += is_new
         self._wake.set()
 
     def turn(self) -> bool:
         """Look at the pod that has waited longest; returns whether there was one."""
         now = self._clock()
         with self._lock:
-            self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+            self._not_before = {said: at for said, at in self._not_before.items() if at > now}
             if not self._may_write():
                 self._waiting.clear()
             if not self._waiting:
                 return False
-            uid, (node, pod) = self._waiting.popitem(last=False)
-        outcome = self._judge(node, pod)
+            said, pod = self._waiting.popitem(last=False)
+        outcome = self._judge(said[0], pod)
         with self._lock:
-            self._not_before[uid] = now + AGAIN_SECONDS[outcome]
+            self._not_before[said] = now + AGAIN_SECONDS[outcome]
         self._count(outcome)
         return True
 
