@@ -150,55 +150,28 @@ def explain(
         NotFoundError: when nothing of that name is there, or nobody knows the kind.
     """
     snapshot = widened(snapshot, named(policies, (shape.shape for item in plan.items for shape in item.shapes)))
-    workload, rows = _find(snapshot, wanted, _pools_of(plan))
+    workload, everything = _find(snapshot, wanted, _pools_of(plan))
+    rows, gated = _without_gated(snapshot, everything)
     domains = divide(snapshot, policies)
-    everything, (rows, gated) = rows, _without_gated(snapshot, rows)
-    found: list[tuple[Room, set[int]]] = []
-    for item, domain in zip(plan.items, domains, strict=True):
-        for shape in item.shapes:
-            held = _held(snapshot, item, domain, shape, workload, rows)
-            if held or (_is_for(shape, workload) and not shape.retiring):
-                found.append((_room(snapshot, item, shape), held))
-    holders = {room.policy for room, _ in found}
-    mirrored = any(Role(room.role).for_named for room, _ in found)
-    hindered = {
-        domain.policy.name: _hindrances(snapshot, domain, rows, priorities, mirrored=mirrored)
-        for domain in domains
-        if domain.policy.name in holders
-    }
+    found = _rooms(snapshot, plan, domains, workload, rows)
+    hindered = _hindrances_by_policy(snapshot, domains, [room for room, _ in found], rows, priorities)
     if not all(hindered.values()):
         # Where one policy's room can be used, that which cannot is none.
         found = [(room, held) for room, held in found if not hindered[room.policy]]
     rooms = [room for room, _ in found]
-    roomy = {row for _, held in found for row in held}
-    reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in roomy]
-    if gated:
-        reasons.append(
-            f"{gated} of its pods are behind scheduling gates: no room is kept for them until the gates are removed"
-        )
-    elif not rows and not rooms:
-        reasons = ["; ".join(_said(plan, {str(workload)})) or "it has no pods now and no placeholder is kept for it"]
+    covered = {row for _, held in found for row in held}
+    reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in covered]
+    reasons += _why_none(plan, workload, gated=gated, is_known=bool(rows or rooms))
     warnings = [text for room in rooms for text in hindered[room.policy]]
-    # Room for one of its pods is none for a gang that does not fit whole: what the plan says of it comes along.
-    gang = any(snapshot.kinds.gang[row] for row in rows)
-    warnings += _said(plan, {str(workload)}) if gang and not reasons else ()
-    kinds = snapshot.kinds
+    if not reasons and any(snapshot.kinds.gang[row] for row in rows):
+        # Room for one of its pods is none for a gang that does not fit whole: what the plan says of it comes along.
+        warnings += _said(plan, {str(workload)})
     # Gated pods are not among its pods: their size is told only where it has no others.
-    shown = rows or everything
-    largest = max(shown, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
-    reserved = next((owner for owner in snapshot.reserved if owner.workload == workload), None)
-    request = (
-        (kinds.requests[largest], kinds.unoffered[largest])
-        if largest is not None
-        else (reserved.requests, reserved.unoffered)
-        if reserved
-        else None
-    )
-    requests = _requested(snapshot, *request) if request is not None else ()
+    requests = _requests_of(snapshot, workload, rows or everything)
     refused, unsure = _by_quotas(quotas, workload, requests) if rooms else ((), ())
     return Explanation(
         workload=str(workload),
-        pods=int(sum(kinds.running[row] + kinds.pending[row] for row in rows)),
+        pods=int(sum(snapshot.kinds.running[row] + snapshot.kinds.pending[row] for row in rows)),
         requests=requests,
         rooms=tuple(rooms),
         reasons=tuple(dict.fromkeys(reasons)),
@@ -206,6 +179,57 @@ def explain(
         unknown=(*_unknown(snapshot, rows, rooms), *unsure) if rooms else (),
         cut=_cut(plan, workload) if rooms else (),
     )
+
+
+def _why_none(plan: Plan, workload: Workload, *, gated: int, is_known: bool) -> list[str]:
+    """Say why no room is kept for gated pods, or for a workload that has neither pods nor placeholders."""
+    if gated:
+        return [
+            f"{gated} of its pods are behind scheduling gates: no room is kept for them until the gates are removed"
+        ]
+    if is_known:
+        return []
+    return ["; ".join(_said(plan, {str(workload)})) or "it has no pods now and no placeholder is kept for it"]
+
+
+def _rooms(
+    snapshot: Snapshot, plan: Plan, domains: Sequence[Domain], workload: Workload, rows: Sequence[int]
+) -> list[tuple[Room, set[int]]]:
+    """Return the placeholders that are for a workload, or that hold one of its pods, and the rows of these pods."""
+    found: list[tuple[Room, set[int]]] = []
+    for item, domain in zip(plan.items, domains, strict=True):
+        for shape in item.shapes:
+            held = _held(snapshot, item, domain, shape, workload, rows)
+            if held or (_is_for(shape, workload) and not shape.retiring):
+                found.append((_room(snapshot, item, shape), held))
+    return found
+
+
+def _hindrances_by_policy(
+    snapshot: Snapshot,
+    domains: Sequence[Domain],
+    rooms: Sequence[Room],
+    rows: Sequence[int],
+    priorities: Mapping[str, int],
+) -> dict[str, tuple[str, ...]]:
+    """Return what keeps the pods out of the placeholders of each policy that has some for them."""
+    holders = {room.policy for room in rooms}
+    mirrored = any(Role(room.role).for_named for room in rooms)
+    return {
+        domain.policy.name: _hindrances(snapshot, domain, rows, priorities, mirrored=mirrored)
+        for domain in domains
+        if domain.policy.name in holders
+    }
+
+
+def _requests_of(snapshot: Snapshot, workload: Workload, rows: Sequence[int]) -> Amounts:
+    """Return what the largest of these pods requests; without pods, what the workload's template does."""
+    kinds = snapshot.kinds
+    largest = max(rows, key=lambda row: (int(kinds.requests[row, 0]), int(kinds.requests[row, 1])), default=None)
+    if largest is not None:
+        return _requested(snapshot, kinds.requests[largest], kinds.unoffered[largest])
+    reserved = next((owner for owner in snapshot.reserved if owner.workload == workload), None)
+    return () if reserved is None else _requested(snapshot, reserved.requests, reserved.unoffered)
 
 
 def _cut(plan: Plan, workload: Workload) -> tuple[str, ...]:
