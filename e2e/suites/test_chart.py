@@ -11,7 +11,7 @@ import yaml
 from e2e.harness import build
 from e2e.harness.api import Api, Json
 from e2e.harness.autoscalers.karpenter import install_crds
-from e2e.harness.cluster import kwok
+from e2e.harness.cluster import kwok, rbac
 from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, make_namespace, wait_until
 from e2e.harness.product.helm import CHART, NAMESPACE, PLAIN, RELEASE, Helm, plain
@@ -244,6 +244,29 @@ UNTEXTUAL = [
     "--set=operator.quotaForPriorityClass=true,operator.web.enabled=true",
     "--set-string=operator.web.listen=0.0.0.0:81,operator.web.tokenSecret.name=12,operator.web.tokenSecret.key=1",
 ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "way"),
+    [
+        ([], "Label"),
+        (["--kube-version=1.29"], "MarkerPod"),  # it has no admission policy that would bound the right
+        (["--set=operator.releaseNodes=MarkerPod"], "MarkerPod"),
+        (["--set=operator.releaseNodes=Off", "--kube-version=1.29"], "Off"),
+    ],
+)
+def test_the_operator_gets_the_rights_of_one_way_to_release_nodes(helm: Helm, flags: list[str], way: str) -> None:
+    manifests = helm.template(*flags)
+    (operator,) = (item for item in manifests if item["kind"] == "Deployment")
+    assert f"--release-nodes={way}" in operator["spec"]["template"]["spec"]["containers"][0]["args"]
+    rights = rbac.granted(manifests)
+    found = {(right.resource, right.verb) for right in rights if right.resource in ("nodes", "karpenter.sh/nodeclaims")}
+    reads = {("nodes", "list"), ("nodes", "watch")}
+    claims = set() if way == "Off" else {("karpenter.sh/nodeclaims", "list"), ("karpenter.sh/nodeclaims", "watch")}
+    assert found == reads | claims | ({("nodes", "patch")} if way == "Label" else set())
+    creates = {right.place for right in rights if (right.resource, right.verb) == ("pods", "create")}
+    assert creates == ({NAMESPACE} if way == "MarkerPod" else set())
+    assert ("ValidatingAdmissionPolicy" in {item["kind"] for item in manifests}) == (way == "Label")
 
 
 @pytest.mark.parametrize("release", ["123", "1.5", "resource-slack"])

@@ -44,6 +44,7 @@ from slack_operator.placeholders.node_claims import NodeClaims
 from slack_operator.placeholders.node_claims import watch_of as watch_of_claims
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import SLACK_POLICY, DesiredPolicies
+from slack_operator.placeholders.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.releasing import Releasing
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
@@ -88,7 +89,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     view = ClusterView(settings.namespace, base.wake.touch)
     scales = ScaleSink(base.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
-    releasing, claims_watch = _releasing(settings, base, view)
+    releasing, claims_watch = _releasing(settings, base, view, extras)
     watches = Watches(connection, view, helpful=[scaled, claims_watch], make_way=settings.make_way and settings.bound)
     desired = DesiredPolicies(base.wake.touch)
     scaler = _scaler(settings, base, scales, desired)
@@ -208,17 +209,26 @@ def _rescuer(settings: OperatorSettings, base: Foundation, metrics: Metrics) -> 
 
 
 def _releasing(
-    settings: OperatorSettings, base: Foundation, view: ClusterView
+    settings: OperatorSettings, base: Foundation, view: ClusterView, extras: Placeholders
 ) -> tuple[Releasing, Reflector[wire.NodeClaim]]:
     """Return who releases nodes, and the watch of NodeClaims for it."""
     gate, claims = base.leadership.gate, NodeClaims()
     watch = watch_of_claims(base.connection, claims)
+    writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
+    markers = MarkerPods(
+        view,
+        writer,
+        namespace=settings.namespace,
+        image=settings.image,
+        user=settings.placeholder_user,
+        extras=extras,
+    )
     releasing = Releasing(
         view,
         claims.by_node,
-        Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
+        way_of(settings.release_nodes, writer, markers),
+        markers,
         blind=lambda: watch.forbidden,
-        enabled=settings.release_nodes,
         may_write=base.leadership.may_write,
     )
     return releasing, watch
@@ -266,6 +276,7 @@ def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: Unboun
         scheduler=settings.unbound_scheduler,
         default=settings.hold,
         bound_allowed=settings.bound,
+        release_nodes=settings.release_nodes,
         recognised=lambda: autoscalers.recognition,
         untold=lambda: unbound.problem,
         clock=time.monotonic,

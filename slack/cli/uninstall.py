@@ -303,14 +303,14 @@ def _wait_for_placeholders(connection: "Connection", namespace: str, wait_second
 
 
 def _targets(connection: "Connection", namespace: str, told: _Told) -> Iterator[_Target]:
-    """Yield ReplicaSets first (their pods go with them), then pods without one, then what stands beside them."""
+    """Yield ReplicaSets first (their pods go with them), then pods without one and markers, then what is beside."""
     from slack.cluster.labels import BRAKE, LABEL_MANAGED_BY, MANAGED_BY, PRIORITY_CLASS
     from slack.kube.paths import resource_path
 
     for api_version, plural, kind in (("apps/v1", "replicasets", "ReplicaSet"), ("v1", "pods", "Pod")):
         for found in items(connection, resource_path(api_version, plural, namespace=namespace)):
             meta = found["metadata"]
-            if not _is_ours(found) or (kind == "Pod" and meta.get("ownerReferences")):
+            if not _is_ours(found) or (kind == "Pod" and meta.get("ownerReferences") and not _is_marker(found)):
                 continue  # a pod leaves with its ReplicaSet
             path = resource_path(api_version, plural, namespace=namespace, name=meta["name"])
             yield _Target(kind, namespace, meta["name"], path, meta["uid"])
@@ -382,6 +382,14 @@ def _loads_in(connection: "Connection", namespace: str | None) -> list[dict[str,
         return None
 
 
+def _is_marker(found: dict[str, Any]) -> bool:
+    """Whether a pod releases its node from placeholders; it would stay as long as the node."""
+    from slack.cluster.labels import LABEL_MANAGED_BY, LABEL_RELEASE, MANAGED_BY
+
+    labels = found["metadata"].get("labels") or {}
+    return labels.get(LABEL_MANAGED_BY) == MANAGED_BY and LABEL_RELEASE in labels
+
+
 def _is_ours(found: dict[str, Any]) -> bool:
     """Whether the operator made a ReplicaSet or a pod, also if somebody took its labels away.
 
@@ -402,6 +410,8 @@ def _is_ours(found: dict[str, Any]) -> bool:
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     group = API_VERSION.partition("/")[0]
     if labels.get(LABEL_MANAGED_BY) == MANAGED_BY and labels.get(LABEL_PLACEHOLDER) == "true":
+        return True
+    if _is_marker(found):
         return True
     pod_spec = ((spec.get("template") or {}).get("spec") or {}) if "template" in spec else spec
     return meta["name"].startswith(_NAME_PREFIX) and (

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from slack.cluster import wire
 from slack.cluster.columns_copy import ColumnsCopy, copied
 from slack.cluster.freshness import Freshness
-from slack.cluster.identity import PLACEHOLDER, REAL, is_excluded, role_of, workload_of
+from slack.cluster.identity import DAEMON, PLACEHOLDER, REAL, is_excluded, role_of, workload_of
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
@@ -26,6 +26,7 @@ from slack.cluster.tables.kind_table import (
     gang_of,
     unchecked_of,
 )
+from slack.cluster.tables.marker_table import MarkerTable
 from slack.cluster.tables.node_table import NodeFacts, NodeTable
 from slack.cluster.tables.placeholder_table import PlaceholderTable
 from slack.cluster.tables.pod_table import GONE, NONE, PodState, PodTable
@@ -92,6 +93,7 @@ class ClusterColumns:
         """Labels by name."""
         self._namespaces_copied: Mapping[str, Mapping[str, str]] | None = None
         self.placeholders = PlaceholderTable()
+        self.markers = MarkerTable()
         self.required_labels: frozenset[str] = frozenset()
         self._pod_freshness = Freshness()
         self._node_freshness = Freshness()
@@ -416,6 +418,8 @@ class ClusterColumns:
             self.changed += self.placeholders.put(row, pod, node)
         elif row in self.placeholders.rows:
             self.placeholders.drop(row)
+        if role == DAEMON and metadata.namespace == self.placeholder_namespace:
+            self.changed += self.markers.put(key, pod)
         return row, role
 
     def _kind_and_requests(
@@ -527,6 +531,8 @@ class ClusterColumns:
         if row in self.placeholders.rows:
             self.placeholders.drop(row)
         key = self.pods.keys[row]
+        if self.markers.rows:
+            self.markers.drop(key)
         state = self.pods.remove(row)
         self._take_back(key, state)
         return state[0]

@@ -75,6 +75,8 @@ class ColumnsCopy(NamedTuple):
     requests: RequestsCopy
     reserved: ReservedCopy
     placeholders: PlaceholdersCopy
+    marked: tuple[int, ...]
+    """Rows of nodes with a marker pod."""
     labels: NeedsCopy
     priorities: Mapping[str, tuple[int, bool]]
     namespaces: Mapping[str, Mapping[str, str]]
@@ -113,6 +115,7 @@ def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy
         requests=_requests(columns, before.requests if before else None),
         reserved=_reserved(columns, before.reserved if before else None),
         placeholders=_placeholders(columns, before.placeholders if before else None),
+        marked=_marked_rows(columns),
         labels=needs_copy(columns, before.labels if before else None),
         priorities=dict(columns.priorities),
         namespaces=columns.namespaces(),
@@ -163,6 +166,11 @@ def _placeholders(columns: "ClusterColumns", before: PlaceholdersCopy | None) ->
     if before is not None and before.version == placeholders.version:
         return before
     return PlaceholdersCopy(placeholders.version, list(placeholders.rows.values()))
+
+
+def _marked_rows(columns: "ClusterColumns") -> tuple[int, ...]:
+    rows = (columns.nodes.rows.get(marker.node, -1) for marker in columns.markers.rows.values() if marker.releases)
+    return tuple(sorted({row for row in rows if row >= 0}))
 
 
 def needs_copy(columns: "ClusterColumns", before: NeedsCopy | None) -> NeedsCopy:

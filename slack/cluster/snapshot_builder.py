@@ -363,7 +363,9 @@ class SnapshotBuilder:
             return Packed(placeholders, columns)
         mirrored = {pod.reserved_for for pod in unbound if pod.reserved_for}
         hosts = _hosts_of(mirrored, copy, kinds, nodes)
-        return self._unbound.pack(placeholders, unbound, columns, nodes.classes, resources, hosts, now)
+        marked = nodes.position[list(copy.marked)].astype(np.int64)
+        marked = marked[marked >= 0]
+        return self._unbound.pack(placeholders, unbound, columns, nodes.classes, resources, hosts, now, marked)
 
     def _placeholder_part(
         self, copy: ColumnsCopy, nodes: _Nodes

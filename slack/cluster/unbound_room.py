@@ -5,7 +5,8 @@ is first fit: the largest shape first, nodes with pods before empty ones, nodes 
 before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. It
 honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
 workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
-A released node comes last: real pods may use its capacity until it goes, so it counts until its replacement is there.
+A node that its label or a marker pod releases comes last: real pods may use its capacity until it goes, so it counts
+until its replacement is there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,8 @@ from slack.cluster.classes import Constraints, NodeClass, admits
 from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
+
+_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
 
 HostsOf = Mapping[str, IntArray]
 """By workload (`shop/deploy/api`): rows of the nodes that have pods of it."""
@@ -131,6 +134,7 @@ class UnboundRoom:
         resources: Sequence[str],
         hosts_of: HostsOf,
         now: float,
+        marked: IntArray = _NO_ROWS,
     ) -> Packed:
         """Say where each unbound placeholder fits.
 
@@ -142,9 +146,10 @@ class UnboundRoom:
             resources: the columns of `nodes`.
             hosts_of: of the workloads that unbound placeholders mirror.
             now: Unix seconds.
+            marked: rows of the nodes that a marker pod releases, as a label would.
         """
         groups = self._grouped(placeholders, unbound, resources)
-        room, domains = _room_of(nodes, classes, self._held_before(nodes.names)), _Domains(nodes, classes)
+        room, domains = _room_of(nodes, classes, self._held_before(nodes.names), marked), _Domains(nodes, classes)
         placed: list[tuple[_Group, IntArray]] = []
         for group in _largest_first(groups, nodes):
             places, each = _places(room, group, classes, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
@@ -262,9 +267,6 @@ def _places(
     return places, each
 
 
-_NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
-
-
 def _is_released(node_class: NodeClass) -> bool:
     return any(key == LABEL_RELEASE for key, _ in node_class.labels)
 
@@ -276,10 +278,11 @@ def _kept(node_class: NodeClass) -> NodeClass:
     return replace(node_class, labels=tuple(pair for pair in node_class.labels if pair[0] != LABEL_RELEASE))
 
 
-def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass], held: BoolArray) -> _Room:
+def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass], held: BoolArray, marked: IntArray) -> _Room:
     empty = nodes.pod_count - nodes.daemon_count <= 0
     released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
     last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
+    last[marked] = True
     order = np.lexsort((~held, empty, last))
     slots = (nodes.max_pods - nodes.pod_count)[order]
     return _Room(

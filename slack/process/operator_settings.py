@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.node_prices import NodePrices
 from slack.process.logs import LogFormat, LogLevel
 from slack.process.settings import (
@@ -176,10 +176,13 @@ class OperatorSettings(Settings):
         metavar="NAMESPACE/NAME",
         chart="operator.clusterAutoscalerStatus",
     )
-    release_nodes: bool = setting(
-        True,
-        switch,
-        "Label nodes that unbound placeholders must let go: drifted, expiring, or no longer needed.",
+    release_nodes: ReleaseNodes = setting(
+        ReleaseNodes.LABEL,
+        choice(ReleaseNodes),
+        "How nodes are released that unbound placeholders must let go: drifted, expiring, or no longer needed. Label: "
+        "by a label on the node. MarkerPod: by a pod on it. Off: not at all. A change replaces all unbound "
+        "placeholders.",
+        metavar="WAY",
         chart="operator.releaseNodes",
     )
     rescue_stuck_preemptors: bool = setting(

@@ -391,8 +391,8 @@ REASONS: tuple[Reason, ...] = (
         Level.TROUBLE,
         "A node has drifted or expires, unbound placeholders hold it, and the operator may not release it, or may not "
         "see which nodes have drifted.",
-        "give the operator the right that the message names: operator.releaseNodes=true, which the chart has by "
-        "default from Kubernetes 1.30 on; or label the node yourself: kubectl label node NODE "
+        "do what the message asks for; if it names operator.releaseNodes, set this to Label, or to MarkerPod where the "
+        "operator must not label nodes; or label the node yourself: kubectl label node NODE "
         "resource-slack.io/release=by-hand",
     ),
     Reason(

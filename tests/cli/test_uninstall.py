@@ -84,6 +84,17 @@ def test_placeholders_that_are_slow_to_go_are_counted(run: Run, tmp_path: Path) 
     assert "2 placeholder pods are still on their way out" in found.stderr.splitlines()
 
 
+def test_marker_pods_are_deleted_though_they_belong_to_their_nodes(run: Run, tmp_path: Path) -> None:
+    release = {"resource-slack.io/release": "Drifted.1800000000"}
+    owner = [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}]
+    with FakeApi() as api:
+        for name, labels in (("slack-release-n1", OURS["labels"] | release), ("somebody-s", release)):
+            pod = {"labels": labels, "ownerReferences": owner}
+            api.put(f"/api/v1/namespaces/rs2/pods/{name}", metadata=pod)
+        found = run("uninstall", "--yes", "-n", "rs2", "--wait-seconds=0", "--kubeconfig", config(api, tmp_path))
+    assert (found.code, found.stdout) == (0, "pod rs2/slack-release-n1 deleted\n"), found.stderr
+
+
 def left_load(api: FakeApi, namespace: str, name: str = "load") -> None:
     """A load whose deadline has passed."""
     metadata = {

@@ -33,6 +33,7 @@ def test_what_an_upgrade_finds_on_placeholders_never_changes() -> None:
         "LABEL_HOLD": "resource-slack.io/hold",
         "LABEL_RELEASE": "resource-slack.io/release",
         "ANNOTATION_WHY_PENDING": "resource-slack.io/why-pending",
+        "ANNOTATION_WHY_MARKER": "resource-slack.io/why",
         "ANNOTATION_RESERVED_FOR": "resource-slack.io/reserved-for",
         "ANNOTATION_SPEC": "resource-slack.io/spec",
         "ANNOTATION_APPLIED": "resource-slack.io/applied",

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from slack.cluster.snapshot import Placeholder, Snapshot
-from tests.cluster.build import NOW, Json, apply, as_node, columns_of, node, placeholder, pod
+from slack.planner.objects.marker import marker_pod
+from tests.cluster.build import NAMESPACE, NOW, Json, apply, as_node, columns_of, node, placeholder, pod
 
 HOSTS = "kubernetes.io/hostname"
 UNBOUND = {"resource-slack.io/hold": "Unbound"}
@@ -103,6 +104,54 @@ def test_selectors_and_released_nodes_are_honoured() -> None:
         *(unbound(f"p{n}", affinity=released) for n in range(2)),
     )
     assert sorted(map(str, fits(replaced).values())) == ["a", "b"]  # first where it may stay, though b is empty
+
+
+def marker(node: str, **rest: Any) -> Json:
+    """Return a marker pod as the API server has it."""
+    found = marker_pod(node, "uid", "Drifted.1800000000", namespace=NAMESPACE, priority_class_name="resource-slack")
+    return found | rest
+
+
+@pytest.mark.parametrize("by", ["label", "marker"])
+def test_a_released_node_holds_some_only_while_nothing_else_does(by: str) -> None:
+    labels = {"resource-slack.io/release": "Drifted.1800000000"} if by == "label" else {}
+    there = [node("a", "4", labels=labels), pod("web", cpu="10m", node="a"), *([marker("a")] if by == "marker" else [])]
+    unbound_ones = [unbound(f"p{n}") for n in range(2)]
+    alone = seen(*there, *unbound_ones)
+    assert set(fits(alone).values()) == {"a"}
+    assert set(fits(seen(*there, node("b", "4"), *unbound_ones)).values()) == {"b"}
+    assert [kind.name for kind in alone.kinds.workloads] == ["web"]  # a marker is no demand
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metadata": {"deletionTimestamp": "2027-01-15T07:00:00Z"}},
+        {"status": {"phase": "Failed", "reason": "OutOfpods"}},
+        {"metadata": {"namespace": "shop"}},
+        {"metadata": {"labels": {"resource-slack.io/release": "Drifted.1"}}},
+    ],
+)
+def test_what_is_no_marker_releases_no_node(changes: Json) -> None:
+    other = marker("a")
+    other |= {name: {**other.get(name, {}), **part} for name, part in changes.items()}
+    objects = [node("a", "4"), pod("web", cpu="10m", node="a"), node("b", "4"), other, unbound("p")]
+    assert fits(seen(*objects)) == {"p": "a"}
+
+
+def test_a_marker_counts_from_its_event_on_and_no_longer_than_it_is_there() -> None:
+    columns = columns_of(node("a", "4"), pod("web", cpu="10m", node="a"), node("b", "4"), unbound("p"))
+    assert fits(columns.snapshot(NOW)) == {"p": "a"}
+    apply(columns, "ADDED", marker("a"))
+    assert fits(columns.snapshot(NOW)) == {"p": "b"}
+    apply(columns, "DELETED", marker("a"))
+    apply(columns, "ADDED", pod("web2", cpu="10m", node="b"))
+    assert not columns.markers.rows
+    apply(columns, "ADDED", marker("b"))
+    assert fits(columns.snapshot(NOW)) == {"p": "a"}
+    columns.begin_pods()
+    columns.end_pods()
+    assert not columns.markers.rows  # a new list lacks it
 
 
 def placed_mirrors(*terms: Json) -> list[str]:

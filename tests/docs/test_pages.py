@@ -21,6 +21,7 @@ from slack.audit.api.crd import REPORT_KIND
 from slack.audit.api.policy import KIND as AUDIT_KIND
 from slack.audit.api.policy import Mode, parse_audit_policy
 from slack.cli.commands import app
+from slack.cluster.hold import ReleaseNodes
 from slack.demand.policy import POOL_KIND, QUOTA_KIND
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import alerts
@@ -78,6 +79,7 @@ OURS |= {
     HISTORY_KIND,
     AUDIT_KIND,
     REPORT_KIND,
+    *map(str, ReleaseNodes),
     *map(str, Mode),
     *map(str, Rule),
     *map(state_word, NodeState),

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from slack.cluster import wire
-from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
+from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
+from slack.cluster.labels import LABEL_RELEASE
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, Cause, KubeError
 from slack.kube.lanes import Ask, GoesOn, OnAnswer
@@ -32,6 +33,7 @@ from slack_operator.placeholders.loop import Loop
 from slack_operator.placeholders.metrics import Metrics
 from slack_operator.placeholders.own_priority_class import OwnPriorityClass
 from slack_operator.placeholders.policies import DesiredPolicies
+from slack_operator.placeholders.release_ways import MarkerPods, way_of
 from slack_operator.placeholders.releasing import Releasing
 from slack_operator.placeholders.reporter import Reporter
 from slack_operator.placeholders.rescue import Rescuer
@@ -332,7 +334,7 @@ class World:
     claims_refused = False
     """They may not be watched."""
 
-    releases_nodes = True
+    release_nodes = ReleaseNodes.LABEL
 
     extras = Placeholders()
     """What the operator gives the placeholders of all policies."""
@@ -370,12 +372,13 @@ class World:
             may_write=self.may_write,
             wall=self.wall,
         )
+        markers = MarkerPods(self.view, writer, namespace=NAMESPACE, image="pause", user=65535, extras=self.extras)
         self.releasing = Releasing(
             self.view,
             lambda: self.claims,
-            writer,
+            way_of(self.release_nodes, writer, markers),
+            markers,
             blind=lambda: self.claims_refused,
-            enabled=self.releases_nodes,
             may_write=self.may_write,
         )
         self.objectives = Objectives(Histories(writer, namespace=NAMESPACE), self.may_write, self.clock, self.wall)
@@ -399,6 +402,7 @@ class World:
             forms=Forms(
                 scheduler=UNBOUND_SCHEDULER,
                 default=self.hold,
+                release_nodes=self.release_nodes,
                 recognised=self.recognised,
                 untold=lambda: self.unbound.problem,
                 clock=self.clock,
@@ -517,7 +521,8 @@ class World:
             self.reconcile(seconds=seconds)
 
     def placeholders(self) -> dict[str, Json]:
-        return {n: p for n, p in self.api.items("pods").items() if p["metadata"].get("namespace") == NAMESPACE}
+        own = {n: p for n, p in self.api.items("pods").items() if p["metadata"].get("namespace") == NAMESPACE}
+        return {n: p for n, p in own.items() if LABEL_RELEASE not in p["metadata"].get("labels", {})}
 
     def replicas(self) -> dict[str, int]:
         return {name: item["spec"]["replicas"] for name, item in self.api.items("replicasets").items()}

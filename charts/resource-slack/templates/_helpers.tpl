@@ -134,11 +134,13 @@ The account `default` is no answer: its rights would be those of every pod of th
 {{- end -}}
 
 {{/*
-Whether the operator may label nodes: `true`, or nothing. Never without the admission policy that bounds the right, which
-Kubernetes has from 1.30 on.
+How the operator releases nodes: Label, MarkerPod or Off. It may never label nodes without the admission policy that
+bounds this right, which Kubernetes has from 1.30 on; before, marker pods take its place. Call with (dict "root" $ "way"
+.Values.operator.releaseNodes).
 */}}
-{{- define "resource-slack.releasesNodes" -}}
-{{- if and .Values.operator.releaseNodes (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
+{{- define "resource-slack.releaseNodes" -}}
+{{- $old := semverCompare "<1.30-0" .root.Capabilities.KubeVersion.Version -}}
+{{- if and (eq .way "Label") $old -}}MarkerPod{{- else -}}{{ .way }}{{- end -}}
 {{- end -}}
 
 {{- define "resource-slack.agentAccount" -}}

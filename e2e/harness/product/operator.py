@@ -35,11 +35,17 @@ REPLICA_SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
 PLACEHOLDERS = "resource-slack.io/placeholder=true"
 
 
-def install(cluster: Backend) -> access.Access:
-    """Install CRDs, namespace, class, admission policy and roles; return the operator's identity, with these rights."""
+def install(cluster: Backend, manifests: Sequence[Json] | None = None) -> access.Access:
+    """Install CRDs, namespace, class, admission policy and roles; return the operator's identity, with these rights.
+
+    Args:
+        cluster: where.
+        manifests: of the chart; those with its default values where none are given.
+    """
     install_crds(cluster.api, CRDS)
     make_namespace(cluster.api, NAMESPACE)
-    manifests = access.read_manifests(MANIFESTS)
+    if manifests is None:
+        manifests = access.read_manifests(MANIFESTS)
     for manifest in manifests:
         if manifest["kind"] in {"PriorityClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}:
             cluster.api.apply(manifest)

@@ -17,6 +17,7 @@ from slack.cluster.columns import ClusterColumns
 from slack.cluster.labels import HOSTNAME, KARPENTER_NODE_POOL, LABEL_RELEASE
 from slack.cluster.room_copy import fits_on
 from slack.cluster.snapshot import Snapshot
+from slack.cluster.tables.marker_table import Marker
 from slack.planner.burst_eviction.burst import LeftAlone
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent
@@ -70,14 +71,18 @@ class NodeMarks(NamedTuple):
     pool: str
     """Its NodePool; '' where Karpenter did not make it."""
     release: str
-    """Value of its label `resource-slack.io/release`, '' where it has none."""
+    """Value of its label `resource-slack.io/release`, else of its marker pod; '' where it has neither."""
     kind: int
     """The same for nodes whose labels are the same, those aside that tell single nodes apart."""
+    uid: str = ""
+    labelled: bool = False
+    """Whether `release` is that of a label."""
 
 
-def _marks_of(labels: Mapping[str, str], created: float) -> NodeMarks:
+def _marks_of(labels: Mapping[str, str], created: float, uid: str) -> NodeMarks:
     kind = hash(frozenset(item for item in labels.items() if item[0] not in (HOSTNAME, LABEL_RELEASE)))
-    return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), labels.get(LABEL_RELEASE, ""), kind)
+    label = labels.get(LABEL_RELEASE, "")
+    return NodeMarks(created, labels.get(KARPENTER_NODE_POOL, ""), label, kind, uid, labelled=bool(label))
 
 
 class ClusterView:
@@ -225,16 +230,24 @@ class ClusterView:
 
     def node_marks(self) -> Mapping[str, NodeMarks]:
         """Return of each node what deciding about its release takes beside a snapshot."""
+        facts = None
         with self.lock:
-            nodes = self.columns.nodes
-            if self._node_marks[0] != nodes.version:
+            nodes, version = self.columns.nodes, self.columns.nodes.version
+            if self._node_marks[0] != version:
                 facts = [(name, nodes.facts[row]) for name, row in nodes.rows.items()]
-                version = nodes.version
-            else:
-                return self._node_marks[1]
-        # Facts never change, so nobody has to wait meanwhile.
-        self._node_marks = (version, {name: _marks_of(fact.labels, fact.created) for name, fact in facts if fact})
-        return self._node_marks[1]
+        if facts is not None:  # facts never change, so nobody has to wait meanwhile
+            marks = {name: _marks_of(fact.labels, fact.created, fact.uid) for name, fact in facts if fact}
+            self._node_marks = (version, marks)
+        marks = dict(self._node_marks[1])
+        for marker in self.markers():
+            if marker.releases and (mark := marks.get(marker.node)) is not None and not mark.release:
+                marks[marker.node] = mark._replace(release=marker.value)
+        return marks
+
+    def markers(self) -> tuple[Marker, ...]:
+        """Return the marker pods that are there."""
+        with self.lock:
+            return tuple(self.columns.markers.rows.values())
 
     def keep_only(self, policies: Container[str]) -> None:
         """Forget what was counted of policies that are no more."""

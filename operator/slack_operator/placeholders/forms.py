@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
-from slack.cluster.hold import Hold
+from slack.cluster.hold import Hold, ReleaseNodes
 from slack.planner.model.result import ExistingShape
 from slack.planner.objects.adoption import existing_shapes
 from slack.planner.objects.changed_scheduler import changed_schedulers, refused_schedulers, refused_template
@@ -59,16 +59,20 @@ class ResolvedForm:
     """Unix seconds."""
     retry_at: float | None = None
     """When Unbound is tried again (Unix seconds); None where nothing has failed."""
+    release_nodes: ReleaseNodes | None = None
+    """How nodes are released from unbound placeholders; None for bound ones."""
 
     def document(self) -> dict[str, str]:
         """Return it as it stands in the status."""
         retry = {} if self.retry_at is None else {"retryTime": rfc3339(self.retry_at)}
+        release = {} if self.release_nodes is None else {"releaseNodes": str(self.release_nodes)}
         return {
             "form": str(self.hold),
             "since": rfc3339(self.since),
             "reason": self.reason,
             "message": self.why[:MAX_MESSAGE],
             **retry,
+            **release,
         }
 
 
@@ -101,6 +105,7 @@ class Forms:
         scheduler: str,
         default: Hold = Hold.AUTO,
         bound_allowed: bool = True,
+        release_nodes: ReleaseNodes = ReleaseNodes.LABEL,
         recognised: Callable[[], Recognition | None],
         untold: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float],
@@ -112,6 +117,7 @@ class Forms:
             scheduler: the schedulerName of unbound placeholders.
             default: of policies that name no form.
             bound_allowed: whether placeholders may be bound at all.
+            release_nodes: how nodes are released from unbound placeholders.
             recognised: the autoscaler that is there; None before anybody has looked.
             untold: why autoscalers cannot be told of unbound placeholders; None while they can.
             clock: monotonic seconds.
@@ -120,6 +126,7 @@ class Forms:
         self._scheduler = scheduler
         self._default = default
         self._bound_allowed = bound_allowed
+        self._release_nodes = release_nodes
         self._recognised = recognised
         self._untold = untold
         self._clock = clock
@@ -270,12 +277,15 @@ class Forms:
         if known is None or known.hold is not form.hold:
             said = fields(policy=policy.name, reason=form.reason)
             log.info("placeholders are %s: %s", str(form.hold).lower(), form.why, extra=said)
-        self._forms[policy.name] = replace(form, since=since)
-        scheduler = self._scheduler if form.hold is Hold.UNBOUND else ""
+        unbound = form.hold is Hold.UNBOUND
+        release_nodes = self._release_nodes if unbound else None
+        self._forms[policy.name] = replace(form, since=since, release_nodes=release_nodes)
+        scheduler = self._scheduler if unbound else ""
         resolved = self._resolved.get(policy.name)
         if resolved is not None and resolved[0] is policy and resolved[1].unbound_scheduler == scheduler:
             return resolved[1]
-        anew = policy.model_copy(update={"unbound_scheduler": scheduler})
+        yields = release_nodes is ReleaseNodes.MARKER_POD
+        anew = policy.model_copy(update={"unbound_scheduler": scheduler, "yields_to_markers": yields})
         self._resolved[policy.name] = policy, anew
         return anew
 

@@ -1,9 +1,9 @@
-"""Releases nodes: writes the label that keeps unbound placeholders off a node, and takes it away again.
+"""Releases nodes: writes what keeps unbound placeholders off a node, and takes it away again.
 
-`slack.planner.release` decides; this module gathers what it asks, writes, and reports what stays. Without the right to
-patch nodes, or without NodeClaims, nothing breaks: drifted nodes then stay as long as Karpenter holds them for unbound
-placeholders, and the policy's condition says so. Nor does it where somebody else keeps writing the label: that node is
-left alone for a while (`slack.process.contests`).
+`slack.planner.release` decides; this module gathers what it asks, writes by one of two ways (`release_ways`), and
+reports what stays. Without the right to write, or without NodeClaims, nothing breaks: drifted nodes then stay as long
+as Karpenter holds them for unbound placeholders, and the policy's condition says so. Nor does it where somebody else
+keeps undoing what was written: that node is left alone for a while (`slack.process.contests`).
 """
 
 import logging
@@ -16,17 +16,18 @@ import numpy as np
 from slack.cluster.hold import Hold
 from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import BoolArray, IntArray, Snapshot
-from slack.kube.apply import Writer
+from slack.cluster.tables.marker_table import Marker
 from slack.kube.errors import WRITE_FAILURES, ApiError
-from slack.kube.paths import resource_path
 from slack.planner.domain.membership import divide
 from slack.planner.model.result import PolicyPlan
+from slack.planner.policy.spec import Policy
 from slack.planner.release import Claim, Decision, HeldNode, Memory, Stays, Why, decide, parse_mark
 from slack.process.contests import Contests, Verdict
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.cluster_view import ClusterView, NodeMarks, Observation
+from slack_operator.placeholders.release_ways import SHOWN_SECONDS, MarkerPods, ReleaseWay
 from slack_operator.placeholders.subjects import Subject
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,13 @@ RELEASE_BLOCKED = "ReleaseBlocked"
 DECIDE_SECONDS = 5.0
 """Between two decisions: each looks at every node, and a node that is due can wait for so long."""
 WRITES_A_TURN = 10
-SHOWN_SECONDS = 10.0
-"""Within this time the watch shows a label of ours; until then what was written counts."""
 FORBIDDEN_SECONDS = 600.0
 """A refused write is not tried again sooner."""
 FORBIDDEN_NODES = 3
 """So many nodes refused in a row, and none is tried for a while. Fewer may have guards of their own."""
 SOMEBODY = "somebody else"
-"""Nobody reads who writes the labels of nodes."""
-_LABEL_POINTER = "/metadata/labels/" + LABEL_RELEASE.replace("/", "~1")
+"""Nobody reads who writes the labels of nodes, or deletes markers."""
+_REFUSED = (403, 409, 422)
 _BECAUSE = {
     Why.EXPIRES: "its NodeClaim is about to expire",
     Why.DRIFTED: "its NodeClaim has drifted",
@@ -61,12 +60,12 @@ _UNSEEN = (
 class _Write:
     node: str
     value: str
-    """Of the label: to be written, or to be taken away."""
+    """Of the release: to be written, or to be taken away."""
     remove: bool = False
 
     @property
     def result(self) -> str:
-        """The label's value afterwards, '' for none."""
+        """The value afterwards, '' for none."""
         return "" if self.remove else self.value
 
 
@@ -77,10 +76,10 @@ class Releasing:
         self,
         view: ClusterView,
         claims: Callable[[], Mapping[str, Claim] | None],
-        writer: Writer,
+        way: ReleaseWay | None,
+        markers: MarkerPods,
         *,
         blind: Callable[[], bool],
-        enabled: bool,
         may_write: Callable[[], bool],
     ) -> None:
         """Nothing was seen yet.
@@ -88,28 +87,29 @@ class Releasing:
         Args:
             view: of the cluster.
             claims: NodeClaims by node; None where they are not known.
-            writer: should not try again for long by itself: the loop waits meanwhile.
+            way: how nodes are released; None where they are not. It should not try again for long by itself: the loop
+                waits meanwhile.
+            markers: by which markers go that are left over.
             blind: whether NodeClaims may not be watched.
-            enabled: whether the label may be written at all.
             may_write: whether this process leads.
         """
         self._view = view
         self._claims = claims
-        self._writer = writer
+        self._way = way
+        self._markers = markers
         self._blind = blind
-        self._enabled = enabled
         self._may_write = may_write
         self._decide_at = -math.inf
         self._memory = Memory()
         self._due: list[_Write] = []
         self._written: dict[str, tuple[float, str]] = {}
-        """By node: when, and which value the label has got; '' where it was taken away."""
+        """By node: when, and which value was written; '' where it was taken away."""
         self._last: dict[str, str] = {}
-        """By node that is there: the label's value as this process wrote it last, '' where it took the label away."""
+        """By node that is there: the value that this process wrote last, '' where it took it away."""
         self._contests = Contests[str]()
         """By node."""
         self._contested: Mapping[str, str] = {}
-        """By policy: in words, which label is left to somebody else."""
+        """By policy: in words, which node is left to somebody else."""
         self._forbidden: tuple[float, str] | None = None
         """Until when nothing is written, and what the API server said."""
         self._refusals: dict[str, tuple[float, str]] = {}
@@ -121,6 +121,12 @@ class Releasing:
         """By policy: until when it is said, and which node has not gone."""
         self._waiting: dict[str, str] = {}
         """By policy: in words, what would be released."""
+        self._left_over: tuple[Marker, ...] = ()
+        """Marker pods that stand for nothing."""
+        self._kept_labels: Mapping[str, str] = {}
+        """By policy: in words, which label of an earlier setting keeps placeholders off a node."""
+        self._policies: Mapping[str, Policy] = {}
+        """By node."""
         self._unseen: set[str] = set()
         """Policies with nodes of Karpenter's, whose NodeClaims may not be watched."""
         self._outages = Outages(view.clock)
@@ -131,13 +137,15 @@ class Releasing:
             return
         self._decide_at = self._view.clock() + DECIDE_SECONDS
         marks = self._marks()
+        self._see_left_over(marks)
         unbound = any(subject.policy.form.hold is Hold.UNBOUND for subject in subjects)
         if not unbound and not any(mark.release and parse_mark(mark.release) for mark in marks.values()):
             self._due, self._waiting, self._unseen, self._memory = [], {}, set(), Memory()
-            self._contested, self._guarded = {}, {}
+            self._contested, self._guarded, self._kept_labels = {}, {}, {}
             return
         snapshot, now = observation.snapshot, self._view.wall()
-        policy_of = _policies(snapshot, subjects)
+        self._policies = _policies(snapshot, subjects)
+        policy_of = {name: policy.name for name, policy in self._policies.items()}
         nodes, pending = held_nodes(snapshot, marks, policy_of)
         left_alone = {*self._left_alone(policy_of), *self._refused_nodes(policy_of)}
         decision = decide(
@@ -152,19 +160,34 @@ class Releasing:
         self._unseen = {policy_of[node.name] for node in nodes if node.pool} if self._blind() else set()
         self._take(decision, policy_of, {name: mark for name, mark in marks.items() if name not in left_alone})
 
+    def _see_left_over(self, marks: Mapping[str, NodeMarks]) -> None:
+        """Find marker pods that stand for nothing, and keep the nodes alone whose markers have failed."""
+        uses_markers = self._way is self._markers
+        self._left_over = tuple(
+            marker
+            for marker in self._view.markers()
+            if not marker.leaving
+            and not (uses_markers and marker.releases and marker.node in marks and parse_mark(marker.value))
+        )
+        for marker in self._left_over:
+            mark = parse_mark(marker.value)
+            if marker.failure and mark is not None and marker.node in marks and uses_markers:
+                text = f"{_held(marker.node, mark.why)}its marker pod has failed: {marker.failure}"
+                self._refusals[marker.node] = self._view.clock() + FORBIDDEN_SECONDS, text
+
     def _left_alone(self, policy_of: Mapping[str, str]) -> Collection[str]:
-        """Return the nodes whose label somebody else keeps writing."""
+        """Return the nodes that somebody else keeps from being released, or released."""
         standing = {contest.subject: contest for contest in self._contests.standing(self._view.clock())}
         self._contested = {
-            policy_of[name]: f"node {name}: {contest.writer} writes its label {LABEL_RELEASE} back each time, so it is "
-            f"left alone for {round(contest.pause_seconds / 60)} min at a time"
+            policy_of[name]: f"node {name}: {contest.writer} {self._way.contest} each time, so it is left alone for "
+            f"{round(contest.pause_seconds / 60)} min at a time"
             for name, contest in standing.items()
-            if name in policy_of
+            if name in policy_of and self._way is not None
         }
         return standing
 
     def _refused_nodes(self, policy_of: Mapping[str, str]) -> Collection[str]:
-        """Return the nodes for which the API server has refused a label lately: they hold up no others."""
+        """Return the nodes for which a write was refused lately: they hold up no others."""
         now = self._view.clock()
         self._refusals = {name: found for name, found in self._refusals.items() if now < found[0]}
         self._guarded = {
@@ -174,6 +197,7 @@ class Releasing:
 
     def turn(self) -> None:
         """Write what the last decision says, some of it."""
+        self._clear_left_over()
         if not self._due or not self._may_write() or self._is_forbidden():
             return
         some, self._due = self._due[:WRITES_A_TURN], self._due[WRITES_A_TURN:]
@@ -181,6 +205,17 @@ class Releasing:
             if not self._may_write() or self._is_forbidden():
                 return
             self._write(write)
+
+    def _clear_left_over(self) -> None:
+        some, self._left_over = self._left_over[:WRITES_A_TURN], self._left_over[WRITES_A_TURN:]
+        for marker in some:
+            if not self._may_write():
+                return
+            try:
+                self._markers.delete(marker)
+            except WRITE_FAILURES as error:
+                if self._outages.is_new("marker"):
+                    log.warning("marker pod %s is not deleted: %s", marker.name, error, extra=fields(node=marker.node))
 
     def condition(self, policy: str) -> Condition | None:
         """Return ReleaseBlocked for a policy while a node of its cannot go."""
@@ -190,6 +225,8 @@ class Releasing:
             return Condition(RELEASE_BLOCKED, True, "WrittenBack", self._contested[policy])
         if policy in self._guarded:
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._guarded[policy])
+        if policy in self._kept_labels:
+            return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._kept_labels[policy])
         if policy in self._waiting and (refused := self._refused()):
             return Condition(RELEASE_BLOCKED, True, "ReleaseNotPermitted", self._waiting[policy] + refused)
         until, stays = self._stays.get(policy, (0.0, None))
@@ -210,9 +247,10 @@ class Releasing:
         self._waiting = {name: told for name, told in self._waiting.items() if name in policies}
         self._contested = {name: told for name, told in self._contested.items() if name in policies}
         self._guarded = {name: told for name, told in self._guarded.items() if name in policies}
+        self._kept_labels = {name: told for name, told in self._kept_labels.items() if name in policies}
 
     def _marks(self) -> Mapping[str, NodeMarks]:
-        """Return what nodes say, with the labels that the watch does not show yet."""
+        """Return what nodes say, with what was written and the watch does not show yet."""
         marks, now = self._view.node_marks(), self._view.clock()
         self._last = {node: value for node, value in self._last.items() if node in marks}
         self._written = {
@@ -226,12 +264,17 @@ class Releasing:
 
     def _take(self, decision: Decision, policy_of: Mapping[str, str], marks: Mapping[str, NodeMarks]) -> None:
         takes_back = set(decision.take_back)
-        # Where no unbound placeholder may go, our label says nothing.
+        # Where no unbound placeholder may go, a release says nothing.
         takes_back |= {
             name
             for name, mark in marks.items()
             if mark.release and name not in policy_of and parse_mark(mark.release) is not None
         }
+        self._kept_labels = {}
+        if self._way is None or not self._way.labels:
+            for name in sorted(name for name in takes_back if marks[name].labelled):
+                takes_back.discard(name)
+                self._keep_label(name, policy_of.get(name))
         self._due = [
             *(_Write(name, marks[name].release, remove=True) for name in sorted(takes_back)),
             *(_Write(name, str(mark)) for name, mark in decision.release),
@@ -252,29 +295,38 @@ class Releasing:
         if not self._refused():
             self._memory = decision.memory
 
+    def _keep_label(self, node: str, policy: str | None) -> None:
+        """Say that a node keeps the label of an earlier setting, which may not be removed any more."""
+        by_hand = f"kubectl label node {node} {LABEL_RELEASE}-"
+        text = f"node {node} keeps the label of an earlier setting, which only somebody else may remove now: {by_hand}"
+        if policy is not None:
+            self._kept_labels = {**self._kept_labels, policy: text}
+        if self._outages.is_new("kept label"):
+            log.warning("%s", text, extra=fields(node=node))
+
     def _refused(self) -> str:
-        """Say why no label is written; '' while it may be."""
-        if not self._enabled:
-            return "operator.releaseNodes is off"
+        """Say why nothing is written; '' while it may be."""
+        if self._way is None:
+            return "operator.releaseNodes is Off"
         return self._forbidden[1] if self._forbidden is not None else ""
 
     def _is_forbidden(self) -> bool:
-        if not self._enabled:
+        if self._way is None:
             return True
         return self._forbidden is not None and self._view.clock() < self._forbidden[0]
 
     def _write(self, write: _Write) -> None:
-        if self._is_left_alone(write):
+        if self._way is None or self._is_left_alone(write, self._way):
             return
-        path = resource_path("v1", "nodes", name=write.node)
         try:
             if write.remove:
-                test = {"op": "test", "path": _LABEL_POINTER, "value": write.value}
-                self._writer.json_patch(path, [test, {"op": "remove", "path": _LABEL_POINTER}])
+                written = self._way.take_back(write.node, write.value)
             else:
-                self._writer.merge_patch(path, {"metadata": {"labels": {LABEL_RELEASE: write.value}}})
+                written = self._way.release(write.node, write.value, self._policies.get(write.node))
         except WRITE_FAILURES as error:
             self._failed(write, error)
+            return
+        if not written:
             return
         self._forbidden, self._refused_in_a_row = None, 0
         self._last[write.node] = write.result
@@ -284,28 +336,20 @@ class Releasing:
         text = "node %s is no longer released (%s)" if write.remove else "node %s is released: %s"
         log.info(text, write.node, why, extra=fields(node=write.node))
 
-    def _is_left_alone(self, write: _Write) -> bool:
-        """Whether the label is left to somebody else; a write that repeats this process's last one is counted."""
+    def _is_left_alone(self, write: _Write, way: ReleaseWay) -> bool:
+        """Whether the node is left to somebody else; a write that repeats this process's last one is counted."""
         last = self._last.get(write.node)
         if last is None or bool(last) != bool(write.result):
             return False
         verdict = self._contests.written(write.node, LABEL_RELEASE, SOMEBODY, self._view.clock())
         if verdict is not Verdict.TAKE:
-            what = "is left alone" if verdict is Verdict.LEAVE else "is written again"
-            log.warning(
-                "the label %s of node %s was changed by %s, and %s",
-                LABEL_RELEASE,
-                write.node,
-                SOMEBODY,
-                what,
-                extra=fields(node=write.node),
-            )
+            what = "the node is left alone" if verdict is Verdict.LEAVE else "it is written again"
+            text = "node %s: %s %s, and %s"
+            log.warning(text, write.node, SOMEBODY, way.contest, what, extra=fields(node=write.node))
         return verdict is Verdict.LEAVE
 
     def _failed(self, write: _Write, error: Exception) -> None:
-        if isinstance(error, ApiError) and (error.not_found or error.status == 422):
-            return  # the node has gone, or somebody else has changed the label
-        if isinstance(error, ApiError) and error.status == 403:
+        if isinstance(error, ApiError) and error.status in _REFUSED:
             until, mark = self._view.clock() + FORBIDDEN_SECONDS, parse_mark(write.value)
             waits = not write.remove and mark is not None and mark.why is not Why.SPARE
             text = _held(write.node, mark.why) + error.message if mark is not None and waits else ""
@@ -313,19 +357,20 @@ class Releasing:
             self._refused_in_a_row += 1
             if self._refused_in_a_row >= FORBIDDEN_NODES:
                 self._forbidden = until, error.message
-        if self._outages.is_new("label"):
-            log.warning("node %s is not labelled: %s", write.node, error, extra=fields(node=write.node))
+        if self._outages.is_new("release"):
+            text = "node %s stays released: %s" if write.remove else "node %s is not released: %s"
+            log.warning(text, write.node, error, extra=fields(node=write.node))
 
 
 def _held(node: str, why: Why) -> str:
     return f"node {node}: {_BECAUSE[why]}, and unbound placeholders hold it; "
 
 
-def _policies(snapshot: Snapshot, subjects: Sequence[Subject]) -> dict[str, str]:
+def _policies(snapshot: Snapshot, subjects: Sequence[Subject]) -> dict[str, Policy]:
     """Return the policy of each node on which unbound placeholders may be."""
     names = snapshot.nodes.names
     return {
-        names[row]: domain.policy.name
+        names[row]: domain.policy
         for domain in divide(snapshot, [subject.policy for subject in subjects])
         if domain.policy.form.hold is Hold.UNBOUND and domain.conflict is None
         for row in np.flatnonzero(domain.members).tolist()

@@ -74,21 +74,21 @@ class Wanted:
     """What should be there now."""
     count: int
     """What the plan heads for."""
-    twin: str
-    """The ReplicaSet of the same shape as bound placeholders."""
+    twins: tuple[str, ...]
+    """The ReplicaSets of the same shape in other forms: bound, and released by other means."""
 
 
 def untold(facts: Sequence[PlaceholderFacts], wanted: Mapping[str, Wanted]) -> list[PlaceholderFacts]:
     """Return the unbound placeholders that are to be told of, the oldest first.
 
-    While they replace bound ones of the same shape, no more are told of than bound ones have left: else autoscalers
-    would bring nodes for both.
+    While they replace others of the same shape, bound or told of, no more are told of than others have left: else
+    autoscalers would bring nodes for both.
 
     Args:
         facts: of placeholders.
         wanted: by ReplicaSet.
     """
-    bound = Counter(pod.replica_set for pod in facts if pod.node >= 0 and not pod.terminating)
+    holding = Counter(pod.replica_set for pod in facts if (pod.node >= 0 or pod.unschedulable) and not pod.terminating)
     of_set: dict[str, list[PlaceholderFacts]] = {}
     told: dict[str, int] = {}
     for pod in facts:
@@ -101,7 +101,10 @@ def untold(facts: Sequence[PlaceholderFacts], wanted: Mapping[str, Wanted]) -> l
     found: list[PlaceholderFacts] = []
     for name, pods in sorted(of_set.items()):
         most = wanted.get(name)
-        allowed = 0 if most is None else min(most.replicas, max(most.count, most.replicas) - bound[most.twin])
+        allowed = 0
+        if most is not None:
+            of_twins = sum(holding[twin] for twin in most.twins)
+            allowed = min(most.replicas, max(most.count, most.replicas) - of_twins)
         left = allowed - told.get(name, 0)
         found += sorted(pods, key=lambda pod: (pod.created_seconds, pod.name))[: max(left, 0)]
     return found
@@ -174,7 +177,9 @@ class UnboundTelling:
         """Take from the last plan how many pods of each ReplicaSet may be told of."""
         wanted = {
             replica_set_name(subject.policy.name, shape.shape): Wanted(
-                shape.replicas, shape.count, replica_set_name(subject.policy.name, shape.shape.bound_twin)
+                shape.replicas,
+                shape.count,
+                tuple(replica_set_name(subject.policy.name, twin) for twin in shape.shape.twins),
             )
             for subject, plan in zip(subjects, plans, strict=True)
             if plan.act

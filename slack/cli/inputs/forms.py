@@ -21,15 +21,17 @@ def with_forms(
         existing: the ReplicaSets of placeholders; none where they were not read.
         placeholders: the pods.
     """
-    schedulers = {
-        each.policy: each.shape.unbound_scheduler
+    forms = {
+        each.policy: (each.shape.unbound_scheduler, each.shape.yields_to_markers)
         for each in existing
         if each.shape.unbound_scheduler and not each.retiring
     }
-    unbound = {pod.policy for pod in placeholders if pod.unbound} | schedulers.keys()
-    return tuple(
-        policy.model_copy(update={"unbound_scheduler": schedulers.get(policy.name, UNBOUND_SCHEDULER)})
-        if policy.spec.hold is Hold.UNBOUND or (policy.spec.hold is not Hold.BOUND and policy.name in unbound)
-        else policy
-        for policy in policies
-    )
+    unbound = {pod.policy for pod in placeholders if pod.unbound} | forms.keys()
+    found = []
+    for policy in policies:
+        asked = policy.spec.hold
+        if asked is Hold.UNBOUND or (asked is not Hold.BOUND and policy.name in unbound):
+            scheduler, yields = forms.get(policy.name, (UNBOUND_SCHEDULER, False))
+            policy = policy.model_copy(update={"unbound_scheduler": scheduler, "yields_to_markers": yields})
+        found.append(policy)
+    return tuple(found)

@@ -34,7 +34,7 @@ class NodeFacts:
 
     __slots__ = (
         "allocatable", "candidate", "created", "declares", "labels", "max_pods", "ready", "schedulable",
-        "start_seconds", "taints",
+        "start_seconds", "taints", "uid",
     )  # fmt: skip
 
     def __init__(self, node: wire.Node) -> None:
@@ -59,6 +59,7 @@ class NodeFacts:
             and not any(map(keeps_from_scheduling, keys))
             and metadata.deletion_timestamp is None
         )
+        self.uid = metadata.uid or ""
         self.candidate = any(taint.key == DELETION_CANDIDATE_TAINT for taint in taints)
         amounts = allocatable_amounts(status.allocatable if status else None)
         self.max_pods = max(amounts.pop("pods", 0), 0)

@@ -75,6 +75,10 @@ class Bound:
         """Return the terms of the shape."""
         return terms
 
+    def anti_affinity(self) -> list[Manifest]:
+        """Return no terms."""
+        return []
+
     def soft_spread(self, selector: Mapping[str, str], hard_keys: Collection[str]) -> list[Manifest]:
         """Return a soft spread over zones and hosts: one node's loss, or one burst, does not take all slack."""
         return [

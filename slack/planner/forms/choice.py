@@ -10,6 +10,11 @@ BOUND: Form = Bound()
 
 
 @lru_cache(maxsize=64)
-def form_of(unbound_scheduler: str) -> Form:
-    """Return the form for this schedulerName of unbound placeholders; '' makes them bound."""
-    return Unbound(unbound_scheduler) if unbound_scheduler else BOUND
+def form_of(unbound_scheduler: str, *, yields_to_markers: bool = False) -> Form:
+    """Return the form for this schedulerName of unbound placeholders; '' makes them bound.
+
+    Args:
+        unbound_scheduler: no scheduler has this name.
+        yields_to_markers: unbound ones hold no capacity on nodes with a marker pod.
+    """
+    return Unbound(unbound_scheduler, yields_to_markers) if unbound_scheduler else BOUND

@@ -38,6 +38,9 @@ class Form(Protocol):
     def node_terms(self, terms: NodeTerms) -> NodeTerms:
         """Return the required node affinity, made of that of the shape."""
 
+    def anti_affinity(self) -> list[Manifest]:
+        """Return required pod anti-affinity terms in addition to those of the shape."""
+
     def soft_spread(self, selector: Mapping[str, str], hard_keys: Collection[str]) -> list[Manifest]:
         """Return the soft topology spread constraints.
 

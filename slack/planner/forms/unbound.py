@@ -13,6 +13,7 @@ from slack.cluster.labels import (
     ANNOTATION_RESERVED_FOR,
     ANNOTATION_WHY_PENDING,
     ANNOTATIONS_AGAINST_INJECTION,
+    HOSTNAME,
     LABEL_HOLD,
     LABEL_RELEASE,
     UNBOUND,
@@ -29,6 +30,11 @@ WHY_PENDING = (
 """`kubectl describe pod` prints annotations, but not the message of a condition; of a line the first 138 characters."""
 _NOT_RELEASED = Requirement(LABEL_RELEASE, "DoesNotExist", ())
 """An unbound placeholder holds no capacity on a node that has this label: one write lets the node go."""
+_NOT_MARKED: Manifest = {
+    "labelSelector": {"matchExpressions": [{"key": LABEL_RELEASE, "operator": "Exists"}]},
+    "topologyKey": HOSTNAME,
+}
+"""Nor on a node with a marker pod, which is in the same namespace."""
 _MAY_USE = "no capacity is kept for its pods, but they may use what is kept free for others"
 
 
@@ -38,6 +44,8 @@ class Unbound:
 
     scheduler: str
     """A schedulerName that no scheduler has."""
+    yields_to_markers: bool = False
+    """Whether they hold no capacity on a node with a marker pod."""
 
     hold = Hold.UNBOUND
     is_scheduled = False
@@ -83,6 +91,10 @@ class Unbound:
     def node_terms(self, terms: NodeTerms) -> NodeTerms:
         """Return the terms, each without released nodes; from the first day, as pods cannot be changed later."""
         return tuple((*term, _NOT_RELEASED) for term in terms or ((),))
+
+    def anti_affinity(self) -> list[Manifest]:
+        """Return the term about marker pods where these release nodes, as it costs autoscalers time for each pod."""
+        return [_NOT_MARKED] if self.yields_to_markers else []
 
     def soft_spread(self, selector: Mapping[str, str], hard_keys: Collection[str]) -> list[Manifest]:
         """Return none: Karpenter packs pending pods in each pass, and would spread them over too many nodes."""

@@ -56,11 +56,13 @@ class Shape:
     """The mirrored workload (`shop/deploy/api`); it keeps the mirrors of two workloads apart."""
     unbound_scheduler: str = ""
     """A schedulerName that no scheduler has: the placeholder is unbound. '' where `scheduler_name` binds it."""
+    yields_to_markers: bool = False
+    """An unbound one that holds no capacity on a node with a marker pod: nodes are released by these, not by labels."""
 
     @cached_property
     def form(self) -> Form:
         """Return the form of its placeholders."""
-        return form_of(self.unbound_scheduler)
+        return form_of(self.unbound_scheduler, yields_to_markers=self.yields_to_markers)
 
     @property
     def pod_scheduler(self) -> str:
@@ -70,16 +72,21 @@ class Shape:
     @property
     def bound_twin(self) -> "Shape":
         """Return the same shape as bound placeholders have it."""
-        return replace(self, unbound_scheduler="")
+        return replace(self, unbound_scheduler="", yields_to_markers=False)
 
     def is_twin_of(self, other: "Shape") -> bool:
         """Tell whether nothing but the form differs."""
         return self.bound_twin == other.bound_twin
 
     @property
-    def precedence(self) -> tuple[str, str, str]:
-        """Return what says who starts in its place: placeholders of another precedence are all exchanged."""
-        return self.priority_class_name, self.scheduler_name, self.unbound_scheduler
+    def twins(self) -> tuple["Shape", ...]:
+        """Return what an unbound shape is in the other forms: bound, and released by the other means."""
+        return self.bound_twin, replace(self, yields_to_markers=not self.yields_to_markers)
+
+    @property
+    def precedence(self) -> tuple[str, str, str, bool]:
+        """Return what is the same for all placeholders of a policy: those of another precedence are all exchanged."""
+        return self.priority_class_name, self.scheduler_name, self.unbound_scheduler, self.yields_to_markers
 
     @cached_property
     def name(self) -> str:
@@ -115,6 +122,8 @@ class Shape:
         document = msgspec.to_builtins(self)
         if not self.unbound_scheduler:  # as it was before there were unbound ones: an upgrade writes nothing
             document.pop("unbound_scheduler", None)
+        if not self.yields_to_markers:
+            document.pop("yields_to_markers", None)
         return msgspec.json.encode(document, order="sorted").decode()
 
     @classmethod

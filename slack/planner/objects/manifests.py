@@ -24,6 +24,7 @@ from slack.cluster.labels import (
     PRIORITY_CLASS,
 )
 from slack.cluster.quantity import format_quantity
+from slack.cluster.snapshot import Amounts
 from slack.planner.model.shape import Role, Shape
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.wanted.mirror_template import label_value
@@ -33,14 +34,14 @@ PLACEHOLDER_USER = 65535
 """The pause image's own, said outright: another image that would run as root is made to run as nobody, too."""
 PRIORITY = -10
 """The lowest that the Cluster Autoscaler still scales for (--expendable-pods-priority-cutoff)."""
-_LONGEST_NAME = 57
+LONGEST_NAME = 57
 """Pod names add six characters, and a pod's name should stay a DNS label."""
 NO_EXTRAS = Placeholders()
 
 
 def replica_set_name(policy: str, shape: Shape) -> str:
     """Return `slack-<policy>-<shape>`, the policy shortened by a hash where it is long."""
-    room = _LONGEST_NAME - len("slack--") - len(shape.name)
+    room = LONGEST_NAME - len("slack--") - len(shape.name)
     plain = policy.replace(".", "-")
     if len(plain) > room or plain != policy:
         plain = f"{plain[: room - 7].rstrip('-')}-{hashlib.sha256(policy.encode()).hexdigest()[:6]}"
@@ -76,8 +77,9 @@ def _affinity(shape: Shape) -> dict[str, Any]:
             }
             terms.append({name: part for name, part in parts.items() if part})
         affinity["nodeAffinity"] = {required: {"nodeSelectorTerms": terms}}
-    if shape.anti_affinity:
-        affinity["podAntiAffinity"] = {required: json.loads(shape.anti_affinity)}
+    own = json.loads(shape.anti_affinity) if shape.anti_affinity else []
+    if apart := [*own, *shape.form.anti_affinity()]:
+        affinity["podAntiAffinity"] = {required: apart}
     if shape.pod_affinity:
         affinity["podAffinity"] = {required: json.loads(shape.pod_affinity)}
     return affinity
@@ -93,16 +95,16 @@ _LEAST_MEMORY_LIMIT = 16 << 20
 """With less a container runtime may not get the container up."""
 
 
-def _resources(shape: Shape, extras: Placeholders) -> dict[str, dict[str, str]]:
+def _resources(amounts: Amounts, extras: Placeholders) -> dict[str, dict[str, str]]:
     """Requests only, unless the policy says otherwise: with limits the pod is Guaranteed and may take exclusive cores.
 
     Extended resources need both.
     """
-    requests = {name: format_quantity(name, amount) for name, amount in shape.requests}
+    requests = {name: format_quantity(name, amount) for name, amount in amounts}
     if extras.limits == "Requests":
         both = {
             name: format_quantity(name, max(amount, _LEAST_MEMORY_LIMIT) if name == "memory" else amount)
-            for name, amount in shape.requests
+            for name, amount in amounts
         }
     else:
         both = {name: text for name, text in requests.items() if "/" in name or name.startswith("hugepages-")}
@@ -133,28 +135,8 @@ def pod_spec(
 
     No user is named where the cluster gives one out: OpenShift's restricted SCC refuses any other.
     """
-    spec: dict[str, Any] = {
-        "priorityClassName": shape.priority_class_name,
-        "terminationGracePeriodSeconds": 0,  # literally: left out it would be 30, and each preemption would wait
-        "restartPolicy": "Always",
-        "schedulerName": shape.pod_scheduler,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": extras.security_context.manifest(user),
-        "containers": [
-            {
-                "name": "placeholder",
-                "image": image,
-                "imagePullPolicy": "IfNotPresent",
-                "resources": _resources(shape, extras),
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-            }
-        ],
-    }
+    spec = idle_spec("placeholder", shape.priority_class_name, shape.requests, image, user, extras)
+    spec["schedulerName"] = shape.pod_scheduler
     if tolerations := [*(_toleration(t) for t in shape.tolerations), *shape.form.tolerations()]:
         spec["tolerations"] = tolerations
     if spread := _spread(policy, shape):
@@ -165,6 +147,34 @@ def pod_spec(
         spec["affinity"] = affinity
     if shape.runtime_class:
         spec["runtimeClassName"] = shape.runtime_class
+    return spec
+
+
+def idle_spec(
+    name: str, priority_class_name: str, requests: Amounts, image: str, user: int | None, extras: Placeholders
+) -> dict[str, Any]:
+    """Return the spec of a pod that only waits."""
+    spec: dict[str, Any] = {
+        "priorityClassName": priority_class_name,
+        "terminationGracePeriodSeconds": 0,  # literally: left out it would be 30, and each preemption would wait
+        "restartPolicy": "Always",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": extras.security_context.manifest(user),
+        "containers": [
+            {
+                "name": name,
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "resources": _resources(requests, extras),
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    }
     if extras.image_pull_secrets:  # each once: the API server refuses a name twice
         spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(s.name for s in extras.image_pull_secrets)]
     return spec

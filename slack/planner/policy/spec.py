@@ -429,16 +429,19 @@ class Policy(PolicyObject):
     unbound_scheduler: str = ""
     """The schedulerName of its placeholders where these are unbound, '' where they are bound: what `spec.hold` has
     come to on this cluster. No document has it."""
+    yields_to_markers: bool = False
+    """Whether its unbound placeholders hold no capacity on nodes with a marker pod. No document has it."""
 
     @property
     def form(self) -> Form:
         """Return the form of its placeholders."""
-        return form_of(self.unbound_scheduler)
+        return form_of(self.unbound_scheduler, yields_to_markers=self.yields_to_markers)
 
     @property
-    def precedence(self) -> tuple[str, str, str]:
+    def precedence(self) -> tuple[str, str, str, bool]:
         """Return what its placeholders have as `Shape.precedence`."""
-        return self.spec.priority_class_name, self.spec.scheduler_name, self.unbound_scheduler
+        spec = self.spec
+        return spec.priority_class_name, spec.scheduler_name, self.unbound_scheduler, self.yields_to_markers
 
 
 def parse_policy(document: object, *, source: str) -> Policy:

@@ -189,6 +189,10 @@ STATUS_SCHEMA: Final[Schema] = {
                 "message": text("A sentence for people: why.", 2048),
                 "retryTime": TIME
                 | {"description": "When Auto tries unbound placeholders again; absent where nothing has failed."},
+                "releaseNodes": text(
+                    "How nodes are released from unbound placeholders (operator.releaseNodes): Label, MarkerPod, Off.",
+                    16,
+                ),
             },
         },
         "spared": {

@@ -123,7 +123,7 @@ def _replaced_by(old: ExistingShape, vector: IntArray, wanted: Sequence[Wanted])
     """
     same = [w for w in wanted if w.role is old.role]
     twin = [w for w in same if w.shape.is_twin_of(old.shape)]
-    if twin:  # the same in the other form, bound or unbound
+    if twin:  # the same in another form: bound, or unbound otherwise
         return twin
     if old.role is Role.DEMAND:
         return []
@@ -145,12 +145,12 @@ def _step(wanted: Wanted) -> int:
 def _still_needed(old: ExistingShape, wanted: Sequence[Wanted], size: IntArray, current: CurrentState) -> int:
     """Return how many of an old shape must stay until what replaces it is bound.
 
-    An unbound placeholder fits where its bound twin leaves, and is told of when that has left: that it is there is
-    enough. No more than a step is ahead of what was told: if nobody can be told, the others stay bound.
+    An unbound placeholder fits where its twin leaves, and is told of when that has left: that it is there is enough.
+    No more than a step is ahead of what was told: if nobody can be told, the others stay as they are.
     """
     missing = np.zeros_like(size)
     for w in wanted:
-        in_place = w.shape.bound_twin == old.shape
+        in_place = not w.shape.form.is_scheduled and w.shape.is_twin_of(old.shape)
         ahead = min(current.present(w.shape.name), current.told(w.shape.name) + _step(w))
         there = ahead if in_place else current.bound(w.shape.name)
         bound = min(there, w.count)

@@ -54,6 +54,7 @@ def shape_of(policy: Policy, vector: IntArray, constraints: Constraints, resourc
         runtime_class=constraints.runtime_class,
         priority_class_name=policy.spec.priority_class_name,
         unbound_scheduler=policy.unbound_scheduler,
+        yields_to_markers=policy.yields_to_markers,
     )
 
 

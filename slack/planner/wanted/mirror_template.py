@@ -293,4 +293,5 @@ def mirror_shape(
         priority_class_name=policy.spec.priority_class_name,
         reserved_for=reserved_for,
         unbound_scheduler=policy.unbound_scheduler,
+        yields_to_markers=policy.yields_to_markers,
     )

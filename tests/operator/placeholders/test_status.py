@@ -28,7 +28,14 @@ from tests.operator.fakes import NAMESPACE, World, policy
 from tests.planner.objects.test_decide import policy_plan, shape_plan
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
-HOLD = {"form": "Bound", "since": EARLIER, "reason": "NoAnswer", "message": "no Event", "retryTime": EARLIER}
+HOLD = {
+    "form": "Bound",
+    "since": EARLIER,
+    "reason": "NoAnswer",
+    "message": "no Event",
+    "retryTime": EARLIER,
+    "releaseNodes": "Off",
+}
 READY = Condition(ConditionType.READY, True, "Fine", "all is well")
 
 

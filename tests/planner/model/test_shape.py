@@ -61,6 +61,7 @@ def test_every_field_makes_another_shape() -> None:
         fields = {name: getattr(full, name) for name in full.__dataclass_fields__} | {field: getattr(defaults, field)}
         names.add(Shape(**fields).name)
     names.add(replace(full, unbound_scheduler="resource-slack.io/unbound").name)
+    names.add(replace(full, yields_to_markers=True).name)
     assert len(names) == 1 + len(full.__dataclass_fields__)
 
 
