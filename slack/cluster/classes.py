@@ -57,19 +57,32 @@ _STARTUP = (
 )
 """Beginnings of taints that go once the node is up: Cluster Autoscaler's, of cloud controllers, of the node readiness
 controller (there they may also come back) and of Nidhogg."""
-_STARTUP_ENDS = ("not-ready", "unregistered", "uninitialized")
-"""Ends of the names of such taints: node.cilium.io/agent-not-ready, cni.istio.io/not-ready, CSI drivers'."""
-
+_STARTUP_KEYS = frozenset(
+    {
+        "cni.istio.io/not-ready",
+        "node.cluster.x-k8s.io/uninitialized",
+        "node.deckhouse.io/csi-not-bootstrapped",
+        "node.deckhouse.io/uninitialized",
+        "node.gardener.cloud/critical-components-not-ready",
+    }
+)
+"""Further such taints, of Istio, Cluster API, Deckhouse and Gardener."""
+_AGENT_NAME = "/agent-not-ready"
+"""The name that Cilium and CSI drivers give theirs, each with its own prefix: node.cilium.io/, ebs.csi.aws.com/. No
+other end of a key is a convention: a taint that an owner calls `database-not-ready` may stay for good."""
 
 _LEAVING = "aws-node-termination-handler/"
 """Before the reason why AWS takes a node away, or may: spot-itn, asg-lifecycle-termination and others."""
-_LEAVING_END = "/unschedulable"
-"""End of the taints of nodes that a cloud repairs: remediator.aks.microsoft.com/unschedulable."""
+_LEAVING_KEYS = frozenset(
+    {"remediator.aks.microsoft.com/unschedulable", "remediator.kubernetes.azure.com/unschedulable"}
+)
+"""Taints of nodes that a cloud repairs."""
 
 
 def is_startup(key: str) -> bool:
     """Say whether a taint keeps pods away only until its node is up: such a node is not ready."""
-    return key in NOT_READY_TAINTS or key.startswith(_STARTUP) or ("/" in key and key.endswith(_STARTUP_ENDS))
+    known = key in NOT_READY_TAINTS or key in _STARTUP_KEYS
+    return known or key.startswith(_STARTUP) or key.endswith(_AGENT_NAME)
 
 
 def is_transient(key: str) -> bool:
@@ -81,7 +94,7 @@ def is_transient(key: str) -> bool:
 
 
 def _is_leaving(key: str) -> bool:
-    return key.startswith(_LEAVING) or key.endswith(_LEAVING_END)
+    return key.startswith(_LEAVING) or key in _LEAVING_KEYS
 
 
 def keeps_from_scheduling(key: str) -> bool:

@@ -65,6 +65,8 @@ class Findings:
     """Age of the oldest placeholder that the scheduler has refused; 0 when there is none."""
     emptied: tuple[str, ...] = ()
     """Zones without an eligible node, in words: they count, and nothing can be planned for them now."""
+    unusable: int = 0
+    """How many nodes the policy has of which none can take a placeholder now."""
     dry_run: bool = False
     """Nothing is written for the policy."""
     rate: float | None = None
@@ -122,6 +124,8 @@ def _satisfied(findings: Findings) -> Condition:
     text = f"{text}; {limit}" if limit else text
     if findings.dry_run:
         return Condition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
+    if waiting and findings.unusable:
+        return Condition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {text}")
     if waiting and (why := _held_up(findings)):
         return Condition(kind, False, why, text)
     if planned_short and findings.emptied and not findings.capped:
@@ -134,6 +138,13 @@ def _satisfied(findings: Findings) -> Condition:
         return Condition(kind, False, "CeilingReached", f"{said}: what it allows is reserved on nodes")
     start = round(SCAN_SECONDS + findings.node_start_seconds)
     return Condition(kind, False, "Refilling", f"{text}; a node takes about {start} s here")
+
+
+def _unusable(nodes: int) -> str:
+    return (
+        f"all {nodes} nodes of the policy are cordoned, not ready or being removed: their pods count, and what is "
+        "wanted is computed as if they were usable"
+    )
 
 
 def _held_up(findings: Findings) -> str | None:
@@ -153,6 +164,7 @@ def _ready(findings: Findings) -> Condition:
     if findings.unbounded is not None:
         return Condition(kind, False, "NoPrices", findings.unbounded)
     notes = [*(f"yields {text}" for text in findings.yielded), *findings.notes]
+    notes += [_unusable(findings.unusable)] if findings.unusable else []
     if findings.blocked is not None:
         said = f"nothing can be done now: {findings.blocked[1]}"
     elif findings.dry_run:
@@ -262,21 +274,15 @@ def why_blocked(domain: Domain, snapshot: Snapshot, unfit: str | None) -> tuple[
     count = len(snapshot.nodes.names)
     if not count:
         return _EMPTY, "the cluster has no nodes yet; placeholders come with the first, or give a node template"
-    if not domain.owned.any():
+    owned = domain.owned[snapshot.nodes.class_id]
+    if not owned.any():
         selector = ",".join(f"{k}={v}" for k, v in sorted(spec.node_selector.items()))
         which = f"spec.nodeSelector: {selector} selects" if selector else "spec: the policy has"
         taken = f" that no other policy holds ({'; '.join(domain.yielded)})" if domain.yielded else ""
         return _NO_NODE, f"{which} none of the {count} nodes{taken}; check the labels, or give a node template"
-    if not domain.classes.any():
-        taints = sorted(
-            {
-                f"{t.key}={t.value}:{t.effect}"
-                for c in np.flatnonzero(domain.owned)
-                for t in snapshot.node_classes[c].taints
-            }
-        )
-        return _NO_NODE, f"spec.tolerations: every selected node is tainted ({', '.join(taints)}); tolerate one"
-    return _NO_NODE, "every node of the policy is cordoned, not ready or being removed"
+    classes = np.unique(snapshot.nodes.class_id[owned])
+    taints = sorted({f"{t.key}={t.value}:{t.effect}" for c in classes for t in snapshot.node_classes[c].taints})
+    return _NO_NODE, f"spec.tolerations: every selected node is tainted ({', '.join(taints)}); tolerate one"
 
 
 def untouched(existing: Sequence[ExistingShape], pods: Mapping[str, Pods]) -> tuple[ShapePlan, ...]:

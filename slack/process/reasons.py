@@ -169,7 +169,7 @@ REASONS: tuple[Reason, ...] = (
         _NO_ROOM,
         Level.TROUBLE,
         "No node is selected, or none of the selected ones can take a placeholder; with perDomain Zone, none of one "
-        "zone. Nothing can be done there now; as nodes come and go, Ready stays True.",
+        "zone. If nodes are selected, what is wanted stays. As nodes come and go, Ready stays True.",
         "compare spec.nodeSelector and spec.tolerations with: kubectl get nodes --show-labels; "
         "a group that stands at zero needs spec.nodeTemplates",
     ),

@@ -66,7 +66,7 @@ def test_the_priority_must_be_seen_by_autoscalers_and_stand_below_real_pods(valu
 
 def test_a_policy_that_may_not_act_leaves_everything_as_it_is() -> None:
     first = plan_of(node("n"), *PODS)
-    down = plan_of(node("n", ready=False), *PODS, existing=as_existing(first))
+    down = plan_of(node("n", taints=[{"key": "gpu", "effect": "NoSchedule"}]), *PODS, existing=as_existing(first))
     assert not down.act
     assert [(s.shape, s.replicas, s.change.add, s.change.remove) for s in down.shapes] == [
         (s.shape, s.replicas, 0, 0) for s in first.shapes

@@ -46,12 +46,14 @@ class Domain:
     members: BoolArray
     """[N] nodes that belong to it, ready or not: their pods count in the base."""
     eligible: BoolArray
-    """[N] of these, the ready and schedulable ones: placeholders could go there now."""
+    """[N] of these, the ready and schedulable ones; where there is none, all of them, as they will be usable again."""
     templates: tuple[Template, ...]
     yielded: tuple[str, ...]
     """`node to policy` for nodes that it selects but a more specific policy holds; at most a few, for status."""
     conflict: str | None
     """Why it must not act: another policy selects the same nodes and is as specific."""
+    usable: int
+    """How many of the members are ready and schedulable: placeholders could go there now."""
 
 
 def node_labels(policies: Iterable[Policy], prices: NodePrices = NO_PRICES) -> frozenset[str]:
@@ -203,6 +205,7 @@ def _domain(
             yielded.append(f"{len(given)} nodes ({nodes.names[given[0]]} ...) to {other.name}")
     classes = owned & np.array([admits(constraints, node_class) for node_class in nodes.classes], dtype=bool)
     members = classes[nodes.class_id]
+    usable = members & nodes.ready & nodes.schedulable
     templates = (template_of(node, nodes.resources) for node in policy.spec.node_templates)
     return Domain(
         policy=policy,
@@ -210,10 +213,12 @@ def _domain(
         owned=owned,
         classes=classes,
         members=members,
-        eligible=members & nodes.ready & nodes.schedulable,
+        # A plan that follows from the nodes stays what it is while all of them start, fail or are cordoned.
+        eligible=usable if usable.any() else members,
         templates=tuple(template for template in templates if admits(constraints, template.node_class)),
         yielded=tuple(yielded),
         conflict=conflict,
+        usable=int(usable.sum()),
     )
 
 
@@ -236,6 +241,7 @@ def by_zone(nodes: NodeView, domain: Domain) -> tuple[tuple[str, Domain], ...]:
             classes=domain.classes & inside,
             members=members,
             eligible=domain.eligible & members,
+            usable=int((members & nodes.ready & nodes.schedulable).sum()),
             templates=tuple(t for t, z in zip(domain.templates, template_zone, strict=True) if z == zone),
         )
         parts.append((zone, part))

@@ -98,4 +98,4 @@ def test_without_a_bound_nobody_needs_prices() -> None:
 
 
 def test_where_a_policy_has_no_node_nothing_costs_anything() -> None:
-    assert ready(planned(node("n0", "8", "32Gi", ready=False), by=BY_TYPE, maxCostPerHour=1))[1] != "NoPrices"
+    assert ready(planned(by=BY_TYPE, maxCostPerHour=1))[1] != "NoPrices"

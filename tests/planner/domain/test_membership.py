@@ -82,10 +82,13 @@ def test_nodes_that_are_not_ready_count_in_the_base_but_take_nothing() -> None:
     item = plan_of(down, node("up"), *replicas(3, "api", "1", "1Gi", node="down"))
     assert item.nodes == 1
     assert item.base[0] == 3000
-    nothing = plan_of(down, node("cordoned", unschedulable=True))
+    pods = replicas(3, "api", "1", "1Gi", node="down")
+    nothing = plan_of(down, node("cordoned", unschedulable=True), *pods)
+    assert nothing.nodes == 0
     assert nothing.condition(ConditionType.SLACK_SATISFIED).reason == "NoEligibleNode"
-    assert "cordoned, not ready or being removed" in nothing.condition(ConditionType.READY).message
+    assert "all 2 nodes of the policy are cordoned, not ready or" in nothing.condition(ConditionType.READY).message
     assert nothing.condition(ConditionType.READY).status
+    assert nothing.condition(ConditionType.FEASIBLE).status
     none = plan_of(node("n"), nodeSelector={"pool": "nowhere"})
     assert "pool=nowhere selects none of the 1 nodes" in none.condition(ConditionType.READY).message
 
