@@ -10,6 +10,7 @@ import numpy as np
 from slack.cluster.columns import ClusterColumns
 from slack.cluster.identity import DAEMON, PLACEHOLDER
 from slack.cluster.tables.interning import grown
+from slack.cluster.tables.label_sets import UNREAD
 
 
 def verify(columns: ClusterColumns) -> None:
@@ -58,9 +59,13 @@ def _verify_holders(columns: ClusterColumns) -> None:
     for index in kinds.ids():
         requests[kinds[index].requests] += 1
         constraints[kinds[index].constraints] += 1
+    constraints.update(columns.daemons.held())
     for record in columns.reserved.records.values():
         requests[record.requests] += 1
         constraints[record.constraints] += 1
+    sets = Counter(pods.labels[: pods.size][pods.labels[: pods.size] >= 0].tolist()) + Counter([UNREAD])
+    known_sets = columns.label_sets
+    _same("holders of labels", known_sets.holders(), {known_sets[index]: count for index, count in sets.items()})
     table = columns.requests
     _same("holders of requests", table.holders(), {table[index]: count for index, count in requests.items()})
     known = columns.constraints

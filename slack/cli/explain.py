@@ -112,6 +112,7 @@ def _document(found: "Explanation") -> dict[str, Any]:
                 "bound": room.bound,
                 "pending": room.pending,
                 "nodes": dict(room.nodes),
+                "avoided": room.avoided,
                 "made_as": room.made_as,
             }
             for room in found.rooms

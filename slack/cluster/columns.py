@@ -16,6 +16,7 @@ from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.room_copy import RoomCopy, copied_room
 from slack.cluster.snapshot import Snapshot
 from slack.cluster.snapshot_builder import SnapshotBuilder
+from slack.cluster.tables.avoiding_daemons import AvoidingDaemons
 from slack.cluster.tables.interning import LONGEST_RESERVE, ConstraintTable, RequestTable, Resources, grown
 from slack.cluster.tables.kind_table import (
     BY_CLASS,
@@ -26,6 +27,7 @@ from slack.cluster.tables.kind_table import (
     gang_of,
     unchecked_of,
 )
+from slack.cluster.tables.label_sets import LabelSets
 from slack.cluster.tables.marker_table import MarkerTable
 from slack.cluster.tables.node_table import NodeFacts, NodeTable
 from slack.cluster.tables.placeholder_table import PlaceholderTable
@@ -38,6 +40,7 @@ _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC = wire.PodSpec()
 _NO_STATUS = wire.PodStatus()
 _NO_LOCK = nullcontext()
+_NO_LABELS: Mapping[str, str] = {}
 _LAST_SECOND = (1 << 31) - 1
 
 
@@ -86,6 +89,8 @@ class ClusterColumns:
         self.arrivals = Arrivals(self.kinds, window_seconds)
         self.nodes = NodeTable(self.resources)
         self.pods = PodTable()
+        self.label_sets = LabelSets()
+        self.daemons = AvoidingDaemons(self.constraints)
         self.reserved = ReservedTable(self.requests, self.constraints)
         self.priorities: dict[str, tuple[int, bool]] = {}
         """Value and whether its pods may preempt, by class name."""
@@ -394,6 +399,7 @@ class ClusterColumns:
             requests = self.kinds.requests_of[kind]
         else:
             kind, requests = self._kind_and_requests(pod, role, text, using=using, counted=counted)
+        avoids = self.daemons.read(spec) if role == DAEMON and using else NONE
         if row is not None and new:
             self._remove_pod(row)
             row = None
@@ -413,6 +419,15 @@ class ClusterColumns:
             self._change(row, before, state, kind, requests, bucket, counted=counted)
         if new and bucket < 0:
             self.pods.cells.arrival_bucket[row] = self.arrivals.old_bucket_of(created)
+        known = self.pods.cells.labels[row]
+        if role != REAL or not using:
+            self._put_labels(row, NONE)
+        elif known < 0 or self.label_sets.labels[known] != (metadata.labels or _NO_LABELS):
+            self._put_labels(row, self.label_sets.id_of(metadata.labels))
+        if avoids >= 0:
+            self.daemons.put(row, metadata, node, avoids)
+        elif row in self.daemons.rows:
+            self.daemons.drop(row)
         # Else it is what it was, as after most events: its row holds the values.
         if role == PLACEHOLDER and using:
             self.changed += self.placeholders.put(row, pod, node)
@@ -421,6 +436,14 @@ class ClusterColumns:
         if role == DAEMON and metadata.namespace == self.placeholder_namespace:
             self.changed += self.markers.put(key, pod)
         return row, role
+
+    def _put_labels(self, row: int, after: int) -> None:
+        """Write which labels a real pod has now; NONE: it is no real pod, or none that uses anything."""
+        before = self.pods.cells.labels[row]
+        if after != before:
+            self.label_sets.replace(before, after)
+            self.pods.cells.labels[row] = after
+            self.changed += 1
 
     def _kind_and_requests(
         self, pod: wire.Pod, role: int, text: KindText, *, using: bool, counted: bool
@@ -530,6 +553,9 @@ class ClusterColumns:
         self.changed += 1
         if row in self.placeholders.rows:
             self.placeholders.drop(row)
+        if row in self.daemons.rows:
+            self.daemons.drop(row)
+        self._put_labels(row, NONE)
         key = self.pods.keys[row]
         if self.markers.rows:
             self.markers.drop(key)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slack.cluster.avoidance import AvoidingPods
 from slack.cluster.classes import Constraints
 from slack.cluster.labels import LABEL_RELEASE
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray
@@ -91,6 +92,14 @@ class ColumnsCopy(NamedTuple):
     """[P] of every pod."""
     node: IndexArray
     """[P]"""
+    pod_labels: IndexArray
+    """[P] id of its labels, -1 for what is no real pod."""
+    label_changes: Mapping[int, Mapping[str, str] | None]
+    """Labels by id that are new since the copy before, None for those that have gone."""
+    label_size: int
+    """One more than the largest such id."""
+    avoiding_daemons: tuple[tuple[AvoidingPods, int], ...]
+    """Pods of DaemonSets that avoid others, each with the row of its node."""
     created: IndexArray
     """[P] Unix seconds, 0 if it is not known; empty if no workload is reserved."""
     arrivals: IntArray
@@ -107,6 +116,7 @@ def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy
     """Copy the columns; `before` is the last copy."""
     kinds, pods, nodes = columns.kinds, columns.pods, columns.nodes
     changes, kinds.changes = kinds.changes, {}
+    label_changes, columns.label_sets.changes = columns.label_sets.changes, {}
     stale, size = kinds.take_stale(), columns.pods.size
     return ColumnsCopy(
         resources=list(columns.resources.names),
@@ -125,6 +135,10 @@ def copied(columns: "ClusterColumns", before: ColumnsCopy | None) -> ColumnsCopy
         keys=list(pods.keys) if stale else [],
         kind=pods.kind[:size].copy(),
         node=pods.node[:size].copy(),
+        pod_labels=pods.labels[:size].copy(),
+        label_changes=label_changes,
+        label_size=columns.label_sets.capacity,
+        avoiding_daemons=columns.daemons.shown(before.avoiding_daemons if before else None),
         created=pods.created[: size if columns.reserved.records else 0].copy(),
         arrivals=columns.arrivals.counts(max(kinds.capacity, 1)),
         together=np.array(kinds.together),

@@ -69,6 +69,18 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """On every namespace: its name."""
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_TEMPLATE_HASH = "pod-template-hash"
+LABELS_OF_ONE_POD = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-completion-index",
+        "batch.kubernetes.io/job-name",
+        "controller-uid",
+        "job-name",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+"""Labels that controllers give each pod, or each run, of a workload with another value."""
 LABEL_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 """Of the scheduler plugins' coscheduling, which lets a pod wait for the others of its gang before it is bound."""
 # What the controllers of other projects write on pods, and name what a user has made.

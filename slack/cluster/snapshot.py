@@ -8,8 +8,8 @@ Units: `cpu` in millicores, everything else in base units (bytes, counts). Row `
 `Snapshot.resources`, whose first two names are always `cpu` and `memory`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +126,52 @@ class PodKinds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Avoider:
+    """Pods that run and have the same required anti-affinity term, which matches other pods."""
+
+    workloads: tuple[Workload, ...]
+    """Some of those that they are of, sorted."""
+    number: int
+    """Of these workloads."""
+    topology_key: str
+    owners: tuple[int, ...]
+    """For `Standing.nodes_of`."""
+
+
+class Standing:
+    """On which nodes pods stand that avoid others; looked up only when somebody asks."""
+
+    def __init__(
+        self,
+        number: IntArray,
+        of_pods: IndexArray,
+        node: IndexArray,
+        node_position: IndexArray,
+        daemons: Sequence[tuple[int, int]],
+    ) -> None:
+        """Take the columns as they are.
+
+        Args:
+            number: [kind row] the kind's number among `Avoider.owners`; the last is for what is no real pod.
+            of_pods: [P] row of each pod's kind.
+            node: [P] row of its node in the table of nodes, -1 for none.
+            node_position: [row of that table] row in the snapshot, -1 for nodes that are not known.
+            daemons: numbers and such rows of pods of DaemonSets.
+        """
+        self._number, self._of_pods, self._node, self._position = number, of_pods, node, node_position
+        self._daemons = daemons
+
+    def nodes_of(self, owners: Collection[int]) -> IntArray:
+        """Return the rows of `NodeColumns` on which these stand, in order."""
+        wanted = np.isin(self._number, list(owners))
+        wanted[-1] = False
+        there = self._node[wanted[self._of_pods] & (self._node >= 0)]
+        daemons = [node for number, node in self._daemons if number in owners]
+        rows = self._position[np.concatenate([there, np.array(daemons, dtype=np.int32)])]
+        return np.unique(rows[rows >= 0]).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Presence:
     """How many bound pods of a kind stand on nodes of a class: M rows, sparse, sorted by (kind, node class)."""
 
@@ -209,3 +255,10 @@ class Snapshot:
     """Resources that nodes have and that are not counted, as there are too many of them."""
     node_start_seconds: float
     """How long a node takes from creation to Ready here: the median of those seen, or 120 where none was."""
+    avoiders: tuple[Avoider, ...] = ()
+    """Who avoids others: one entry for each term that matches some of the kinds."""
+    standing: Standing | None = None
+    """Where these stand; None where there are none."""
+    avoided: Mapping[int, tuple[int, ...] | None] = field(default_factory=dict)
+    """By row of `kinds`, which of `avoiders` avoid its pods; None where that is not known. Others are not avoided.
+    That a kind's own pods avoid one another is said by its constraints only."""

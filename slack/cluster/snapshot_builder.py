@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from slack.cluster.avoidance import Avoided
+from slack.cluster.avoided_kinds import AvoidedKinds, KindsById
 from slack.cluster.claims import Claims
 from slack.cluster.classes import Constraints, NodeClass
 from slack.cluster.columns_copy import ColumnsCopy, NodesCopy
@@ -136,6 +138,8 @@ class SnapshotBuilder:
         self._started: tuple[object, float] | None = None
         self._placeholders: tuple[object, tuple[tuple[Placeholder, ...], tuple[PlaceholderFacts, ...]]] | None = None
         self._reach = Reach()
+        self._avoided = AvoidedKinds()
+        self._unchecked: tuple[_Shown, Avoided, tuple[tuple[Unchecked, ...], ...]] | None = None
         self._unbound = UnboundRoom()
 
     def snapshot(self, copy: ColumnsCopy, now: float) -> tuple[Snapshot, dict[int, str]]:
@@ -159,6 +163,9 @@ class SnapshotBuilder:
         texts = {record.constraints: copy.reserved.constraints[record.constraints] for _, record in reserved}
         shown = self._shown_part(kinds, mask, used, texts)
         kept = mask[presence.kind]
+        by_id = KindsById(kinds.position, kinds.workloads, kinds.labels, kinds.constraints, kinds.constraints_of)
+        found = self._avoided.look(copy, by_id, running, nodes.position)
+        avoided = {int(shown.position[k]): by for k, by in found.avoided.items() if mask[k]}
         resources = tuple(copy.resources[column] for column in used)
         packed = self._packed(copy, kinds, nodes, _node_columns(copy, nodes, bound, used), resources, now)
         snapshot = Snapshot(
@@ -178,7 +185,7 @@ class SnapshotBuilder:
                 reserve=shown.reserve,
                 gang=shown.gang,
                 labels=shown.labels,
-                unchecked=shown.unchecked,
+                unchecked=self._unchecked_part(shown, avoided),
                 running=_frozen(running[mask]),
                 pending=_frozen(pending[mask]),
                 gated=_frozen(gated[mask]),
@@ -209,6 +216,9 @@ class SnapshotBuilder:
             namespaces=copy.namespaces,
             left_out=copy.left_out,
             node_start_seconds=self._node_start_seconds(copy, nodes, now),
+            avoiders=found.avoiders,
+            standing=found.standing,
+            avoided=avoided,
         )
         return snapshot, examples
 
@@ -302,6 +312,17 @@ class SnapshotBuilder:
             unchecked=of_shown(kinds.unchecked),
         )
         return self._shown
+
+    def _unchecked_part(self, shown: _Shown, avoided: Avoided) -> tuple[tuple[Unchecked, ...], ...]:
+        """[K] what is not checked of kinds, with those named that running pods avoid."""
+        if not avoided:
+            return shown.unchecked
+        if self._unchecked is None or self._unchecked[0] is not shown or self._unchecked[1] != avoided:
+            found = list(shown.unchecked)
+            for row in avoided:
+                found[row] = (*found[row], Unchecked.AVOIDED)
+            self._unchecked = shown, avoided, tuple(found)
+        return self._unchecked[2]
 
     def _reach_part(self, shown: _Shown, nodes: _Nodes) -> BoolArray:
         before = self._reached

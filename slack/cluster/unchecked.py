@@ -2,7 +2,8 @@
 
 One judgement for all who promise a start or make room for one: `unchecked`. An explanation names it, a policy's status
 counts it, making way leaves such pods to the scheduler, and a hang of such a pod is waited out.
-`slack.cluster.tables.kind_table.unchecked_of` finds what a pod's own spec says.
+`slack.cluster.tables.kind_table.unchecked_of` finds what a pod's own spec says, `slack.cluster.avoidance` what others
+say.
 """
 
 from collections.abc import Iterable
@@ -29,11 +30,13 @@ class Unchecked(StrEnum):
     """Required: only domains with such a pod will do (plugin InterPodAffinity)."""
     ANTI_AFFINITY = "anti-affinity to pods"
     """Required: no domain with such a pod will do (plugin InterPodAffinity)."""
+    AVOIDED = "anti-affinity of other pods"
+    """Required anti-affinity of pods that run matches it: no domain with one of these will do (the same plugin)."""
 
 
 CLAIMS = frozenset({Unchecked.DEVICE_CLAIMS, Unchecked.CLAIMED_RESOURCES, Unchecked.VOLUME_CLAIMS})
 """For these the scheduler may wait, with the pod assumed on a node already."""
-AMONG_PODS = frozenset({Unchecked.SPREAD, Unchecked.AFFINITY, Unchecked.ANTI_AFFINITY})
+AMONG_PODS = frozenset({Unchecked.SPREAD, Unchecked.AFFINITY, Unchecked.ANTI_AFFINITY, Unchecked.AVOIDED})
 
 
 def unchecked(own: Iterable[Unchecked], constraints: Constraints, *, kept_apart: bool = False) -> tuple[Unchecked, ...]:

@@ -5,7 +5,7 @@ planner's own words where it has some.
 """
 
 import difflib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from slack.errors import UserFacingError
 from slack.planner.burst_eviction.admission import Quotas
 from slack.planner.domain.counting import counting_of
 from slack.planner.domain.host_names import HOST_REFUSED
+from slack.planner.domain.kept_off import kept_off, who_keeps_off
 from slack.planner.domain.membership import Domain, divide
 from slack.planner.domain.unseen_resources import NOWHERE, named, widened
 from slack.planner.model.plan_cache import PlanCache
@@ -66,6 +67,7 @@ _UNCHECKED: Mapping[Unchecked, str] = {
     Unchecked.ANTI_AFFINITY: (
         "it requires anti-affinity to other pods (spec.affinity.podAntiAffinity), which is not checked on each node"
     ),
+    Unchecked.AVOIDED: "which running pods avoid it by required anti-affinity: too many labels or terms to compare",
 }
 _QUOTAS_UNREAD = "whether ResourceQuotas of its namespace admit a further pod: they cannot be read here"
 
@@ -89,6 +91,8 @@ class Room:
     """Nodes on which they stand now, with how many."""
     unbound: bool = False
     """No scheduler binds them: `bound` have capacity on these nodes, which is free."""
+    avoided: int = 0
+    """Of `bound`, those on nodes off which required anti-affinity of other pods keeps a pod of the workload."""
     made_as: str = ""
     """Of mirrors: what says how large they are, a live pod or the workload's template; '' for other placeholders."""
 
@@ -115,7 +119,7 @@ class Explanation:
     @property
     def ready(self) -> bool:
         """Whether a placeholder that is bound now makes room for it, and all that decides about it was checked."""
-        return any(room.bound for room in self.rooms) and not self.warnings and not self.unknown
+        return any(room.bound > room.avoided for room in self.rooms) and not self.warnings and not self.unknown
 
 
 def target(kind: str, name: str, namespace: str) -> Workload:
@@ -163,6 +167,7 @@ def explain(
     reasons = [_why_uncovered(snapshot, plan, domains, workload, row) for row in rows if row not in covered]
     reasons += _why_none(plan, workload, gated=gated, is_known=bool(rows or rooms))
     warnings = [text for room in rooms for text in hindered[room.policy]]
+    warnings += _avoided(snapshot, domains, rooms, rows)
     if not reasons and any(snapshot.kinds.gang[row] for row in rows):
         # Room for one of its pods is none for a gang that does not fit whole: what the plan says of it comes along.
         warnings += _said(plan, {str(workload)})
@@ -201,7 +206,7 @@ def _rooms(
         for shape in item.shapes:
             held = _held(snapshot, item, domain, shape, workload, rows)
             if held or (_is_for(shape, workload) and not shape.retiring):
-                found.append((_room(snapshot, item, shape), held))
+                found.append((_room(snapshot, item, shape, held or rows), held))
     return found
 
 
@@ -249,8 +254,27 @@ def _unknown(snapshot: Snapshot, rows: Sequence[int], rooms: Sequence[Room]) -> 
         for part in unchecked(
             kinds.unchecked[row], snapshot.constraints[int(kinds.constraint_id[row])], kept_apart=apart
         )
+        # Who avoids it is looked at node by node.
+        if part is not Unchecked.AVOIDED or snapshot.avoided[row] is None
     }
     return tuple(text for part, text in _UNCHECKED.items() if part in found)
+
+
+def _avoided(
+    snapshot: Snapshot, domains: Sequence[Domain], rooms: Sequence[Room], rows: Sequence[int]
+) -> tuple[str, ...]:
+    """Say that other pods' anti-affinity keeps the workload's pods off all of the room."""
+    off = kept_off(snapshot, rows)
+    if not rooms or not off.any():
+        return ()
+    holders = {room.policy for room in rooms}
+    own = np.any([domain.eligible for domain in domains if domain.policy.name in holders], axis=0)
+    bound, who = sum(room.bound for room in rooms), who_keeps_off(snapshot, rows)
+    if bound and bound == sum(room.avoided for room in rooms):
+        return (f"required anti-affinity of {who} keeps its pods off the nodes of these placeholders",)
+    if not (own & ~off).any():
+        return (f"required anti-affinity of {who} keeps its pods off every node of the policy",)
+    return ()
 
 
 def _by_quotas(
@@ -367,11 +391,13 @@ def _is_for(plan: ShapePlan, workload: Workload) -> bool:
     return plan.role.for_named and str(workload) in (plan.shape.reserved_for, *plan.workloads)
 
 
-def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
+def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan, rows: Iterable[int]) -> Room:
     standing: dict[str, int] = {}
+    off, avoided = kept_off(snapshot, rows), 0
     for pod in snapshot.placeholders:
         if pod.policy == item.policy and pod.shape == plan.shape.name and pod.node >= 0:
             name = snapshot.nodes.names[pod.node]
+            avoided += bool(off[pod.node]) and pod.is_held
             standing[name] = standing.get(name, 0) + 1
     return Room(
         policy=item.policy,
@@ -383,6 +409,7 @@ def _room(snapshot: Snapshot, item: PolicyPlan, plan: ShapePlan) -> Room:
         pending=plan.pending,
         nodes=tuple(sorted(standing.items())),
         unbound=plan.shape.form.hold is Hold.UNBOUND,
+        avoided=avoided,
         made_as=_made_as(snapshot, plan),
     )
 

@@ -39,6 +39,8 @@ def _room_line(room: Room) -> str:
     line = f"{room.count} x {room.shape} ({room.role}), {resources_text(room.requests)} each"
     if room.bound:
         line += f"; {'capacity is kept free for ' if room.unbound else ''}{room.bound} on {shown_nodes(room)}"
+    if room.avoided:
+        line += f" ({room.avoided} of these where anti-affinity of other pods keeps its pods off)"
     if room.pending:
         line += f"; {room.pending} {'without capacity' if room.unbound else 'pending'}"
     if room.made_as:

@@ -6,16 +6,17 @@ as kinds and nodes as classes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
 
+from slack.cluster.classes import Constraints
 from slack.cluster.node_prices import NO_PRICES, NodePrices
-from slack.cluster.snapshot import IntArray, Placeholder, Snapshot, Workload
-from slack.cluster.unchecked import unchecked
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Placeholder, Snapshot, Workload
+from slack.cluster.unchecked import Unchecked, unchecked
 from slack.cluster.wire import ResourceQuota
 from slack.planner.conditions import total_of, untouched, why_blocked
 from slack.planner.domain.capacity import ceiling_of, with_rate
@@ -169,7 +170,8 @@ def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozens
     amounts = _amounts_of(inputs, wants, rollout)
     # 5. Conditions: what the status says of all that.
     uncovered = uncovered_workloads(inputs, wants)
-    unsure = _unsure(snapshot, wants.parts, inputs.mirrors.covers, apart=policy.form.is_scheduled)
+    covers = inputs.mirrors.covers
+    unsure = _unsure(snapshot, wants.parts, covers, inputs.cache, apart=policy.form.is_scheduled)
     found = policy_conditions(inputs, wants, held_back, rollout, amounts, uncovered=uncovered, unsure=unsure)
     # 6. Summary: the plan as one document, and what the next one remembers.
     item = summary_of(inputs, wants, rollout, amounts, uncovered=uncovered, pushed_out=pushed, found=found)
@@ -271,29 +273,49 @@ def _pushed_out(inputs: PolicyInputs, vectors: Mapping[str, IntArray]) -> tuple[
     return tuple(pod.name for pod in found if pod.policy == inputs.domain.policy.name)
 
 
+def _depend_on_more(
+    own: tuple[tuple[Unchecked, ...], ...], constraints: tuple[Constraints, ...], constraint_id: IndexArray
+) -> BoolArray:
+    """[K] about which kinds' nodes more decides than is checked.
+
+    Args:
+        own: [K] what is not checked of the pods themselves.
+        constraints: of all kinds.
+        constraint_id: [K]
+    """
+    among = np.array([bool(unchecked((), each)) for each in constraints], dtype=bool)
+    found: BoolArray = np.fromiter(map(bool, own), dtype=bool, count=len(own))
+    return found | among[constraint_id] if len(constraints) else found
+
+
 def _unsure(
-    snapshot: Snapshot, parts: Sequence[PartPlan], mirrors: Mapping[int, str], *, apart: bool
-) -> frozenset[Workload]:
+    snapshot: Snapshot, parts: Sequence[PartPlan], mirrors: Mapping[int, str], cache: PlanCache, *, apart: bool
+) -> Collection[Workload]:
     """Return the workloads that are covered, and about whose nodes more decides than is checked.
 
     Args:
         snapshot: the cluster.
         parts: of the policy.
         mirrors: rows of `Snapshot.kinds` that have mirrors.
+        cache: of the policy.
         apart: the scheduler keeps mirrors off the nodes that their workload's pods avoid.
     """
     kinds = snapshot.kinds
-    among = np.array([bool(unchecked((), own)) for own in snapshot.constraints], dtype=bool)
-    some = np.fromiter(map(bool, kinds.unchecked), dtype=bool, count=len(kinds)) | among[kinds.constraint_id]
+    some = cache.of(_depend_on_more, kinds.unchecked, snapshot.constraints, kinds.constraint_id)
     if not some.any():
-        return frozenset()
-    rows = {row for part in parts for w in part.wanted for row in w.kinds[some[w.kinds]].tolist()} - mirrors.keys()
+        return ()
+    covered = np.zeros(len(kinds), dtype=bool)
+    for part in parts:
+        for w in part.wanted:
+            covered[w.kinds] = True
+    covered[list(mirrors)] = False
+    rows = set(np.flatnonzero(covered & some).tolist())
     rows |= {
         row
         for row in mirrors
         if unchecked(kinds.unchecked[row], snapshot.constraints[kinds.constraint_id[row]], kept_apart=apart)
     }
-    return frozenset(kinds.workloads[row] for row in rows)
+    return {kinds.workloads[row] for row in rows}
 
 
 def plan(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.verify import verify
 from slack.cluster.columns import ClusterColumns
-from slack.cluster.snapshot import Snapshot
+from slack.cluster.snapshot import Avoider, Snapshot, Standing
 from tests.cluster.build import NAMESPACE, NOW, Json, apply, node, placeholder, pod, workload
 from tests.examples import examples
 
@@ -19,6 +19,14 @@ have gone."""
 NODES = [f"n{i}" for i in range(4)]
 NAMES = [f"p{i}" for i in range(6)]
 HASH = {"pod-template-hash": "77"}
+AVOIDING = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": HASH}, "topologyKey": "kubernetes.io/hostname"},
+            {"labelSelector": {}, "topologyKey": "rack", "namespaces": ["shop"], "matchLabelKeys": ["app"]},
+        ]
+    }
+}
 AFFINITY = {
     "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -34,14 +42,14 @@ pods = st.builds(
     st.sampled_from(["100m", "1"]),
     node=st.sampled_from([None, *NODES]),
     owner=st.sampled_from([None, ("ReplicaSet", "api-77"), ("DaemonSet", "agent"), ("StatefulSet", "db")]),
-    labels=st.sampled_from([None, HASH]),
+    labels=st.sampled_from([None, HASH, HASH | {"app": "a"}, {"app": "b"}]),
     annotations=st.sampled_from([None, {"resource-slack.io/exclude": "true"}, {"kubernetes.io/config.mirror": "x"}]),
     phase=st.sampled_from(["", "", "", "Succeeded"]),
     deleted=st.sampled_from([None, None, None, "2027-01-15T07:59:00Z"]),
     created=st.sampled_from(["2027-01-15T07:00:00Z", "2027-01-15T07:30:00Z", "2027-01-10T07:00:00Z"]),
     extended=st.sampled_from([None, {"nvidia.com/gpu": "1"}]),
     nodeSelector=st.sampled_from([None, {"pool": "web"}, {"kubernetes.io/hostname": "n1"}]),
-    affinity=st.sampled_from([None, AFFINITY]),
+    affinity=st.sampled_from([None, AFFINITY, AVOIDING]),
     status=st.sampled_from([None, {"nominatedNodeName": "n1"}]),
     schedulingGates=st.sampled_from([None, None, [{"name": "queue"}]]),
     resourceClaims=st.sampled_from([None, None, [{"name": "gpu"}]]),
@@ -128,6 +136,8 @@ def plain(value: object) -> object:
         return value.tolist()
     if isinstance(value, tuple):
         return tuple(plain(item) for item in value)
+    if isinstance(value, Standing):
+        return "where they stand is asked for of each avoider"
     if dataclasses.is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return value
@@ -135,6 +145,13 @@ def plain(value: object) -> object:
 
 def same(first: Snapshot, second: Snapshot) -> None:
     assert plain(first) == plain(second)
+    for each, other in zip(first.avoiders, second.avoiders, strict=True):
+        assert nodes_of(first, each) == nodes_of(second, other)
+
+
+def nodes_of(snapshot: Snapshot, avoider: Avoider) -> list[int]:
+    assert snapshot.standing is not None
+    return [int(row) for row in snapshot.standing.nodes_of(avoider.owners)]
 
 
 @examples(300)

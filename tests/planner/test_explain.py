@@ -456,10 +456,10 @@ def test_where_the_cover_is_off_and_nothing_fits_the_mode_is_the_reason() -> Non
 
 
 def test_a_policy_that_may_not_act_gives_its_own_reason() -> None:
-    nodes = [node("n0", unschedulable=True)]
-    assert explained("deploy/api", *nodes, *api()).reasons == (
-        "policy default: every node of the policy is cordoned, not ready or being removed",
-    )
+    nodes = [node("n0", taints=[{"key": "gpu", "effect": "NoSchedule"}])]
+    tolerant = api(tolerations=[{"key": "gpu", "operator": "Exists"}])
+    (reason,) = explained("deploy/api", *nodes, *tolerant).reasons
+    assert "where no policy keeps slack" in reason
 
 
 def test_pods_that_request_nothing_need_no_room() -> None:

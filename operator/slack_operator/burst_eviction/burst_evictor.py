@@ -119,7 +119,7 @@ class BurstEvictor:
 
     def take_plan(self, observation: Observation, subjects: Sequence[Subject], plans: Sequence[PolicyPlan]) -> None:
         """Take what the last plan knew of policies."""
-        self._scopes = policy_scopes_of(subjects, plans, observation.priority_classes)
+        self._scopes = policy_scopes_of(subjects, plans, observation.priority_classes, observation.snapshot)
         if NO_CLASS in observation.priority_classes and self._outages.is_new(NO_CLASS):
             log.warning("no way is made while there is a PriorityClass %s: delete it", NO_CLASS)
         if self._view.columns.nodes.version != self._warm or self._evictable_count() > self._ready_for:

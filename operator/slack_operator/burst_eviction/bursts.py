@@ -125,6 +125,8 @@ def _with_exclusion(burst: PodBurst, namespace: str, scopes: PolicyScopes, is_al
         return burst
     if burst.constraints.scheduler_name not in scopes.schedulers:
         return replace(burst, left_alone=LeftAlone.SCHEDULER)
+    if burst.key in scopes.avoided:
+        return replace(burst, left_alone=LeftAlone.AMONG_PODS)
     return burst if is_allowed(burst.key, namespace) else replace(burst, left_alone=LeftAlone.NO_FIT)
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slack.cluster.snapshot import Snapshot
 from slack.cluster.wire import PriorityClass
 from slack.planner.burst_eviction.pods import PodPriorities
 from slack.planner.model.result import PolicyPlan
 from slack_operator.burst_eviction.eviction_writer import NO_CLASS
 from slack_operator.placeholders.subjects import Subject
+from slack_operator.placeholders.unplaced import burst_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class PolicyScopes:
 
     by_policy: Mapping[str, PolicyScope]
     classes: PodPriorities
+    avoided: frozenset[str] = frozenset()
+    """Workloads that pods of others avoid, by the key of their bursts: the scheduler decides which nodes will do."""
 
     @property
     def schedulers(self) -> frozenset[str]:
@@ -41,7 +45,10 @@ class PolicyScopes:
 
 
 def policy_scopes_of(
-    subjects: Sequence[Subject], plans: Sequence[PolicyPlan], classes: Mapping[str, PriorityClass]
+    subjects: Sequence[Subject],
+    plans: Sequence[PolicyPlan],
+    classes: Mapping[str, PriorityClass],
+    snapshot: Snapshot,
 ) -> PolicyScopes:
     """Return the policies that are acted upon and do not forbid it.
 
@@ -59,4 +66,10 @@ def policy_scopes_of(
             found[plan.policy] = PolicyScope(plan.policy, subject.entry.uid, priority, spec.scheduler_name)
     values = {name: (item.value, item.preemption_policy != "Never") for name, item in classes.items()}
     default = next((values[name] for name, item in classes.items() if item.global_default), (0, True))
-    return PolicyScopes(found, PodPriorities(values, default))
+    return PolicyScopes(found, PodPriorities(values, default), avoided_in(snapshot))
+
+
+def avoided_in(snapshot: Snapshot) -> frozenset[str]:
+    """Return the keys of bursts of workloads that running pods of others avoid."""
+    workloads = [snapshot.kinds.workloads[row] for row in snapshot.avoided]
+    return frozenset(burst_key(own.namespace, own.kind, own.name) for own in workloads)

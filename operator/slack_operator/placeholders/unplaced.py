@@ -144,6 +144,14 @@ class UnplacedPods:
         return known is not None
 
 
+def burst_key(namespace: str, kind: str, name: str) -> str:
+    """Return the key of bursts of a workload's pods.
+
+    Bare pods of one burst would each be another: they are one where they ask for the same.
+    """
+    return f"{namespace}/pod" if kind == "pod" else f"{namespace}/{kind}/{name}"
+
+
 def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
     """Return what a pod asks for, None where the columns have left it out; and the uid of its owner, '' for none.
 
@@ -157,11 +165,8 @@ def _asked(pod: Pod, columns: ClusterColumns) -> tuple[Asked | None, str]:
         return None, ""
     own = columns.kinds[kind]
     requests, constraints = columns.requests[own.requests], columns.constraints[own.constraints]
-    key = f"{own.namespace}/{own.workload_kind}/{own.workload_name}"
+    key = burst_key(own.namespace, own.workload_kind, own.workload_name)
     node = (pod.status or PodStatus()).nominated_node_name or None
-    # Bare pods of one burst would each be another: they are one where they ask for the same.
-    if own.workload_kind == "pod":
-        key = f"{own.namespace}/pod"
     never, held = own.preemption_policy == "Never", may_be_held(spec, own.unchecked)
     left_alone = _left_alone(spec, own.unchecked, constraints, held=held, never=never, nominated=node is not None)
     asked = Asked(key, own.namespace, requests, constraints, own.priority, own.gang or group, node, left_alone)

@@ -134,6 +134,7 @@ class ExplainedRoom(Record):
     bound: int
     pending: int
     nodes: dict[str, int]
+    avoided: int
     made_as: str
 
 

@@ -1,4 +1,4 @@
-"""One row a pod: what it contributes, and to what. 48 bytes of columns and one name a pod.
+"""One row a pod: what it contributes, and to what. 52 bytes of columns and one name a pod.
 
 Rows hold ids only; `role` is 0 for pods that use nothing (finished, or deleted before they were bound). Rows are
 recycled. Plans read the columns as arrays; events read and write single cells through memoryviews of the same
@@ -10,7 +10,17 @@ import numpy as np
 from slack.cluster.freshness import NO_VERSION
 from slack.cluster.snapshot import IndexArray, IntArray
 
-_INDEX_COLUMNS = ("role", "kind", "requests", "node", "arrival_kind", "arrival_bucket", "generation", "created")
+_INDEX_COLUMNS = (
+    "role",
+    "kind",
+    "requests",
+    "node",
+    "labels",
+    "arrival_kind",
+    "arrival_bucket",
+    "generation",
+    "created",
+)
 _WIDE_COLUMNS = ("uid", "version")
 _FROM_NOUGHT = ("role", "arrival_bucket", "generation", "created")
 """What they hold in a row that is not in use; the others hold -1."""
@@ -31,6 +41,7 @@ class Cells:
     kind: memoryview
     requests: memoryview
     node: memoryview
+    labels: memoryview
     arrival_kind: memoryview
     arrival_bucket: memoryview
     generation: memoryview
@@ -54,6 +65,7 @@ class PodTable:
         self.kind = _index("kind", 256)
         self.requests = _index("requests", 256)
         self.node = _index("node", 256)
+        self.labels = _index("labels", 256)
         self.arrival_kind = _index("arrival_kind", 256)
         self.arrival_bucket = _index("arrival_bucket", 256)
         self.generation = _index("generation", 256)
@@ -108,6 +120,7 @@ class PodTable:
     def _clear(self, row: int) -> None:
         """Leave a row as a new one is: with nothing contributed."""
         self.set_state(row, GONE)
+        self.cells.labels[row] = NONE
         self.cells.arrival_kind[row] = NONE
         self.cells.version[row] = NO_VERSION
 

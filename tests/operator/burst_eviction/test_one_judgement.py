@@ -4,13 +4,16 @@ from itertools import compress, product
 
 import pytest
 
+from slack.cluster.labels import HOSTNAME
 from slack.planner.burst_eviction.burst import LeftAlone
 from slack.planner.burst_eviction.pods import PodPriorities, burst_of_pod
 from slack.planner.model.result import ConditionType
 from slack.planner.plan import plan
+from slack_operator.burst_eviction.bursts import AdmissionLimits, gather_bursts
+from slack_operator.burst_eviction.policy_scopes import PolicyScope, PolicyScopes, avoided_in
 from slack_operator.placeholders.preemptions import Preemptions
 from slack_operator.placeholders.unplaced import UnplacedPods
-from tests.cluster.build import NOW, Json, as_pod, columns_of, node
+from tests.cluster.build import NOW, Json, as_pod, columns_of, node, pod
 from tests.planner.scenes import policy_of, snapshot_of
 from tests.planner.test_explain import NODES, UNCHECKED, api, explained, standing
 
@@ -59,3 +62,37 @@ def test_explain_status_making_way_and_hangs_agree(chosen: tuple[bool, ...]) -> 
     preemptions.seen(as_pod(waiting), 0.0)
     (preemptor,) = preemptions._preemptors.values()
     assert preemptor.held == bool(HELD & set(said))
+
+
+def guard(where: str, namespace: str = "ops") -> Json:
+    term = {"labelSelector": {"matchLabels": {"app": "api"}}, "topologyKey": HOSTNAME, "namespaces": ["shop"]}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod("guard", namespace, node=where, owner=("ReplicaSet", "guard"), affinity=affinity)
+
+
+@pytest.mark.parametrize("avoided", [False, True])
+def test_explain_status_and_making_way_agree_about_pods_that_others_avoid(avoided: bool) -> None:
+    labels = {"pod-template-hash": "5d4f", "app": "api"}
+    objects = [*NODES, *api(2, labels=labels), guard("n1", "ops") if avoided else pod("guard", "ops", node="n1")]
+    on_n1 = explained("deploy/api", *objects, *standing(*objects, on=("n1",)))
+    assert on_n1.ready == (not avoided)
+    assert on_n1.warnings == (
+        ("required anti-affinity of ops/rs/guard keeps its pods off the nodes of these placeholders",)
+        if avoided
+        else ()
+    )
+    elsewhere = explained("deploy/api", *objects, *standing(*objects, on=("n1", "n2")))
+    assert elsewhere.ready
+    assert [room.avoided for room in elsewhere.rooms] == [int(avoided)]
+
+    snapshot = snapshot_of(*objects)
+    message = plan(snapshot, (policy_of(),), now=NOW).items[0].condition(ConditionType.COVERED).message
+    assert ("shop/deploy/api" in message) == avoided
+
+    waiting = api(1, node=None, labels=labels)[0]
+    columns, unplaced = columns_of(*NODES, waiting), UnplacedPods()
+    unplaced.seen(as_pod(waiting), columns, 0.0)
+    scope = PolicyScope("default", "u", -10, "default-scheduler")
+    scopes = PolicyScopes({"default": scope}, PodPriorities({}), avoided_in(snapshot))
+    (found,) = gather_bursts(unplaced.pods.values(), (), scopes, lambda key, namespace: True, AdmissionLimits(), {})
+    assert found.burst.left_alone is (LeftAlone.AMONG_PODS if avoided else None)
