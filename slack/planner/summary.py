@@ -63,6 +63,7 @@ def policy_conditions(
             notes=_notes(inputs, wants),
             held_back=held_back,
             emptied=tuple(part.note for part in parts if part.without_nodes and part.note),
+            unusable=int(domain.members.sum()) if wants.blocked is None and not domain.usable else 0,
             capped=wants.is_capped,
             binding=amounts.binding,
             node_start_seconds=snapshot.node_start_seconds,
@@ -113,7 +114,7 @@ def summary_of(
     return PolicyPlan(
         policy=policy.name,
         resources=told,
-        nodes=int(domain.eligible.sum()),
+        nodes=domain.usable,
         rate=own_rate(policy) if size is None else size.rate,
         base=wants.base_amount[shown],
         desired=wants.desired_amount[shown],
