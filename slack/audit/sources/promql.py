@@ -72,8 +72,13 @@ LIMITS = (
 )
 """Where container_spec_* is not kept: kube-state-metrics' limits, in cores."""
 NAMESPACES = "count by (namespace) (last_over_time(container_cpu_usage_seconds_total{match}[{window}]))"
-CLUSTERS = "count by ({label}) (last_over_time(container_cpu_usage_seconds_total[{window}]))"
-"""Which clusters there are: `{label}` takes the label that tells them apart."""
+CLUSTERS = (
+    "count by ({label}) (last_over_time(container_cpu_usage_seconds_total[{window}]))",
+    "count by ({label}) (container_cpu_usage_seconds_total)",
+    "count by ({label}) (last_over_time(machine_cpu_cores[{window}]))",
+)
+"""Which clusters there are: `{label}` takes the label that tells them apart. Each asks for less than the one before: a
+server refuses the first of a large cluster's hour, and clusters that are not known would be mixed."""
 NODE_QUERIES: Mapping[str, str] = {
     "info": "last_over_time(kube_node_info{match}[{window}])",
     "cores": "last_over_time(machine_cpu_cores{match}[{window}])",

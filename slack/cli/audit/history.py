@@ -162,9 +162,13 @@ class PrometheusSource:
             UserError: the one that was chosen is not among them.
         """
         label = self._cluster.label
-        try:
-            counted = self._server.vector(filled(CLUSTERS, whole.seconds, cluster=self._cluster), whole.end)
-        except TooMuch:
+        for query in CLUSTERS:
+            try:
+                counted = self._server.vector(filled(query, whole.seconds, cluster=self._cluster), whole.end)
+                break
+            except TooMuch:
+                continue
+        else:
             return {self._cluster.name}
         found = {labels.get(label, "") for labels, _ in counted}
         if self._cluster.name and self._cluster.name not in found:

@@ -264,7 +264,7 @@ def test_a_chosen_cluster_is_in_every_query() -> None:
     chosen = ClusterChoice('pro"d', "k8s_cluster")
     for query in (*QUERIES.values(), *NODE_QUERIES.values(), LIMITS):
         assert filled(query, 300, ["shop"], chosen).count('k8s_cluster="pro\\"d"') >= 1
-    assert filled(CLUSTERS, 300, cluster=chosen).startswith("count by (k8s_cluster) (")
+    assert all(filled(query, 300, cluster=chosen).startswith("count by (k8s_cluster) (") for query in CLUSTERS)
 
 
 def test_the_names_of_a_scraped_cadvisor_are_not_those_of_the_cgroups_that_it_reads() -> None:

@@ -352,6 +352,28 @@ def test_too_much_is_halved_by_namespaces_and_then_by_time() -> None:
         asked(metrics, 3600)
 
 
+class TwoClusters(Metrics):
+    """A Prometheus of two clusters, of which it refuses to count so many series."""
+
+    def __init__(self, refused: int) -> None:
+        super().__init__()
+        self.refused = refused
+
+    def __call__(self, path: str) -> Reply:
+        if parse_qs(urlsplit(path).query)["query"][0].startswith("count by (cluster)"):
+            self.refused -= 1
+            if self.refused >= 0:
+                return 422, b'{"status":"error","error":"query processing would load too many samples into memory"}'
+            return vector([({"cluster": "east"}, 5.0), ({"cluster": "west"}, 5.0)])
+        return super().__call__(path)
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_clusters_are_told_apart_where_their_series_are_too_many_to_count(refused: int) -> None:
+    found, _, _ = asked(TwoClusters(refused))
+    assert "the label cluster has 2 values (east, west)" in " ".join(found.notes)
+
+
 def test_a_prometheus_that_dropped_the_time_lost_is_told_which_rule_did_it() -> None:
     metrics = Metrics()
     metrics.without = ("throttled_seconds",)
