@@ -29,6 +29,8 @@ ROWS = {
 }
 """What each row says, in the words of `explain`."""
 
+_WAITS = "messages wait and there is no container: one is created once they are stale"
+"""What row 13 says of such a queue, which is removed or throttled."""
 _NOT_MANY = 1 << 31
 _LEAST_RUNS = 1e-12
 """Of a container in a window: a window that is nothing beside a run must not become a division by nothing."""
@@ -117,7 +119,7 @@ def _with_room(figures: QueueFigures, room: int, as_written: bool) -> Decision:
             if known
             else _clipped(figures, 12, _for_stale_unknown(figures), room)
         )
-    return Decision(row=13, reason=ROWS[13])
+    return Decision(row=13, reason=_WAITS if none and figures.available > 0 else ROWS[13])
 
 
 def _for_stale_unknown(figures: QueueFigures) -> int:

@@ -95,6 +95,15 @@ def test_as_written_a_message_that_grows_old_takes_containers_away_and_else_it_d
     assert decide(figures(**asked | {"queued": 10, "stale": 1})).add == 6
 
 
+def test_a_queue_without_containers_whose_messages_wait_is_not_said_to_have_enough() -> None:
+    for state in (QueueState.REMOVING, QueueState.ACTION_THROTTLED):
+        for waiting in ({"queued": 3}, {"incoming": 3}):
+            decision = decide(figures(state=state, **waiting))
+            assert (decision.row, decision.add) == (13, 0)
+            assert decision.reason.startswith("messages wait and there is no container")
+        assert decide(figures(state=state)).reason == ROWS[13]
+
+
 def test_the_actions_limit_is_never_more_than_its_namespaces() -> None:
     assert capacity(figures(action_limit=100, containers=15)) == 5
 
