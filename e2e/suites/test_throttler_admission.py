@@ -399,6 +399,16 @@ def test_a_gate_asks_nothing_within_the_resources_of_a_whole_pod(strict: Strict)
     assert gate["resources"]["requests"] == {"cpu": "0", "memory": "0"}
 
 
+def test_a_gate_that_must_ask_for_more_than_a_whole_pod_has_left_is_taken_out_again(strict: Strict) -> None:
+    least = {"cpu": "100m"}
+    strict.have("LimitRange", {"limits": [{"type": "Container", "min": least}]})
+    strict.wait_refused("minimum", {"requests": {"cpu": "1m"}})
+    only = container("c0", securityContext=STRICT, resources={"requests": {"cpu": "200m"}})
+    found = strict.place.admitted(a_pod(only, namespace=strict.namespace, resources={"requests": {"cpu": "250m"}}))
+    assert gates(found) == []
+    assert not is_injected(found)
+
+
 def test_a_pod_that_names_the_first_ten_ports_is_admitted(place: Place) -> None:
     """The webhook finds its gate another one; the policy leaves the pod as it is."""
     ports = [{"containerPort": port} for port in range(FIRST_DOORBELL_PORT, FIRST_DOORBELL_PORT + 10)]

@@ -257,6 +257,15 @@ spec:
 {{- end -}}
 
 {{/*
+What all containers of a pod request of k, or their limits of it, with the gate i: a term of CEL. Call with the side.
+*/}}
+{{- define "resource-slack.throttlerPodSum" -}}
+{{- $own := printf "filter(c, c.?resources.?%[1]s[?k].hasValue()).map(c, quantity(string(c.resources.%[1]s[k])).asApproximateFloat())" . -}}
+[[object.spec.initContainers[i]].{{ $own }}.sum(), variables.own.{{ $own }}.sum(),
+        ([0.0] + variables.first.{{ $own }}).max()].sum()
+{{- end -}}
+
+{{/*
 Fits the gate into the LimitRanges of its pod's namespace, which the API server reads by itself: no account of ours may
 read one. Least and greatest amounts, and the greatest ratio of limit to request. It counts for both ways of injection,
 and comes after them: what has changed the pod has the API server ask again. Call with (dict "root" $ "version" VERSION).
@@ -297,20 +306,18 @@ spec:
         c.?restartPolicy.orValue('') == 'Always' && c.name != 'throttler-gate')
     - name: first # containers that run before those, one after the other
       expression: "object.spec.?initContainers.orValue([]).filter(c, c.?restartPolicy.orValue('') != 'Always')"
-    - name: tooLarge # whether a greatest amount of the whole pod leaves the gate no space; read after the other mutations
+    - name: tooLarge # whether the whole pod, by its greatest or by its own amounts, leaves the gate no space; read last
       expression: >-
-        params.spec.limits.exists(l, l.type == 'Pod' && l.?max.orValue({}).map(k, k).exists(k,
         variables.gates.exists(i,
+        params.spec.limits.exists(l, l.type == 'Pod' && l.?max.orValue({}).map(k, k).exists(k,
         {{- range $at, $side := list "requests" "limits" }}
         {{ if $at }}|| {{ end -}}
         (!object.spec.?resources.?{{ $side }}[?k].hasValue() &&
-        [[{{ $gate }}].filter(r, r.?{{ $side }}[?k].hasValue()).map(r, quantity(string(r.{{ $side }}[k])).asApproximateFloat()).sum(),
-        variables.own.filter(c, c.?resources.?{{ $side }}[?k].hasValue()).map(c,
-        quantity(string(c.resources.{{ $side }}[k])).asApproximateFloat()).sum(),
-        ([0.0] + variables.first.filter(c, c.?resources.?{{ $side }}[?k].hasValue()).map(c,
-        quantity(string(c.resources.{{ $side }}[k])).asApproximateFloat() )).max()].sum() >
-        quantity(string(l.max[k])).asApproximateFloat() * 1.000000001)
-        {{- end }})))
+        {{ include "resource-slack.throttlerPodSum" $side }} > quantity(string(l.max[k])).asApproximateFloat() * 1.000000001)
+        {{- end }})) ||
+        ['cpu', 'memory'].exists(k, object.spec.?resources.?requests[?k].hasValue() &&
+        {{ include "resource-slack.throttlerPodSum" "requests" }} >
+        quantity(string(object.spec.resources.requests[k])).asApproximateFloat() * 1.000000001))
   mutations: # no condition of the policy: one that was not asked at first is not asked again
     {{- range $side := list "requests" "limits" }}
     - patchType: JSONPatch # what defaults gave the gate and it has no use for: devices, huge pages, amounts within a pod's own
@@ -365,7 +372,7 @@ spec:
             [JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]) +
           [JSONPatch{op: "add", path: "/metadata/annotations/throttler.resource-slack.io~1enabled", value: "false"},
           JSONPatch{op: "add", path: "/metadata/annotations/throttler.resource-slack.io~1not-gated",
-            value: "LimitRange " + params.metadata.name + ": max of type Pod leaves no space for the gate"}]
+            value: "LimitRange " + params.metadata.name + ": the pod as a whole has no space for the gate"}]
 ---
 apiVersion: admissionregistration.k8s.io/{{ .version }}
 kind: MutatingAdmissionPolicyBinding
