@@ -11,8 +11,8 @@ import time
 from dataclasses import replace
 from unittest.mock import patch
 
+from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.result import Result
-from slack.simulator.model.rhythm import Rhythm
 from slack.simulator.runs.engine import simulate
 from slack.simulator.scenario.scenario import Scenario, parse_scenario
 
@@ -148,14 +148,14 @@ def idle(nodes: int) -> None:
         return time.process_time() - began, replace(result, events=0, plans=0)
 
     resting, result = run()
-    with patch.object(Rhythm, "rest", _never):  # as the loops were before they could rest
+    with patch.object(PeriodicTimer, "rest", _never):  # as the loops were before they could rest
         restless, same = run()
     if result != same:
         raise SystemExit("a run with rests has come to something else than one without")
     print(f"{nodes:>6} {resting:>8.2f} {restless:>8.2f} {restless / resting:>6.1f}x  results equal", flush=True)
 
 
-def _never(rhythm: Rhythm, until: float) -> None:
+def _never(rhythm: PeriodicTimer, until: float) -> None:
     rhythm.follow(rhythm.last + rhythm.seconds)
 
 

@@ -12,8 +12,8 @@ from slack.cluster.labels import PRIORITY_CLASS
 from slack.kube.apply import DELETE_OPTIONS
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.kubeconfig import connect
-from slack.kube.lanes import Ask, Lanes
 from slack.kube.paths import resource_path
+from slack.kube.pipelining import PipelinedClient, WriteRequest
 
 PREFIX = "slack-floor"
 
@@ -53,7 +53,7 @@ class Floor:
 
     def __init__(self, cluster: ControlPlane, names: list[str]) -> None:
         self._connection = connect(cluster.kubeconfig, None)
-        self._lanes = Lanes(self._connection)
+        self._lanes = PipelinedClient(self._connection)
         self._names = names
 
     def keep(self) -> None:
@@ -69,7 +69,7 @@ class Floor:
             if error is not None and not (isinstance(error, ApiError) and error.not_found):  # preempted meanwhile
                 refused.append(error)
 
-        self._lanes.send([Ask("DELETE", path, DELETE_OPTIONS) for path in paths], lambda _: True, on_answer)
+        self._lanes.send([WriteRequest("DELETE", path, DELETE_OPTIONS) for path in paths], lambda _: True, on_answer)
         return refused
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ from slack.demand.model import QueueKey
 from slack.demand.reports import ContainerReport, encode_report
 from slack.kube.connection import Connection
 from slack.kube.errors import KubeError
-from slack.kube.lanes import Ask, Lanes
+from slack.kube.pipelining import PipelinedClient, WriteRequest
 from slack.kube.watch import EventType
 from slack.process.demand_controller_settings import DemandControllerSettings
 from slack_operator.demand.controller import ControllerParts
@@ -116,7 +116,7 @@ class _Broker:
 
 
 class _Pods:
-    """Lanes to an API server that has pods: what is posted is ready at the next turn, what is deleted is gone."""
+    """A client of an API server that has pods: what is posted is ready at the next turn, what is deleted is gone."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -124,7 +124,10 @@ class _Pods:
         self.news: list[tuple[EventType, PodRow]] = []
 
     def send(
-        self, asks: Sequence[Ask], goes_on: Callable[[int], bool], on_answer: Callable[[int, KubeError | None], None]
+        self,
+        asks: Sequence[WriteRequest],
+        goes_on: Callable[[int], bool],
+        on_answer: Callable[[int, KubeError | None], None],
     ) -> None:
         for index, ask in enumerate(asks):
             assert goes_on(index), "the leader writes"
@@ -184,7 +187,7 @@ class _Replica:
         self.parts = ControllerParts(
             settings, cast("Foundation", base), self.metrics, clock=clock, unix=lambda: _BEGAN + clock()
         )
-        self.parts.pods._lanes = cast("Lanes", self.pods)
+        self.parts.pods._lanes = cast("PipelinedClient", self.pods)
         self.parts.loop._broker = broker
         self.parts.watches.stale = lambda: None  # type: ignore[method-assign]  # no reflector runs: pods are told here
         for desired in (self.parts.pools, self.parts.quotas):

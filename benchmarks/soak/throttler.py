@@ -19,7 +19,7 @@ from benchmarks.soak.churn import Churn
 from benchmarks.soak.sizes import SEQUENCE, files, series, sizes
 from slack.kube.errors import ApiError
 from slack.kube.watch import EventType
-from slack.process.reporting.packing import packed
+from slack.process.reporting.packing import pack
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.injection import GATE, PERMITS_IN, VARIABLE
 from slack.throttler.limits import UNKNOWN_USAGE, Limits
@@ -192,7 +192,7 @@ class ThrottlerWeek(Churn[_Pod]):
             permits=tuple(permit for permit in whole.permits if permit.uid == pod.uid),
             late=tuple(late for late in whole.late if late.uid == pod.uid),
         )
-        self.starts.take(Caller(f"agent-{pod.node}", pod.node), Body(*packed(encode(report))))
+        self.starts.take(Caller(f"agent-{pod.node}", pod.node), Body(*pack(encode(report))))
 
     def sizes(self) -> Mapping[str, int]:
         """Return what both processes keep, and the agent's files."""

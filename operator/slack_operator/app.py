@@ -14,8 +14,8 @@ from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABE
 from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.lanes import Lanes
 from slack.kube.paths import resource_path
+from slack.kube.pipelining import PipelinedClient
 from slack.kube.reflector import Reflector
 from slack.kube.retry import retrying
 from slack.planner.policy.placeholders import Placeholders
@@ -267,7 +267,7 @@ def _autoscalers(settings: OperatorSettings, base: Foundation, view: ClusterView
 
 
 def _unbound(base: Foundation, view: ClusterView) -> UnboundTelling:
-    lanes = Lanes(base.connection, most=CONNECTIONS)
+    lanes = PipelinedClient(base.connection, most=CONNECTIONS)
     return UnboundTelling(view, lanes, base.recorder, may_write=base.leadership.may_write, wall=time.time)
 
 
@@ -295,7 +295,7 @@ def _burst_evictor(
     settings: OperatorSettings, base: Foundation, view: ClusterView, watches: Watches, metrics: Metrics
 ) -> BurstEvictor:
     may_write = base.leadership.may_write
-    writer = EvictionWriter(Lanes(base.connection), namespace=settings.namespace, may_write=may_write)
+    writer = EvictionWriter(PipelinedClient(base.connection), namespace=settings.namespace, may_write=may_write)
     return BurstEvictor(
         view,
         ReplicaSetSuspender(view, writer, may_write=may_write),

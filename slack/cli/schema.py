@@ -54,7 +54,7 @@ def schema(
 
         resource-slack schema audit-explain -o table
     """
-    from slack.cli.vocabulary.documents import schema as schema_of
+    from slack.cli.documents.registry import schema as schema_of
 
     if output.for_machines:
         print_document(schema_of(command), output)
@@ -66,8 +66,8 @@ def schema(
 def _print_fields(published: dict[str, Any], *, wide: bool) -> None:
     from rich.table import Table
 
+    from slack.cli.documents.schema_fields import fields_of
     from slack.cli.terminal.console import console, print_table
-    from slack.cli.vocabulary.schema_fields import fields_of
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("FIELD", no_wrap=True)

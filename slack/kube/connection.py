@@ -23,8 +23,8 @@ import urllib3
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.config import ConfigException
 
+from slack.kube.deadline import Deadline
 from slack.kube.errors import AnswerTooLong, ApiError, InvalidAnswer, Unreachable, api_error, decoded
-from slack.kube.patience import Patience
 from slack.kube.unreachable import TRANSPORT_ERRORS, unreachable
 from slack.kube.watch_stream import WatchStream
 
@@ -145,7 +145,7 @@ class Connection:
         on_request: OnRequest | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.patience: Patience | None = None
+        self.deadline: Deadline | None = None
         """How long requests may take in all, and who is told; None: as long as each one's own timeout lets it."""
         configuration.retries = False  # urllib3 would retry under tenacity, unseen and uncounted
         if not configuration.connection_pool_maxsize or configuration.connection_pool_maxsize < POOL_SIZE:
@@ -236,7 +236,7 @@ class Connection:
         connect_seconds, idle_seconds = timeout
         try:
             wire = self.dial(connect_seconds)
-            on_bytes = None if self.patience is None else self.patience.progress
+            on_bytes = None if self.deadline is None else self.deadline.progress
             stream = WatchStream(wire, name, idle_seconds, on_bytes=on_bytes)
             try:
                 stream.send(self.message("GET", _url("", path, query), b"", "", "application/json"), connect_seconds)
@@ -308,7 +308,7 @@ class Connection:
         self._client.close()  # type: ignore[no-untyped-call]
 
     def _patiently(self, request: str, work: Callable[[], T]) -> T:
-        return work() if self.patience is None else self.patience.wait(request, work)
+        return work() if self.deadline is None else self.deadline.wait(request, work)
 
     def _prepared(self, body: object, content_type: str, verb: str) -> tuple[dict[str, str], bytes | None]:
         """Return headers and body. A credential plugin runs here, where it may take the time that a person needs."""
@@ -354,7 +354,7 @@ class Connection:
         finally:
             self.count(verb, code)
         if 200 <= code < 300:
-            return Stream(response, name, None if self.patience is None else self.patience.progress)
+            return Stream(response, name, None if self.deadline is None else self.deadline.progress)
         raise self._refused(Stream(response, name), code, response.reason or "", response.headers, name)
 
     def _refused(

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slack.process.exit_codes import BAD_INPUT
-from slack.process.settings import InvalidSettings, Kind, declared, flag, load
+from slack.process.settings import InvalidSettings, Kind, declared_settings, flag, load
 
 
 def main(kind: type[Kind], run: Callable[[Kind], int], arguments: Sequence[str] | None = None) -> int:
     """Run a process with the settings of its arguments; returns its exit code."""
     parser = ArgumentParser(allow_abbrev=False, argument_default=SUPPRESS)
     parser.add_argument("--config", type=Path, metavar="FILE")
-    for found in declared(kind):
+    for found in declared_settings(kind):
         meaning = found.meaning.replace("%", "%%")
         if found.is_switch:
             parser.add_argument(found.flag, nargs="?", const=True, metavar="true|false", help=meaning)

@@ -20,8 +20,8 @@ class HealthServer(HttpServer):
 
     def __init__(self, host: str, port: int, *, healthy: Check, ready: Check, registry: CollectorRegistry) -> None:
         answers: dict[str, Callable[[], Reply]] = {
-            "/healthz": lambda: _checked(healthy),
-            "/readyz": lambda: _checked(ready),
+            "/healthz": lambda: _reply_of(healthy),
+            "/readyz": lambda: _reply_of(ready),
             "/metrics": lambda: Reply(200, CONTENT_TYPE_LATEST, generate_latest(registry)),
         }
 
@@ -32,6 +32,6 @@ class HealthServer(HttpServer):
         super().__init__(host, port, answer, name="health", quick=("/healthz", "/readyz"))
 
 
-def _checked(check: Check) -> Reply:
+def _reply_of(check: Check) -> Reply:
     reason = check()
     return Reply(503 if reason else 200, TEXT, f"{reason or 'ok'}\n".encode())

@@ -179,14 +179,14 @@ class _Exchange(asyncio.Protocol):
             return
         self._answered = True
         self._acceptor.busy(self._transport)
-        method, request = _parsed(bytes(self._head))
+        method, request = _parse_head(bytes(self._head))
         self._head.clear()
         if request is None:
             self._send(_plain(HTTPStatus.BAD_REQUEST), with_body=True)
         elif method not in ("GET", "HEAD"):
             self._send(_plain(HTTPStatus.NOT_IMPLEMENTED), with_body=True)
         elif request.path in self._server.quick:
-            self._send(self._computed(request), with_body=method == "GET")
+            self._send(self._compute_reply(request), with_body=method == "GET")
         elif self._server.waiting >= MOST_WAITING:
             self._send(_plain(HTTPStatus.SERVICE_UNAVAILABLE), with_body=method == "GET")
         else:
@@ -196,7 +196,7 @@ class _Exchange(asyncio.Protocol):
         loop, server = asyncio.get_running_loop(), self._server
         server.waiting += 1
         try:
-            computing = loop.run_in_executor(server.workers, self._computed, request)
+            computing = loop.run_in_executor(server.workers, self._compute_reply, request)
         except RuntimeError:  # the server ends
             server.waiting -= 1
             return
@@ -208,7 +208,7 @@ class _Exchange(asyncio.Protocol):
 
         computing.add_done_callback(done)
 
-    def _computed(self, request: Request) -> Reply:
+    def _compute_reply(self, request: Request) -> Reply:
         try:
             return self._server.answer(request)
         except Exception:
@@ -234,7 +234,7 @@ class _Exchange(asyncio.Protocol):
         transport.close()
 
 
-def _parsed(head: bytes) -> tuple[str, Request | None]:
+def _parse_head(head: bytes) -> tuple[str, Request | None]:
     """Return a request's method, and the request if it is one."""
     line, *headers = head.partition(_END)[0].decode("latin-1").split("\r\n")
     words = line.split(" ")

@@ -62,13 +62,13 @@ def _url(value: object) -> str:
     except ValueError:
         known = False
     if not known or not str(value).isprintable() or " " in str(value):
-        raise ValueError(f"{_shown(value)} is no http or https address such as http://127.0.0.1:9090")
+        raise ValueError(f"{_without_password(value)} is no http or https address such as http://127.0.0.1:9090")
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("should have no user, '?' or '#'; a name and a password go into --username and --token-file")
     return str(value).rstrip("/")
 
 
-def _shown(value: object) -> str:
+def _without_password(value: object) -> str:
     """Show an address without what may be a password in it."""
     return repr("***@" + value.rpartition("@")[2] if isinstance(value, str) and "@" in value else value)
 

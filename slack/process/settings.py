@@ -136,7 +136,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def declared(kind: type[Settings]) -> tuple[Declared, ...]:
+def declared_settings(kind: type[Settings]) -> tuple[Declared, ...]:
     """Return all settings of a process, in the order in which they are declared; what all have comes last."""
     own_first = sorted(fields(kind), key=lambda found: found.name in Settings.__dataclass_fields__)
     return tuple(Declared(found.name, found.default, **found.metadata) for found in own_first if found.metadata)
@@ -162,7 +162,7 @@ def load(
     Raises:
         InvalidSettings: with every problem found.
     """
-    parsers = {found.name: found.parse for found in declared(kind)}
+    parsers = {found.name: found.parse for found in declared_settings(kind)}
     configured = environ.get(f"{kind.prefix}CONFIG")
     file = file or (Path(configured) if configured else None)
     problems: list[str] = []

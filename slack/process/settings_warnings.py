@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import declared, flag
+from slack.process.settings import declared_settings, flag
 
 _OTHERS = frozenset({"CONFIG", "CACHE", "DEBUG"})
 """Variables of ours that are no settings."""
@@ -30,7 +30,7 @@ def _unread(settings: OperatorSettings) -> Iterator[str]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    known = {found.name.upper() for found in declared(OperatorSettings)}
+    known = {found.name.upper() for found in declared_settings(OperatorSettings)}
     prefix = OperatorSettings.prefix
     for variable in sorted(environ):
         name = variable.removeprefix(prefix)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from slack.errors import InvalidInput
-from slack.schema.meant import meant
+from slack.schema.did_you_mean import did_you_mean
 from slack.schema.model_fields import fields_at
 
 _NAME = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -46,7 +46,7 @@ def problem_text(error: Mapping[str, Any], prefix: str, root: type[BaseModel] | 
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if error["type"] == "extra_forbidden":
         *above, name = error["loc"]
-        return f"{path}: unknown field{meant(name, fields_at(root, above)) if root is not None else ''}"
+        return f"{path}: unknown field{did_you_mean(name, fields_at(root, above)) if root is not None else ''}"
     if error["type"] in _NO_FIELDS:
         fields = fields_at(root, error["loc"]) if root is not None else []
         such_as = f" such as {fields[0]}" if fields else ""
@@ -105,7 +105,7 @@ def header(
         raise bad((f"metadata.name: {problem}",), source)
     unknown = sorted(set(document) - set(_FIELDS))
     if unknown:
-        raise bad(tuple(f"{field}: unknown field{meant(field, _FIELDS)}" for field in unknown), source)
+        raise bad(tuple(f"{field}: unknown field{did_you_mean(field, _FIELDS)}" for field in unknown), source)
     given = document.get("spec", {})
     if given is not None and not isinstance(given, Mapping):
         raise bad((f"spec: expected fields such as {such_as}, found {type(given).__name__}",), source)

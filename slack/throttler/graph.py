@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from slack.errors import InvalidInput
-from slack.schema.meant import meant
+from slack.schema.did_you_mean import did_you_mean
 
 MAX_BYTES = 64 << 10
 """Of the annotation."""
@@ -79,7 +79,7 @@ def _problems(
     def unknown(name: str) -> str:
         if name in init:
             return "it is an init container: those start before all containers and are never gated; leave it out"
-        suggestion = meant(name, compared) if next(suggestions, None) is not None else ""
+        suggestion = did_you_mean(name, compared) if next(suggestions, None) is not None else ""
         return f"no container is called so{suggestion}"
 
     for name in _twice(containers):

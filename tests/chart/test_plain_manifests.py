@@ -9,7 +9,7 @@ import yaml
 from slack.cluster.labels import LABEL_RELEASE, PRIORITY_CLASS
 from slack.planner.objects.manifests import PRIORITY
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import declared, load
+from slack.process.settings import declared_settings, load
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text()))
@@ -134,7 +134,7 @@ def test_every_argument_is_a_setting_with_the_default_that_the_operator_has() ->
     by_hand = OperatorSettings()
     changed = {
         setting.name
-        for setting in declared(OperatorSettings)
+        for setting in declared_settings(OperatorSettings)
         if getattr(settings, setting.name) != getattr(by_hand, setting.name)
     }
     assert changed == {"listen", "log_format"}

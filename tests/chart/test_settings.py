@@ -12,7 +12,7 @@ from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.scorer_settings import ScorerSettings
-from slack.process.settings import Declared, NoValue, Settings, declared
+from slack.process.settings import Declared, NoValue, Settings, declared_settings
 from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.process.throttler_controller_settings import ThrottlerControllerSettings
 
@@ -28,7 +28,7 @@ PROCESSES: dict[type[Settings], str] = {
     ThrottlerControllerSettings: "throttler/controller.yaml",
     DemandControllerSettings: "demand/controller.yaml",
 }
-SETTINGS = [(kind, found) for kind in PROCESSES for found in declared(kind)]
+SETTINGS = [(kind, found) for kind in PROCESSES for found in declared_settings(kind)]
 _VARIABLE = re.compile(r"\{\{-? \$(\w+) := \.Values\.([\w.]+)")
 _ARGUMENT = re.compile(r"^ *- .*?(--[a-z-]+)")
 _CONDITION = re.compile(r"\{\{- if (.*?) \}\}")
@@ -73,7 +73,7 @@ def test_a_setting_is_set_by_the_value_that_it_names_or_by_none(kind: type[Setti
 
 @pytest.mark.parametrize("kind", PROCESSES)
 def test_every_argument_of_a_template_is_a_setting(kind: type[Settings]) -> None:
-    known = {found.flag for found in declared(kind)}
+    known = {found.flag for found in declared_settings(kind)}
     assert arguments(kind)
     assert arguments(kind).keys() <= known
 

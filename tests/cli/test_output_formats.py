@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from slack.cli import uninstall
-from slack.cli.vocabulary.documents import DOCUMENTS, schema
-from slack.cli.vocabulary.schema_fields import fields_of
+from slack.cli.documents.registry import DOCUMENTS, schema
+from slack.cli.documents.schema_fields import fields_of
 from tests.cli.conftest import Run
+from tests.cli.test_documents import EXAMPLE, as_declared, golden
 from tests.cli.test_uninstall import BRAKE, CLASS, OURS, PLACEHOLDER, config
-from tests.cli.test_vocabulary import EXAMPLE, as_declared, golden
 from tests.kube.fake_api import FakeApi, Reply
 
 

@@ -61,7 +61,7 @@ def test_no_name_is_declared_a_second_time() -> None:
         again += [(str(path.relative_to(ROOT)), value) for value in constants if value in declared]
     # a Literal takes no name
     scenario = ("slack/simulator/scenario/scenario.py", labels.API_VERSION)
-    assert again == [("slack/cli/vocabulary/record.py", labels.API_VERSION), scenario, scenario]
+    assert again == [("slack/cli/documents/record.py", labels.API_VERSION), scenario, scenario]
 
 
 def test_it_imports_nothing() -> None:

@@ -17,7 +17,7 @@ from slack.cluster.hold import UNBOUND_SCHEDULER, Hold, ReleaseNodes
 from slack.cluster.labels import LABEL_RELEASE
 from slack.kube.apply import Writer
 from slack.kube.errors import ApiError, Cause, KubeError
-from slack.kube.lanes import Ask, GoesOn, OnAnswer
+from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 from slack.kube.retry import retrying
 from slack.kube.watch import EventType
 from slack.planner.policy.placeholders import Placeholders
@@ -274,7 +274,7 @@ class Sender:
     def keep(self, asks: int) -> None:
         pass
 
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+    def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
         for index, ask in enumerate(asks):
             if not goes_on(index):
                 continue

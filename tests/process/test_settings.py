@@ -8,7 +8,7 @@ from slack.cluster.rates import NEEDS_CEILING
 from slack.planner.policy.spec import DEFAULT_RATE
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import InvalidSettings, declared, load
+from slack.process.settings import InvalidSettings, declared_settings, load
 
 NOWHERE = Path("/nonexistent/namespace")
 KINDS = (OperatorSettings, AgentSettings, ControllerSettings)
@@ -127,7 +127,7 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, words: str) -> None:
 
 def test_a_key_without_a_value_is_as_if_it_were_absent(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
-    file.write_text("".join(f"{found.key}:\n" for found in declared(OperatorSettings)))
+    file.write_text("".join(f"{found.key}:\n" for found in declared_settings(OperatorSettings)))
     found = settings(environ={"RESOURCE_SLACK_IMAGE": "mirror/pause"}, file=file)
     assert (found.kubeconfig, found.interval, found.image) == (None, 10, "mirror/pause")
     assert found.given == {"image"}
@@ -165,7 +165,7 @@ def test_a_week_is_the_longest_interval() -> None:
 
 
 def test_every_duration_of_every_process_has_a_bound_that_a_thread_can_wait() -> None:
-    found = [found for kind in KINDS for found in declared(kind) if found.metavar == "DURATION"]
+    found = [found for kind in KINDS for found in declared_settings(kind) if found.metavar == "DURATION"]
     assert len(found) == 4
     for duration in found:
         with pytest.raises(ValueError, match=r"must be at least [15]s and at most (24|168)h, not 1e\+30"):

@@ -7,7 +7,7 @@ import pytest
 
 from slack.process.exit_codes import BAD_INPUT
 from slack.process.operator_settings import OperatorSettings
-from slack.process.settings import declared, load
+from slack.process.settings import declared_settings, load
 from slack.process.settings_warnings import settings_warnings
 from slack_operator.app import run
 
@@ -42,7 +42,7 @@ def test_a_variable_that_is_nearly_a_setting_is_told(written: str, meant: str) -
 
 
 def test_variables_of_settings_of_kubernetes_and_of_others_are_not_told() -> None:
-    names = [found.name.upper() for found in declared(OperatorSettings)]
+    names = [found.name.upper() for found in declared_settings(OperatorSettings)]
     names += ["CONFIG", "CACHE", "DEBUG", "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_METRICS", "PORT"]
     names += ["PORT_8080_TCP", "PORT_8080_TCP_ADDR", "WEB_SERVICE_HOST", "WEB_PORT_8081_TCP_PROTO", "OWNER"]
     environ = {f"RESOURCE_SLACK_{name}": "x" for name in names} | {"LOG_LEVL": "x"}

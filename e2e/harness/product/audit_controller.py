@@ -24,7 +24,7 @@ from e2e.harness.product.leases import renewed_at
 from e2e.harness.product.operator import CRDS, NAMESPACE
 from slack.audit.api.encoding import decode_answer, encode
 from slack.audit.api.messages import REPORTS_PATH, Answer, NodeReport
-from slack.process.reporting.packing import packed, unpacked
+from slack.process.reporting.packing import pack, unpack
 from slack_operator.auditor.controller.limit_record import RECORD_NAME
 
 ACCOUNT = "resource-slack-audit"
@@ -174,7 +174,7 @@ class Controller:
         try:
             connection.request("POST", REPORTS_PATH, body, headers)
             response = connection.getresponse()
-            return response.status, unpacked(response.read(), response.headers.get("Content-Encoding", ""), 1 << 24)
+            return response.status, unpack(response.read(), response.headers.get("Content-Encoding", ""), 1 << 24)
         finally:
             connection.close()
 
@@ -184,7 +184,7 @@ class Controller:
         Raises:
             AssertionError: it was not taken.
         """
-        body, encoding = packed(encode(report))
+        body, encoding = pack(encode(report))
         until = time.monotonic() + 60 * time_scale()
         status, answer = self.post(body, token=token, encoding=encoding)
         while status == 503 and time.monotonic() < until:

@@ -23,8 +23,8 @@ from slack.cluster.labels import ANNOTATION_APPLIED, FIELD_MANAGER
 from slack.cluster.wire import OwnReplicaSet
 from slack.kube.apply import DELETE_OPTIONS, MERGE, Json
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.paths import resource_path
+from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +56,12 @@ class EvictionResult:
 
 
 class WriteSender(Protocol):
-    """Sends several writes at once, see `Lanes`."""
+    """Sends several writes at once, see `PipelinedClient`."""
 
     def keep(self, asks: int) -> None:
         """Be ready to send so many."""
 
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+    def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
         """Send all, and return when all are answered."""
 
     def close(self) -> None:
@@ -157,11 +157,11 @@ class EvictionWriter:
         self._sender.send([ask], lambda _: self._may_write(), on_answer)
         return any(done)
 
-    def _patch(self, own: OwnReplicaSet, patch: Json, applied: str | None) -> Ask:
+    def _patch(self, own: OwnReplicaSet, patch: Json, applied: str | None) -> WriteRequest:
         metadata = {"uid": own.metadata.uid, "annotations": {ANNOTATION_APPLIED: applied}}
         path = resource_path("apps/v1", "replicasets", namespace=self._namespace, name=own.metadata.name)
-        return Ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}", {"metadata": metadata, **patch}, MERGE)
+        return WriteRequest("PATCH", f"{path}?fieldManager={FIELD_MANAGER}", {"metadata": metadata, **patch}, MERGE)
 
-    def _deletion(self, pod: PlaceholderToEvict) -> Ask:
+    def _deletion(self, pod: PlaceholderToEvict) -> WriteRequest:
         path = resource_path("v1", "pods", namespace=self._namespace, name=pod.name)
-        return Ask("DELETE", path, {**DELETE_OPTIONS, "preconditions": {"uid": pod.uid}})
+        return WriteRequest("DELETE", path, {**DELETE_OPTIONS, "preconditions": {"uid": pod.uid}})

@@ -1,6 +1,6 @@
 """Pods as containers: created and ended over many requests at once, observed by a reflector.
 
-One worker thread sends what the loop asks for; a burst goes out in one batch over `slack.kube.lanes`. Each write bears
+One worker thread sends what the loop asks for; a burst is one batch over `slack.kube.pipelining`. Each write bears
 being sent twice: a creation has its pod's name, an ending the pod's uid. An ending that fails is tried again until the
 pod is gone, for the rules count it until then. Nothing is written while this process does not lead.
 """
@@ -20,8 +20,8 @@ from slack.demand.policy import ActivationPool
 from slack.kube.apply import DELETE_OPTIONS
 from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
-from slack.kube.lanes import Ask, Lanes
 from slack.kube.paths import resource_path
+from slack.kube.pipelining import PipelinedClient, WriteRequest
 from slack.kube.reflector import Reflector
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
@@ -46,7 +46,7 @@ OnDone = Callable[[QueueKey, str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    ask: Ask
+    ask: WriteRequest
     key: QueueKey
     creation: Creation | None
     place: Place
@@ -89,7 +89,7 @@ class PodContainers:
         self._may_write = may_write
         self._on_failure = on_failure
         self._on_done = on_done
-        self._lanes = Lanes(connection)
+        self._lanes = PipelinedClient(connection)
         self._rows = [PodRows() for _ in namespaces or ("",)]
         paths = [resource_path("v1", "pods", namespace=name) for name in namespaces] or [resource_path("v1", "pods")]
         self.reflectors = [
@@ -121,7 +121,7 @@ class PodContainers:
                 self._on_failure(creation.id, "its pool is gone")
                 continue
             path = resource_path("v1", "pods", namespace=pool.namespace)
-            ask = Ask("POST", path, pod_manifest(pool, creation, self._options))
+            ask = WriteRequest("POST", path, pod_manifest(pool, creation, self._options))
             writes.append(_Write(ask, creation.key, creation, (pool.namespace, creation.id)))
         self._send(writes)
 
@@ -251,7 +251,7 @@ class PodContainers:
 def _deletion(pod: Seen, reason: str) -> _Write:
     path = resource_path("v1", "pods", namespace=pod.container.namespace, name=pod.container.id)
     body = {**DELETE_OPTIONS, "preconditions": {"uid": pod.uid}}
-    return _Write(Ask("DELETE", path, body), pod.container.key, None, pod.place, reason)
+    return _Write(WriteRequest("DELETE", path, body), pod.container.key, None, pod.place, reason)
 
 
 def _reason(error: KubeError) -> str:

@@ -22,8 +22,8 @@ from slack.cluster.tables.placeholder_table import PlaceholderFacts
 from slack.kube.apply import STRATEGIC_MERGE
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.events import EventKind, EventRecorder, ObjectRef
-from slack.kube.lanes import Ask, GoesOn, OnAnswer
 from slack.kube.paths import resource_path
+from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 from slack.planner.forms.unbound import CONDITIONS_PER_SECOND
 from slack.planner.model.result import PolicyPlan
 from slack.planner.objects.manifests import replica_set_name
@@ -57,9 +57,9 @@ EXPLANATION = (
 
 
 class Sender(Protocol):
-    """Sends several writes at once, see `Lanes`."""
+    """Sends several writes at once, see `PipelinedClient`."""
 
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+    def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
         """Send all, and return when all are answered."""
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ class UnboundTelling:
         self._refused |= refused.keys()
         return next(iter(refused.values()), None)
 
-    def _ask(self, pod: PlaceholderFacts, stamp: str) -> Ask:
+    def _ask(self, pod: PlaceholderFacts, stamp: str) -> WriteRequest:
         condition = {
             "type": CONDITION,
             "status": "False",
@@ -316,4 +316,4 @@ class UnboundTelling:
         }
         path = resource_path("v1", "pods", namespace=self._view.namespace, name=pod.name) + "/status"
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        return Ask("PATCH", path, body, STRATEGIC_MERGE)
+        return WriteRequest("PATCH", path, body, STRATEGIC_MERGE)

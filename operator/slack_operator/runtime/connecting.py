@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from slack.kube.connection import Connection, OnRequest
+from slack.kube.deadline import Deadline
 from slack.kube.errors import ApiError, ConnectionFailed, InvalidAnswer, KubeError
 from slack.kube.kubeconfig import connect
-from slack.kube.patience import Patience
 from slack.process.logs import fields
 from slack.process.running import CannotStart
 
@@ -50,14 +50,14 @@ def must_answer(connection: Connection) -> None:
     Raises:
         CannotStart: it does not answer, or something else does.
     """
-    connection.patience = Patience(f"the API server at {connection.address}", log.warning)
+    connection.deadline = Deadline(f"the API server at {connection.address}", log.warning)
     try:
         log.info("connected", extra=fields(server=connection.host, version=connection.server_version()))
     except InvalidAnswer as error:
         raise CannotStart(f"cannot start: {connection.address}: {error}") from None
     except KubeError as error:
         raise CannotStart(f"cannot start: {connection.address}: {error}", exit_code=1) from None
-    connection.patience = None
+    connection.deadline = None
 
 
 def answers(connection: Connection, seconds: float) -> bool:

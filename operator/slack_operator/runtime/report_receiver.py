@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from slack.process.reporting.packing import packed
+from slack.process.reporting.packing import pack
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
@@ -156,6 +156,6 @@ class ReportReceiver(ServingThread):
 
 def answered(request: web.Request, body: bytes) -> web.Response:
     """Make the response with a JSON body, packed if the asker can unpack it."""
-    data, encoding = packed(body) if "gzip" in request.headers.get("Accept-Encoding", "") else (body, "")
+    data, encoding = pack(body) if "gzip" in request.headers.get("Accept-Encoding", "") else (body, "")
     headers = {"Content-Type": "application/json"} | ({"Content-Encoding": encoding} if encoding else {})
     return web.Response(body=data, headers=headers)

@@ -152,8 +152,8 @@ class ClusterSource:
 
     def _silent_since(self, began: float) -> bool:
         """Whether no node says anything any more: who is left would be waited for one after the other."""
-        patience = self._connection.patience
-        return patience is not None and patience.over(began) >= 0
+        deadline = self._connection.deadline
+        return deadline is not None and deadline.over(began) >= 0
 
     def _scrape(self, name: str) -> _Answer:
         from slack.kube.errors import ApiError, Unreachable

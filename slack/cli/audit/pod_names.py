@@ -78,7 +78,7 @@ class BackgroundNames(AbstractContextManager["BackgroundNames"]):
         return self._thread is None or not self._thread.is_alive()
 
     def wait(self) -> "PodNames | None":
-        """Return the names, after a little patience; tell once why there are none."""
+        """Return the names, after a short wait; tell once why there are none."""
         if self._thread is not None:
             self._thread.join(_PATIENCE_SECONDS[self._options.kind])
             late = self._thread.is_alive()
@@ -113,13 +113,13 @@ class BackgroundNames(AbstractContextManager["BackgroundNames"]):
                 self._problem = f"the API knows no pod on a node {_node(self._options)!r}; name it with --node"
 
     def _from_api(self) -> "PodNames":
+        from slack.kube.deadline import Deadline
         from slack.kube.errors import KubeError
         from slack.kube.kubeconfig import connect
-        from slack.kube.patience import Patience
 
         with closing(connect(self._options.kubeconfig, self._options.context)) as connection:
             self._server = connection.address
-            connection.patience = Patience(connection.address, lambda _: None, first_answer_seconds=_API_SECONDS)
+            connection.deadline = Deadline(connection.address, lambda _: None, first_answer_seconds=_API_SECONDS)
             try:
                 greet(connection)  # a server that is not there says so at once
                 return _listed(connection, self._options)
@@ -220,14 +220,14 @@ def _fetched(url: str) -> bytes:
     import urllib.request
 
     from slack.cli.inputs.http_fetch import TooLong, fetch, parsed_address
-    from slack.kube.patience import Patience
+    from slack.kube.deadline import Deadline
 
     parsed_address("--kubelet-pods", url, "http://127.0.0.1:10255/pods")
     source = f"--kubelet-pods: {url}"
-    patience = Patience(f"the kubelet at {url}", lambda text: typer.echo(text, err=True))
+    deadline = Deadline(f"the kubelet at {url}", lambda text: typer.echo(text, err=True))
     request = urllib.request.Request(url)
     try:
-        answer = fetch(source, request, patience, most_bytes=_LONGEST_MIB * _MIB, timeout_seconds=_KUBELET_SECONDS)
+        answer = fetch(source, request, deadline, most_bytes=_LONGEST_MIB * _MIB, timeout_seconds=_KUBELET_SECONDS)
     except TooLong:
         raise UserError(_too_long(url)) from None
     if not 200 <= answer.status < 300:

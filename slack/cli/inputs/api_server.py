@@ -22,12 +22,12 @@ def api_server(kubeconfig: Path | None, context: str | None) -> Iterator["Connec
     Raises:
         KubeError: there is no usable configuration, no answer in time, or none that an API server gives.
     """
+    from slack.kube.deadline import Deadline
     from slack.kube.errors import KubeError
     from slack.kube.kubeconfig import connect
-    from slack.kube.patience import Patience
 
     with closing(connect(kubeconfig, context)) as connection:
-        connection.patience = Patience(f"the API server at {connection.address}", _say)
+        connection.deadline = Deadline(f"the API server at {connection.address}", _say)
         try:
             greet(connection)
             yield connection
@@ -49,8 +49,8 @@ def greet(connection: "Connection") -> None:
     except ApiError as error:
         if error.status not in (403, 404):  # who may not see it, or a proxy that hides it
             raise
-    if connection.patience is not None:
-        connection.patience.answered()
+    if connection.deadline is not None:
+        connection.deadline.answered()
 
 
 def _say(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from slack.cli.inputs.api_server import api_server
-from slack.cli.inputs.learnt import Histories, read_histories
+from slack.cli.inputs.learned_state import Histories, read_histories
 from slack.cli.inputs.objects import items
 from slack.cluster import wire
 from slack.cluster.columns import ClusterColumns, InvalidObject

@@ -40,16 +40,16 @@ def node_names(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _names_in_cluster(ctx: Any, incomplete: str, api_version: str, plural: str) -> list[str]:
+    from slack.kube.deadline import Deadline
     from slack.kube.errors import KubeError, decoded
     from slack.kube.kubeconfig import connect
     from slack.kube.paths import resource_path
-    from slack.kube.patience import Patience
 
     chosen = ctx.params.get("kubeconfig")
     path = resource_path(api_version, plural)
     try:
         with closing(connect(Path(chosen) if chosen else None, ctx.params.get("context"))) as connection:
-            connection.patience = Patience(connection.address, lambda _: None, first_answer_seconds=_SECONDS)
+            connection.deadline = Deadline(connection.address, lambda _: None, first_answer_seconds=_SECONDS)
             answer = connection.request("GET", path, query={"limit": 100}, timeout=_SECONDS)
             found = decoded(path, answer, msgspec.json.Decoder(_Names)).items
     except KubeError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slack.cli.inputs import files
 from slack.cli.inputs.files import STDIN, name_of, read_bytes
 from slack.cli.inputs.flag_values import instant
-from slack.cli.inputs.learnt import amounts
+from slack.cli.inputs.learned_state import amounts
 from slack.cli.inputs.measured import Measured, measured
 from slack.cli.terminal.problems import UserError
 from slack.cluster.node_prices import NO_PRICES

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.kube.patience import Patience
+    from slack.kube.deadline import Deadline
 
 _CHUNK_BYTES = 64 * 1024
 _MOST_REFUSAL_BYTES = 1024 * 1024
@@ -59,7 +59,7 @@ def parsed_address(flag: str, url: str, example: str) -> urllib.parse.SplitResul
 def fetch(
     source: str,
     request: urllib.request.Request,
-    patience: "Patience",
+    deadline: "Deadline",
     *,
     most_bytes: int,
     timeout_seconds: float,
@@ -70,7 +70,7 @@ def fetch(
     Args:
         source: flag and address, for complaints.
         request: of an address that `parsed_address` has taken.
-        patience: how long this may take.
+        deadline: how long this may take.
         most_bytes: of the body.
         timeout_seconds: between two signs of life.
         trust: whose certificates are good; None: what the machine trusts.
@@ -83,7 +83,7 @@ def fetch(
     from slack.kube.unreachable import why
 
     try:
-        return patience.wait(source, lambda: _read(request, patience, most_bytes, timeout_seconds, trust))
+        return deadline.wait(source, lambda: _read(request, deadline, most_bytes, timeout_seconds, trust))
     except Unreachable as error:
         raise UserError(str(error)) from None
     except _Elsewhere as error:
@@ -96,7 +96,7 @@ def fetch(
 
 def _read(
     request: urllib.request.Request,
-    patience: "Patience",
+    deadline: "Deadline",
     most_bytes: int,
     timeout_seconds: float,
     trust: ssl.SSLContext | None,
@@ -104,7 +104,7 @@ def _read(
     opener = urllib.request.build_opener(_SameHost, urllib.request.HTTPSHandler(context=trust or _trusted()))
     try:
         with opener.open(request, timeout=timeout_seconds) as answer:
-            return Answer(answer.status, answer.reason, _body(answer, patience, most_bytes))
+            return Answer(answer.status, answer.reason, _body(answer, deadline, most_bytes))
     except urllib.error.HTTPError as error:
         with error:
             return Answer(error.code, str(error.reason), error.read(_MOST_REFUSAL_BYTES))
@@ -116,13 +116,13 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _body(answer: IO[bytes], patience: "Patience", most_bytes: int) -> bytes:
+def _body(answer: IO[bytes], deadline: "Deadline", most_bytes: int) -> bytes:
     pieces, size = [], 0
     while chunk := answer.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # what has come, however little
         size += len(chunk)
         if size > most_bytes:
             raise TooLong
-        patience.progress(len(chunk))
+        deadline.progress(len(chunk))
         pieces.append(chunk)
     length = getattr(answer, "length", None)
     if length:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slack.process.settings import Declared, Settings, declared
+from slack.process.settings import Declared, Settings, declared_settings
 
 Run = Callable[[dict[str, object], Path | None], None]
 """Takes what the flags say, by setting name, None for one that was not given; and the settings file."""
@@ -18,7 +18,7 @@ def process_command(kind: type[Settings]) -> Callable[[Run], Callable[..., None]
     config = typer.Option(
         "--config", help="YAML file with these flags' names as keys, without the dashes.", metavar="FILE"
     )
-    types: dict[str, Any] = {found.name: _type(found) for found in declared(kind)}
+    types: dict[str, Any] = {found.name: _type(found) for found in declared_settings(kind)}
     types["config"] = Annotated[Path | None, config]
 
     def decorate(run: Run) -> Callable[..., None]:

@@ -16,7 +16,7 @@ import typer
 
 from slack.cli.inputs.http_fetch import TooLong, fetch, parsed_address
 from slack.cli.terminal.problems import UserError
-from slack.kube.patience import Patience
+from slack.kube.deadline import Deadline
 
 QUERY_SECONDS = 60.0
 """For one query, once the server is known to be there."""
@@ -43,7 +43,7 @@ class PrometheusServer:
     """
 
     address: str
-    patience: Patience = field(repr=False, compare=False)
+    deadline: Deadline = field(repr=False, compare=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -56,11 +56,11 @@ class PrometheusServer:
         parts = parsed_address("--prometheus", url, "http://localhost:9090")
         _, at, place = parts.netloc.rpartition("@")
         address = parts._replace(netloc=place, query="", fragment="").geturl().rstrip("/")
-        patience = Patience(f"the Prometheus at {address}", _say, silent_seconds=QUERY_SECONDS)
+        deadline = Deadline(f"the Prometheus at {address}", _say, silent_seconds=QUERY_SECONDS)
         if not at:
-            return cls(address, patience)
+            return cls(address, deadline)
         both = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
-        return cls(address, patience, {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"})
+        return cls(address, deadline, {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"})
 
     def greet(self) -> None:
         """See that a Prometheus is there, by what takes it no time: what it has to count for long comes later.
@@ -69,7 +69,7 @@ class PrometheusServer:
             UserError: there is no answer in time, or another's.
         """
         self._vector("vector(1)", time.time(), _MOST_GREETING_BYTES)
-        self.patience.answered()
+        self.deadline.answered()
 
     def ask(self, query: str, at: float, most_bytes: int = _MOST_BYTES) -> bytes:
         """Return the whole answer to an instant query at a time (Unix seconds). A long query is posted, as a form.
@@ -85,7 +85,7 @@ class PrometheusServer:
             request = urllib.request.Request(url, data=asked.encode(), headers=dict(self.headers))
         source = f"--prometheus: {self.address}"
         try:
-            answer = fetch(source, request, self.patience, most_bytes=most_bytes, timeout_seconds=QUERY_SECONDS)
+            answer = fetch(source, request, self.deadline, most_bytes=most_bytes, timeout_seconds=QUERY_SECONDS)
         except TooLong:
             raise TooMuch(f"{source}: the answer is longer than {most_bytes >> 20} MiB") from None
         if 200 <= answer.status < 300:

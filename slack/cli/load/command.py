@@ -114,8 +114,8 @@ def load(
 def _run(asked: "Asked", kubeconfig: Path | None, context: str | None, output: Format, *, yes: bool) -> None:
     """Ask the user, run the load, print the report, and end with its exit code."""
     from slack.cli.inputs.api_server import api_server
+    from slack.cli.load.report_text import print_report, question
     from slack.cli.load.run import LoadRun
-    from slack.cli.load.told import print_report, question
     from slack.cli.terminal.interrupts import INTERRUPTED
 
     with api_server(kubeconfig, context) as connection:
@@ -123,7 +123,7 @@ def _run(asked: "Asked", kubeconfig: Path | None, context: str | None, output: F
         run.check()
         if not yes:
             _ask(question(asked, connection.address))
-        connection.patience = None  # from now on silence is a watch's right
+        connection.deadline = None  # from now on silence is a watch's right
         finished = run.play()
     print_report(finished, output)
     if finished.interrupted:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from slack.cli.inputs.objects import item, items
 from slack.cli.load.live import LiveLine
-from slack.cli.load.silence import Silence
 from slack.cli.load.sinks import NodeSink, PlaceholderSink, PodSink
+from slack.cli.load.watch_timeout import WatchTimeout
 from slack.cli.terminal.problems import UserError
 from slack.cli.terminal.stop_signals import stopping_on_signals
 from slack.cluster.labels import LABEL_MANAGED_BY
@@ -175,7 +175,7 @@ class LoadRun:
                     left = self._taken_away(writer)
                 interrupted = stopping.requested
                 if not interrupted and NODES not in unseen and self._asked.nodes_seconds:
-                    self._nodes_watched(Silence(watches[-1]), meter, stopping, live)
+                    self._nodes_watched(WatchTimeout(watches[-1]), meter, stopping, live)
             finally:
                 for watch in watches:
                     watch.stop(0.0)
@@ -365,7 +365,7 @@ class LoadRun:
             return f"the Deployment is still there ({error}); take it away: {by_hand}"
         return ""
 
-    def _nodes_watched(self, silence: Silence, meter: LoadMeter, stopping: "Stopping", live: LiveLine) -> None:
+    def _nodes_watched(self, silence: WatchTimeout, meter: LoadMeter, stopping: "Stopping", live: LiveLine) -> None:
         deadline = time.monotonic() + self._asked.nodes_seconds
         told = False
         while time.monotonic() < deadline:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from slack.cli.inputs.prometheus_server import QUERY_SECONDS
 from slack.cli.reference.markdown import head, table
-from slack.kube.patience import FIRST_ANSWER_SECONDS, LEAST_BYTES, SILENT_SECONDS, WORD_SECONDS
+from slack.kube.deadline import FIRST_ANSWER_SECONDS, LEAST_BYTES, SILENT_SECONDS, WORD_SECONDS
 
 if TYPE_CHECKING:
     from slack.process.settings import Settings
@@ -217,7 +217,7 @@ def _setting_sections() -> Iterator[tuple[str, str]]:
 
 
 def _setting_table(kind: "type[Settings]") -> str:
-    from slack.process.settings import declared
+    from slack.process.settings import declared_settings
 
     rows = [
         (
@@ -226,6 +226,6 @@ def _setting_table(kind: "type[Settings]") -> str:
             f"`{found.chart}`" if isinstance(found.chart, str) else "",
             found.meaning,
         )
-        for found in declared(kind)
+        for found in declared_settings(kind)
     ]
     return table(("flag", "variable", "key", "default", "chart's value", "meaning"), rows)

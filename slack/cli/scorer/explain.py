@@ -70,7 +70,7 @@ def _ask(scorer: str, namespace: str, pod: str) -> Mapping[str, Any]:
 
 
 def _text(found: Mapping[str, Any]) -> str:
-    from slack.cli.scorer.shown import RULES
+    from slack.cli.scorer.tables import RULES
 
     when = "at" if found["remembered"] else "not remembered; as it would be now,"
     lines = [

@@ -90,7 +90,7 @@ def score(
         if snapshot or load or pod or at:
             raise UserError("--lines: recorded decisions have their nodes, load and pod; leave out the other files")
         from slack.cli.scorer.recorded import scored_lines
-        from slack.cli.scorer.shown import print_lines
+        from slack.cli.scorer.tables import print_lines
 
         document = scored_lines(read_bytes(lines), name_of(lines), settings)
         show = print_lines
@@ -99,7 +99,7 @@ def score(
             missing = "--snapshot" if snapshot is None else "--pod"
             raise UserError(f"{missing}: give --snapshot and --pod, and --load for real load; or --lines")
         from slack.cli.scorer.offline import Files, scored
-        from slack.cli.scorer.shown import print_scores
+        from slack.cli.scorer.tables import print_scores
 
         files = Files(
             (name_of(snapshot), read_bytes(snapshot)),

@@ -24,7 +24,7 @@ from slack.cli.terminal.problems import UserError
 if TYPE_CHECKING:
     from slack.cluster import wire
     from slack.kube.connection import Connection
-    from slack.kube.patience import Patience
+    from slack.kube.deadline import Deadline
     from slack.kube.reflector import Reflector
     from slack.kube.watch import EventType
     from slack.simulator.traces.format import Trace
@@ -150,16 +150,16 @@ def watch(
         UserError: when the first view of the cluster cannot be had, or the last write fails.
     """
     from slack.cluster import wire
+    from slack.kube.deadline import Deadline
     from slack.kube.paths import UNFINISHED_PODS
-    from slack.kube.patience import Patience
     from slack.kube.reflector import Reflector
     from slack.simulator.traces.recording import Recording
 
     recording, lock = Recording(time.time(), placeholder_namespace), threading.Lock()
     pods = _Half(recording, lock, pods=True)
-    patience = connection.patience or Patience(connection.address, tell)
-    patience.answered()
-    connection.patience = patience
+    deadline = connection.deadline or Deadline(connection.address, tell)
+    deadline.answered()
+    connection.deadline = deadline
     reflectors: tuple[Reflector[wire.Pod] | Reflector[wire.Node], ...] = (
         Reflector(connection, "/api/v1/nodes", wire.Node, _Half(recording, lock, pods=False)),
         Reflector(connection, "/api/v1/pods", wire.Pod, pods, field_selector=UNFINISHED_PODS),
@@ -167,8 +167,8 @@ def watch(
     for reflector in reflectors:
         reflector.start()
     try:
-        _wait_synced(reflectors, stop, patience, span)
-        connection.patience = None  # from now on silence is a watch's right, and who is gone is waited for
+        _wait_synced(reflectors, stop, deadline, span)
+        connection.deadline = None  # from now on silence is a watch's right, and who is gone is waited for
         tell(f"recording into {out}; Ctrl-C ends it")
         end = None if span is None else time.monotonic() + span.total_seconds()
         silent, pause = False, 0.0
@@ -183,7 +183,7 @@ def watch(
     except UserError as error:
         raise UserError(f"{connection.address}: {error}") from None
     finally:
-        patience.give_up()
+        deadline.give_up()
         for seconds in (0.0, _LAST_WORDS_SECONDS):  # all are told before one is waited for
             for reflector in reflectors:
                 reflector.stop(seconds)
@@ -198,7 +198,7 @@ def watch(
 def _wait_synced(
     reflectors: "Sequence[Reflector[wire.Pod] | Reflector[wire.Node]]",
     stop: threading.Event,
-    patience: "Patience",
+    deadline: "Deadline",
     span: timedelta | None,
 ) -> None:
     began = time.monotonic()
@@ -215,7 +215,7 @@ def _wait_synced(
         )
         refused = problem is not None and (" 401 " in problem or " 403 " in problem)
         # An error page has bytes too: only objects are progress while there are errors.
-        silent = now - seen_at > SYNC_SECONDS and (problem is not None or patience.over(began) >= 0)
+        silent = now - seen_at > SYNC_SECONDS and (problem is not None or deadline.over(began) >= 0)
         if refused or silent or (latest is not None and now > latest):
             why = problem or f"no view of the cluster within {now - began:.0f} s"
             raise UserError(f"{why}; recording needs list and watch on pods and nodes; nothing was recorded")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _LARGEST_RATE = 10.0
 _OF_A_CLUSTER = ("kubeconfig", "context", "placeholder_namespace")
 _OF_A_CURVE = ("instant_start", "seeds", "step", "largest", "exact", "processes", "picture")
-_OF_A_TEACHING = ("learnt_out", "policy")
-_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_A_TEACHING)
+_OF_TRAINING = ("learnt_out", "policy")
+_OF_A_TUNING = (*_OF_A_CURVE, "output", "objective", "hold", *_OF_TRAINING)
 
 
 _InstantStart = Annotated[
@@ -137,7 +137,7 @@ def tune(
         return
     loaded, left_out = source.load(hold)
     if objective is not None:
-        _teach(loaded, objective, learnt_out, policy, output, left_out)
+        _train(loaded, objective, learnt_out, policy, output, left_out)
     else:
         options = _SearchOptions(instant_start, seeds, step, largest, exact, processes)
         _search_rate(loaded, options, target, output, left_out)
@@ -268,9 +268,9 @@ def _refuse_ignored(
 
 def _refuse_mixed(ctx: typer.Context, objective: float | None, learnt_out: Path | None, policy: str | None) -> None:
     if objective is None:
-        refuse_given(ctx, _OF_A_TEACHING, "belongs to --objective; a rate learns nothing")
+        refuse_given(ctx, _OF_TRAINING, "belongs to --objective; a rate learns nothing")
         return
-    from slack.cli.simulation.teaching import check_name, check_objective, check_place
+    from slack.cli.simulation.training import check_name, check_objective, check_place
 
     refuse_given(ctx, _OF_A_CURVE, "belongs to a search for a rate; --objective is one run and seeks none")
     check_objective(objective)
@@ -280,7 +280,7 @@ def _refuse_mixed(ctx: typer.Context, objective: float | None, learnt_out: Path 
         check_place(learnt_out)
 
 
-def _teach(
+def _train(
     scenario: "Scenario",
     objective: float,
     learnt_out: Path | None,
@@ -290,18 +290,18 @@ def _teach(
 ) -> None:
     import yaml
 
-    from slack.cli.simulation import teaching
+    from slack.cli.simulation import training
 
-    found = teaching.teach(scenario, objective)
+    found = training.train_objective(scenario, objective)
     if learnt_out is not None:
-        teaching.save(learnt_out, teaching.histories(found.taught, policy))
-    text = yaml.safe_dump_all(teaching.objects(found, policy), sort_keys=False, width=120, allow_unicode=True)
+        training.save(learnt_out, training.histories(found.trained, policy))
+    text = yaml.safe_dump_all(training.objects(found, policy), sort_keys=False, width=120, allow_unicode=True)
     if output is Format.JSON:
-        typer.echo(teaching.document(found, policy, left_out))
+        typer.echo(training.document(found, policy, left_out))
     elif output is Format.YAML:
         typer.echo(text, nl=False)
     else:
-        teaching.print_teaching(found)
+        training.print_training(found)
         typer.echo(f"\nTo apply it (-o yaml prints only this):\n\n{text}", nl=False)
 
 

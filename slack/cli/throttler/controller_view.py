@@ -20,9 +20,9 @@ import typer
 from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
 from slack.cli.inputs.objects import item
 from slack.cli.terminal.problems import UserError
+from slack.kube.deadline import Deadline
 from slack.kube.errors import ApiError, InvalidAnswer, decoded
 from slack.kube.paths import resource_path
-from slack.kube.patience import Patience
 from slack.process.values import is_loopback
 from slack.throttler.protocol import AUDIENCE, InvalidThrottlerMessage
 from slack.throttler.reports.messages import MAX_VIEW_BYTES, REPORTS_PATH, VIEWER_HEADER, View, decode_view
@@ -51,7 +51,7 @@ class NoView(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ControllerAddress:
     """Which controller, and how to get there."""
 
     namespace: str
@@ -84,7 +84,7 @@ _TOKEN = msgspec.json.Decoder(_TokenRequest)
 class ControllerView:
     """Asks one controller, as often as one likes; its token is kept while it lives."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: ControllerAddress) -> None:
         """Check what was given; nobody is asked yet.
 
         Raises:
@@ -130,12 +130,12 @@ class ControllerView:
         request = urllib.request.Request(
             f"{self._address}{REPORTS_PATH}?{urlencode(query)}", headers={VIEWER_HEADER: self._bearer(connection)}
         )
-        patience = Patience(f"the controller at {self._address}", lambda text: typer.echo(text, err=True))
+        deadline = Deadline(f"the controller at {self._address}", lambda text: typer.echo(text, err=True))
         try:
             answer = fetch(
                 source,
                 request,
-                patience,
+                deadline,
                 most_bytes=MAX_VIEW_BYTES,
                 timeout_seconds=_SECONDS,
                 trust=self._trust,
@@ -281,7 +281,7 @@ class _Named(ssl.SSLContext):
         return super().wrap_socket(*args, **{**kwargs, "server_hostname": self.name})  # type: ignore[arg-type]
 
 
-def _trust(where: Where) -> ssl.SSLContext:
+def _trust(where: ControllerAddress) -> ssl.SSLContext:
     context = _Named(ssl.PROTOCOL_TLS_CLIENT) if where.server_name else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if isinstance(context, _Named):
         context.name = str(where.server_name)

@@ -67,10 +67,10 @@ def explain(
     kind, slash, name = pod.rpartition("/")
     if (slash and kind not in _KINDS) or not name:
         raise UserError(f"{pod}: is no pod; write one such as {_EXAMPLE}")
-    from slack.cli.throttler.controller_view import ControllerView, Where
+    from slack.cli.throttler.controller_view import ControllerAddress, ControllerView
     from slack.cli.throttler.explain_document import document
 
-    where = Where(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
+    where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
     view, not_seen = ControllerView(where), list[str]()
     told = _told(view, namespace, name, kubeconfig, context, not_seen)
     shown = document(namespace, name, told, not_seen, time.time())

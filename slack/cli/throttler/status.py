@@ -63,10 +63,10 @@ def status(
 
         resource-slack throttler status --controller https://127.0.0.1:7473 --ca-file ca.crt -o json
     """
-    from slack.cli.throttler.controller_view import ControllerView, NoView, Where
+    from slack.cli.throttler.controller_view import ControllerAddress, ControllerView, NoView
     from slack.kube.errors import KubeError
 
-    where = Where(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
+    where = ControllerAddress(throttler_namespace, throttler_name, controller, controller_name, ca_file, token_file)
     looking = _look(ControllerView(where), node, kubeconfig, context)
     if watch:
         watched(looking, lambda shown: _print(shown, output, node), dict, output, passing=(KubeError, NoView), key=_key)

@@ -13,13 +13,13 @@ class InvalidReportBody(InvalidInput):
     """A body that cannot be read; the text says what it should be."""
 
 
-def packed(data: bytes) -> tuple[bytes, str]:
+def pack(data: bytes) -> tuple[bytes, str]:
     """Return what to send of a body and its Content-Encoding: gzip when it is large, else ''."""
     return (gzip.compress(data, 5, mtime=0), "gzip") if len(data) >= PACK_FROM_BYTES else (data, "")
 
 
-def unpacked(data: bytes, encoding: str, limit: int) -> bytes:
-    """Undo `packed`; stops unpacking at the limit, so a small body cannot become a large one.
+def unpack(data: bytes, encoding: str, limit: int) -> bytes:
+    """Undo `pack`; stops unpacking at the limit, so a small body cannot become a large one.
 
     Raises:
         InvalidReportBody: more than `limit` bytes, no gzip, or an encoding other than gzip.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
+from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 
 TIMEOUT_SECONDS = 10.0
 """Of connecting, and of each wait for bytes; the whole exchange may take thrice as long."""
@@ -53,7 +53,7 @@ class Post:
             NotSent: with the cause in words.
         """
         token = self._token()
-        body, encoding = packed(data)
+        body, encoding = pack(data)
         headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
@@ -119,6 +119,6 @@ class Post:
             text = f"HTTP {response.status} {said}".rstrip()
             raise NotSent(text, REFUSED if refused else FAILED, status=response.status)
         try:
-            return unpacked(data, response.headers.get("Content-Encoding", ""), self.max_answer_bytes)
+            return unpack(data, response.headers.get("Content-Encoding", ""), self.max_answer_bytes)
         except InvalidReportBody as error:
             raise NotSent(f"its answer cannot be read: {error}") from None

@@ -20,7 +20,7 @@ from slack.simulator.autoscaling.packing import Hints, Space, headroom
 from slack.simulator.autoscaling.scale_down import ScaleDown
 from slack.simulator.model.clock import Clock
 from slack.simulator.model.kinds import Kind
-from slack.simulator.model.rhythm import Rhythm
+from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.scheduler import Scheduler
 from slack.simulator.model.state import LEAVING, Cluster
 from slack.simulator.scenario.autoscaler_settings import ClusterAutoscaler as Settings
@@ -121,7 +121,7 @@ class ClusterAutoscaler:
         self._on_answer = on_answer
         self._rng = np.random.default_rng(seed)
         self.last_scale_up = -math.inf
-        self.rhythm = Rhythm(clock, settings.scan_interval_seconds, self._scan, scale_down.passed, first=True)
+        self.rhythm = PeriodicTimer(clock, settings.scan_interval_seconds, self._scan, scale_down.passed, first=True)
         self._hints = Hints(cluster)
         self._nobody_waits = False
         """Whether the last scan has found no pod that needs a node, or will when it is older."""

@@ -1,6 +1,6 @@
 """The event queue: time only moves forward, and what is due at one moment happens in the order it was asked for.
 
-What is done every so often and has nothing to do may rest (`Rhythm`): a run with rests is the same as one without.
+Repeated work that has nothing to do may rest (`PeriodicTimer`): a run with rests is the same as one without.
 """
 
 import heapq

@@ -30,9 +30,9 @@ from slack.simulator.model.forms import planned
 from slack.simulator.model.kinds import Kind, Role
 from slack.simulator.model.meter import Meter
 from slack.simulator.model.objectives import Objectives
+from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.pools import Announced
 from slack.simulator.model.replicaset import ReplicaSets
-from slack.simulator.model.rhythm import Rhythm
 from slack.simulator.model.snapshot_view import SnapshotView
 from slack.simulator.model.state import Cluster
 from slack.simulator.scenario.scenario import Scenario
@@ -72,7 +72,9 @@ class Operator:
         self._state: PlannerState = {}
         self._before: PlannerState = {}
         """The state before the last plan."""
-        self.rhythm = Rhythm(clock, self._settings.interval.total_seconds(), self._tick, self._passed, first=False)
+        self.rhythm = PeriodicTimer(
+            clock, self._settings.interval.total_seconds(), self._tick, self._passed, first=False
+        )
         self._cache = PlanCache()
         self.objectives = Objectives(
             self._policies,

@@ -23,7 +23,7 @@ _FLUSH_SECONDS = 30.0
 ACTIVE, BACKOFF, WAITING = 1, 2, 3
 
 
-class Surroundings(Protocol):
+class SchedulerHooks(Protocol):
     """Who carries out what the scheduler asks for; the engine is one."""
 
     def preempt(self, row: int) -> None:
@@ -44,7 +44,7 @@ class Scheduler:
         cluster: Cluster,
         clock: Clock,
         settings: Settings,
-        around: Surroundings,
+        around: SchedulerHooks,
         seed: int,
         node_scoring: NodeScoring | None = None,
     ) -> None:

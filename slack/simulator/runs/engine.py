@@ -25,10 +25,10 @@ from slack.simulator.model.meter import Meter
 from slack.simulator.model.node_choice import NodeScoring
 from slack.simulator.model.operator import Operator
 from slack.simulator.model.overprovisioner import Overprovisioner
+from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.pools import LOOK_SECONDS
 from slack.simulator.model.replicaset import ReplicaSets
 from slack.simulator.model.result import Result
-from slack.simulator.model.rhythm import Rhythm
 from slack.simulator.model.scheduler import Scheduler
 from slack.simulator.model.snapshot_view import SnapshotView
 from slack.simulator.model.state import LEAVING, Cluster
@@ -67,7 +67,7 @@ class Simulation:
         self._evicting = False
         self._gone: Callable[[int, float], None] = lambda node, now: None
         self._notice: Callable[[], None] = lambda: None
-        self._rhythms: list[Rhythm] = []
+        self._rhythms: list[PeriodicTimer] = []
         self._changes = 0
         self._autoscale()
         self.operator: Operator | None = None

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from slack.cluster.duration import parse_duration
-from slack.schema.meant import meant
+from slack.schema.did_you_mean import did_you_mean
 
 _PLAIN_KEY = re.compile(r"[\w./-]+")
 _LONGEST_SHOWN = 60
@@ -61,7 +61,7 @@ def _problem(error: Mapping[str, Any], root: type[BaseModel]) -> str:
     path, types = _written(loc, root)
     match error["type"]:
         case "extra_forbidden":
-            message = f"unknown field{_meant(loc[-1], parents)}"
+            message = f"unknown field{_suggestion(loc[-1], parents)}"
         case "invalid_key":
             path, message = above, f"{shown(loc[-1])} is no name of a field; names that look like numbers need quotes"
         case _ if error.get("input") is None and error["type"] != "missing" and "value" not in error["type"]:
@@ -231,9 +231,9 @@ def _as_number(given: object) -> str:
         return ""
 
 
-def _meant(name: object, types: list[Any]) -> str:
+def _suggestion(name: object, types: list[Any]) -> str:
     """Name the field that was meant, if one looks like it."""
-    return meant(
+    return did_you_mean(
         name, (str(field.alias) for type_ in types if _is_model(type_) for field in type_.model_fields.values())
     )
 

@@ -16,7 +16,7 @@ from slack.audit.api.messages import MAX_ROWS, Answer, BurstOrder, NodeReport, P
 from slack.audit.api.window_report import window_report
 from slack.audit.findings.sample import Level, NodeFacts, Target, Trouble
 from slack.audit.findings.window import State, Window, Windows
-from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
+from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 from tests.examples import examples
 
 UID = "4c1f7a30-8b1e-4f0e-9d53-0a4ad5b7f0aa"
@@ -106,16 +106,16 @@ def test_a_report_of_500_pods_with_everything_throttled_is_well_below_the_limit_
     ]
     report = window_report(windows(*all_of_them))
     data = encode(NodeReport(node="n", windows={"1m": report, "5m": report, "1h": report}))
-    body, encoding = packed(data)
+    body, encoding = pack(data)
     assert len(data) < wire.MAX_REPORT_BYTES / 2
     assert encoding == "gzip"
     assert len(body) < 200_000
-    assert unpacked(body, encoding, wire.MAX_REPORT_BYTES) == data
+    assert unpack(body, encoding, wire.MAX_REPORT_BYTES) == data
 
 
 def test_a_small_message_is_sent_as_it_is() -> None:
-    assert packed(b"{}") == (b"{}", "")
-    assert unpacked(b"{}", "", 10) == b"{}"
+    assert pack(b"{}") == (b"{}", "")
+    assert unpack(b"{}", "", 10) == b"{}"
 
 
 def test_names_of_cgroups_that_are_no_text_and_counters_beyond_64_bits_can_be_sent() -> None:
@@ -157,7 +157,7 @@ def test_a_bad_report_is_refused_with_the_field_that_is_wrong(message: bytes, wo
 def test_a_small_body_cannot_become_a_large_one() -> None:
     bomb = gzip.compress(b"0" * 10_000_000)
     with pytest.raises(InvalidReportBody, match="longer than 1000000 bytes when unpacked"):
-        unpacked(bomb, "gzip", 1_000_000)
+        unpack(bomb, "gzip", 1_000_000)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,12 @@ def test_a_small_body_cannot_become_a_large_one() -> None:
 )
 def test_a_body_that_cannot_be_unpacked_says_why(data: bytes, encoding: str, words: str) -> None:
     with pytest.raises(InvalidReportBody, match=words):
-        unpacked(data, encoding, 10)
+        unpack(data, encoding, 10)
 
 
 @examples(300)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_bytes_whatever_raise_anything_else(data: bytes) -> None:
-    for read in (decode_report, decode_answer, lambda body: unpacked(body, "gzip", 1000)):
+    for read in (decode_report, decode_answer, lambda body: unpack(body, "gzip", 1000)):
         with suppress(InvalidReportBody, InvalidAuditMessage):
             read(data)

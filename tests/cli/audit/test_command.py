@@ -382,8 +382,8 @@ def test_every_setting_of_the_processes_is_a_flag() -> None:
 
     from slack.cli.audit.processes import agent, controller
     from slack.process.audit_settings import AgentSettings, ControllerSettings
-    from slack.process.settings import declared
+    from slack.process.settings import declared_settings
 
     for command, settings in ((agent, AgentSettings), (controller, ControllerSettings)):
         flags = set(inspect.signature(command).parameters)
-        assert flags == {found.name for found in declared(settings)} | {"config"}
+        assert flags == {found.name for found in declared_settings(settings)} | {"config"}

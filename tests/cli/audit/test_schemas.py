@@ -25,11 +25,11 @@ from slack.cli.audit.explain import explain
 from slack.cli.audit.export import document
 from slack.cli.audit.kernel import Group
 from slack.cli.audit.kernel import document as kernels_document
-from slack.cli.vocabulary import audit as vocabulary
+from slack.cli.documents import audit as documents
 from tests.audit.test_recorded_trees import RECORDED
 from tests.cli.audit.build import container, kubelet_pods, look, pod, recorded, rose
 from tests.cli.audit.test_remote import audit, served
-from tests.cli.test_vocabulary import as_declared, golden
+from tests.cli.test_documents import as_declared, golden
 
 __all__ = ["recorded"]
 _PROSE = {"title", "evidence", "reason", "risk", "why", "about", "noPatch", "command", "note", "ask", "source"}
@@ -103,18 +103,18 @@ def _words(kind: type[msgspec.Struct], field: str) -> set[str]:
 
 def test_the_declared_words_are_the_codes() -> None:
     for kind, field, words in (
-        (vocabulary.Audit, "source", SourceKind),
-        (vocabulary.AuditedCgroup, "level", LevelOfCode),
-        (vocabulary.AuditFinding, "state", State),
-        (vocabulary.AuditFinding, "marks", Mark),
-        (vocabulary.AuditTrouble, "trouble", Trouble),
-        (vocabulary.AuditAdvice, "id", AdviceId),
-        (vocabulary.AuditPatch, "kind", PatchKind),
-        (vocabulary.AuditKernel, "state", KernelState),
-        (vocabulary.AuditKernel, "bug", Bug),
-        (vocabulary.AuditKernel, "confidence", Confidence),
-        (vocabulary.AuditKernelFeature, "confidence", Confidence),
-        (vocabulary.AuditProbe, "state", ProbeState),
+        (documents.Audit, "source", SourceKind),
+        (documents.AuditedCgroup, "level", LevelOfCode),
+        (documents.AuditFinding, "state", State),
+        (documents.AuditFinding, "marks", Mark),
+        (documents.AuditTrouble, "trouble", Trouble),
+        (documents.AuditAdvice, "id", AdviceId),
+        (documents.AuditPatch, "kind", PatchKind),
+        (documents.AuditKernel, "state", KernelState),
+        (documents.AuditKernel, "bug", Bug),
+        (documents.AuditKernel, "confidence", Confidence),
+        (documents.AuditKernelFeature, "confidence", Confidence),
+        (documents.AuditProbe, "state", ProbeState),
     ):
         assert _words(kind, field) == set(map(str, words)), f"{kind.__name__}.{field}"
-    assert _words(vocabulary.AuditFinding, "severity") == {severity.name.lower() for severity in SeverityOfCode}
+    assert _words(documents.AuditFinding, "severity") == {severity.name.lower() for severity in SeverityOfCode}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slack.cli.inputs import prometheus_server
-from slack.kube import patience
-from slack.kube.patience import Patience
+from slack.kube import deadline
+from slack.kube.deadline import Deadline
 from tests.cli.bad_servers.rows import COMPLETION, ROWS, Ending, Row, ways
 from tests.cli.bad_servers.servers import LATE, NINE, OTHERS, BadServer, serving
 from tests.cli.bad_servers.table import MOST_SECONDS, OURS, all_tried, lines, words_of
@@ -54,7 +54,7 @@ def test_a_login_page_is_named_by_a_command_that_becomes_another_program(tmp_pat
 def test_every_bad_server_is_named(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: BadServer
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_ANSWER_SECONDS", 0.5 if server.name in ("silent", "slow", "slow body") else 60)
+    monkeypatch.setattr(deadline, "FIRST_ANSWER_SECONDS", 0.5 if server.name in ("silent", "slow", "slow body") else 60)
     with serving(server, tmp_path, []) as address:
         found = run(*words_of(_STATUS, address, tmp_path))
     assert found.code == 2, found.stderr
@@ -67,8 +67,8 @@ def test_every_bad_server_is_named(
 def test_a_server_that_falls_ill_later_is_named_as_well(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: BadServer, words: str
 ) -> None:
-    monkeypatch.setattr(patience, "SILENT_SECONDS", 0.5 if server.name in ("silent", "slow", "slow body") else 60)
-    monkeypatch.setattr(prometheus_server, "QUERY_SECONDS", patience.SILENT_SECONDS)
+    monkeypatch.setattr(deadline, "SILENT_SECONDS", 0.5 if server.name in ("silent", "slow", "slow body") else 60)
+    monkeypatch.setattr(prometheus_server, "QUERY_SECONDS", deadline.SILENT_SECONDS)
     monkeypatch.setattr(prometheus_server, "_MOST_BYTES", by_profile(8, 256) << 20)
     row = next(row for row in ROWS if row.words.startswith(words))
     with serving(server, tmp_path, [], late=True) as address:
@@ -81,8 +81,8 @@ def test_a_server_that_falls_ill_later_is_named_as_well(
 def test_a_person_is_told_after_two_seconds_for_whom_he_waits(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "WORD_SECONDS", 0.1)
-    monkeypatch.setattr(patience, "FIRST_ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(deadline, "WORD_SECONDS", 0.1)
+    monkeypatch.setattr(deadline, "FIRST_ANSWER_SECONDS", 1.0)
     silent = next(server for server in NINE if server.name == "silent")
     with serving(silent, tmp_path, []) as address:
         found = run(*words_of(_STATUS, address, tmp_path))
@@ -106,22 +106,22 @@ class WaitingCounted(threading.Event):
 def test_no_command_waits_longer_than_twenty_seconds_for_who_never_answers(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row, server: str
 ) -> None:
-    start = patience._Attempt.start
+    start = deadline._Attempt.start
 
-    def counted(attempt: patience._Attempt[object]) -> None:
+    def counted(attempt: deadline._Attempt[object]) -> None:
         attempt.done = WaitingCounted()
         start(attempt)
 
     monkeypatch.setattr(WaitingCounted, "seconds", 0.0)
-    monkeypatch.setattr(patience._Attempt, "start", counted)
-    defaults = {**(Patience.__init__.__kwdefaults__ or {}), "clock": lambda: WaitingCounted.seconds}
-    monkeypatch.setattr(Patience.__init__, "__kwdefaults__", defaults)
+    monkeypatch.setattr(deadline._Attempt, "start", counted)
+    defaults = {**(Deadline.__init__.__kwdefaults__ or {}), "clock": lambda: WaitingCounted.seconds}
+    monkeypatch.setattr(Deadline.__init__, "__kwdefaults__", defaults)
     bad = next(found for found in NINE if found.name == server)
     with serving(bad, tmp_path, []) as address:
         found = run(*words_of(row, address, tmp_path))
     assert found.code == 2, found.stderr
     assert address in found.stderr
-    assert patience.WORD_SECONDS < WaitingCounted.seconds <= MOST_SECONDS
+    assert deadline.WORD_SECONDS < WaitingCounted.seconds <= MOST_SECONDS
 
 
 @pytest.mark.thorough

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Run
-from tests.cli.test_vocabulary import golden
+from tests.cli.test_documents import golden
 
 QUEUES = Path(__file__).parents[3] / "examples" / "queues.jsonl"
 

@@ -10,8 +10,8 @@ from slack.demand.broker import QueueLag
 from slack.demand.model import PoolSettings, QueueKey
 from slack.demand.trace import SettingsLine, TickLine, encode
 from tests.cli.conftest import Run
+from tests.cli.test_documents import as_declared, golden
 from tests.cli.test_uninstall import config
-from tests.cli.test_vocabulary import as_declared, golden
 from tests.kube.fake_api import FakeApi
 
 POOLS = "/apis/resource-slack.io/v1alpha1/namespaces/media/activationpools/"

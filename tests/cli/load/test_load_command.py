@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from slack.cli.load.report_text import lines, print_report, question
 from slack.cli.load.run import Asked, Finished
-from slack.cli.load.told import lines, print_report, question
 from slack.cli.terminal.formats import Format
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.shape import LoadShape
@@ -159,7 +159,7 @@ def test_the_question_says_what_it_comes_to_and_where() -> None:
 
 
 def test_json_is_for_programs() -> None:
-    from slack.cli.load.told import notes
+    from slack.cli.load.report_text import notes
     from slack.loadtest.report import document
 
     shown = json.loads(json.dumps(document(finished().report, notes(finished()))))

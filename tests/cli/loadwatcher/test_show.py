@@ -17,13 +17,13 @@ from slack.process.http_server import TEXT, HttpServer, Reply, Request
 from slack_operator.loadwatcher.api import Api
 from slack_operator.loadwatcher.board import Board, View
 from tests.cli.conftest import Run
-from tests.cli.test_vocabulary import as_declared, golden
+from tests.cli.test_documents import as_declared, golden
 from tests.loadwatcher.build import NOW, readings
 
 
 @pytest.fixture(autouse=True)
 def now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slack.cli.loadwatcher.asking.time.time", lambda: NOW + 5)
+    monkeypatch.setattr("slack.cli.loadwatcher.client.time.time", lambda: NOW + 5)
 
 
 def board(*, full: bool = True) -> Board:

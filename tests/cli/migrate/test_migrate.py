@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from slack.cli.commands import app
 from slack.planner.policy.spec import parse_policy
 from tests.cli.conftest import Run
-from tests.cli.test_vocabulary import as_declared, golden
+from tests.cli.test_documents import as_declared, golden
 from tests.kube.fake_api import FakeApi, Reply
 
 Json = dict[str, Any]

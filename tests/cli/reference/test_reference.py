@@ -15,7 +15,7 @@ from slack.planner.policy.crd import crd
 from slack.process.audit_settings import AgentSettings, ControllerSettings
 from slack.process.operator_settings import OperatorSettings
 from slack.process.reasons import REASONS
-from slack.process.settings import declared
+from slack.process.settings import declared_settings
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "reference"
 
@@ -57,7 +57,7 @@ def test_every_flag_of_every_command_is_there() -> None:
             for parameter in below.params:
                 for option in parameter.opts if parameter.param_type_name == "option" else ():
                     assert option in section, f"{name} {option}"
-    for setting in declared(OperatorSettings):
+    for setting in declared_settings(OperatorSettings):
         assert f"RESOURCE_SLACK_{setting.name.upper()}" in page
         assert setting.flag in page
 
@@ -88,7 +88,7 @@ def test_every_setting_of_the_auditors_processes_is_there() -> None:
     page = page_of(Subject.FLAGS)
     for title, kind in (("agent", AgentSettings), ("controller", ControllerSettings)):
         section = page.partition(f"\n## Settings of the audit {title}\n")[2].partition("\n## ")[0]
-        for condition in declared(kind):
+        for condition in declared_settings(kind):
             assert f"| `{condition.flag}` | `RESOURCE_SLACK_AUDIT_{condition.name.upper()}` |" in section
     assert (
         "| `--write-burst` | `RESOURCE_SLACK_AUDIT_WRITE_BURST` | `write-burst` | `false` | `audit.agent.writeBurst` |"

@@ -15,7 +15,7 @@ from slack.scorer.model import Weighted
 from slack.scorer.record import line_of
 from slack.scorer.scoring import prepare, score
 from tests.cli.conftest import ROOT, Run
-from tests.cli.test_vocabulary import as_declared, golden
+from tests.cli.test_documents import as_declared, golden
 from tests.scorer.clusters import NOW, load, nodes, window
 
 SNAPSHOT = ROOT / "examples/cluster.json"

@@ -19,8 +19,8 @@ from slack.throttler.injection import (
 )
 from slack.throttler.reports.messages import SilentNode, View, encode
 from tests.cli.conftest import Result, Run
+from tests.cli.test_documents import as_declared, golden
 from tests.cli.test_uninstall import config
-from tests.cli.test_vocabulary import as_declared, golden
 from tests.cli.throttler.viewing import NOW, POLICIES, controller, lease, report, row, shown, token, view, viewer_token
 from tests.kube.fake_api import FakeApi, Reply
 

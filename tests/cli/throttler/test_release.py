@@ -7,8 +7,8 @@ import pytest
 
 from slack.cli.throttler import release
 from tests.cli.conftest import Run
+from tests.cli.test_documents import as_declared, golden
 from tests.cli.test_uninstall import config
-from tests.cli.test_vocabulary import as_declared, golden
 from tests.kube.fake_api import FakeApi, Reply
 
 POD = "/api/v1/namespaces/shop/pods/"

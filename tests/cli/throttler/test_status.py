@@ -13,7 +13,7 @@ from e2e.harness.cluster.certificates import Authority
 from slack.throttler.fsm import State
 from slack.throttler.reports.messages import SilentNode, encode
 from tests.cli.conftest import COMMAND, Run
-from tests.cli.test_vocabulary import as_declared, golden, printed
+from tests.cli.test_documents import as_declared, golden, printed
 from tests.cli.throttler.viewing import (
     NOW,
     POLICIES,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Run
-from tests.cli.test_vocabulary import as_declared, golden
+from tests.cli.test_documents import as_declared, golden
 from tests.throttler.test_config import STUDY
 from tests.throttler.test_pods import study
 

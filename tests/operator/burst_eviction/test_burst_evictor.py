@@ -10,7 +10,7 @@ import pytest
 
 from slack.cluster import wire
 from slack.kube.errors import ApiError
-from slack.kube.lanes import Ask, GoesOn, OnAnswer
+from slack.kube.pipelining import OnAnswer, ShouldSend, WriteRequest
 from slack.kube.watch import EventType
 from slack_operator.burst_eviction.burst_evictor import BurstEvictor
 from slack_operator.burst_eviction.burst_reporter import BurstReporter
@@ -391,7 +391,7 @@ def test_the_deletions_go_out_with_the_stop_and_do_not_wait_for_its_answer() -> 
     under_way: list[list[str]] = []
 
     class AnsweredLate(Sender):
-        def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+        def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
             sent = [index for index in range(len(asks)) if goes_on(index)]  # none of them is answered yet
             under_way.append([asks[index].method for index in sent])
             super().send(asks, lambda index: index in sent, on_answer)
@@ -564,7 +564,7 @@ def test_nothing_is_deleted_for_a_growth_before_its_replica_set_is_known_to_be_s
     sent: list[list[str]] = []
 
     class Noting(Sender):
-        def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+        def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
             sent.append([ask.method for ask in asks])
             super().send(asks, goes_on, on_answer)
 
@@ -676,9 +676,9 @@ class Recording(Sender):
 
     def __init__(self, api: FakeApi) -> None:
         super().__init__(api)
-        self.asks: list[Ask] = []
+        self.asks: list[WriteRequest] = []
 
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+    def send(self, asks: Sequence[WriteRequest], goes_on: ShouldSend, on_answer: OnAnswer) -> None:
         self.asks += asks
         super().send(asks, goes_on, on_answer)
 

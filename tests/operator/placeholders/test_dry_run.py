@@ -27,7 +27,7 @@ from slack.cluster.labels import (
     PRIORITY_CLASS,
     ZONE,
 )
-from slack.kube.patience import Patience
+from slack.kube.deadline import Deadline
 from slack.kube.watch import EventType
 from slack.planner.domain.membership import node_labels
 from slack.planner.model.plan_cache import PlanCache
@@ -277,7 +277,7 @@ class Lists:
 
     def __init__(self, objects: list[Json]) -> None:
         self._objects = objects
-        self.patience: Patience | None = None
+        self.deadline: Deadline | None = None
 
     def server_version(self) -> str:
         return "v1.36.3"

@@ -8,7 +8,7 @@ import pytest
 
 from slack.kube.errors import ApiError, InvalidAnswer, KubeError, Unreachable
 from slack.kube.watch import EventType
-from slack.process.reporting.packing import packed
+from slack.process.reporting.packing import pack
 from slack.throttler.config import parse_throttle_policy
 from slack.throttler.fsm import State
 from slack.throttler.reports.messages import ContainerRow, NodeReport, decode_answer, decode_view, encode
@@ -81,7 +81,7 @@ class World:
         """Report as an agent does; returns when the next report is wanted while somebody waits."""
         by_state = {State(state): count for state, count in counts.items()}
         report = NodeReport(node=node, at=5.0, blind=blind, counts=by_state)
-        answer = decode_answer(self.starts.take(Caller("agent", caller or node), Body(*packed(encode(report)))))
+        answer = decode_answer(self.starts.take(Caller("agent", caller or node), Body(*pack(encode(report)))))
         return answer.moving_seconds
 
     def turn(self, after: float = 5.0) -> list[Json]:

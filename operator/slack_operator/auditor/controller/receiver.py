@@ -7,7 +7,7 @@ from typing import Protocol
 
 from slack.audit.api.encoding import InvalidAuditMessage, decode_report, encode
 from slack.audit.api.messages import MAX_REPORT_BYTES, Answer, NodeReport
-from slack.process.reporting.packing import InvalidReportBody, unpacked
+from slack.process.reporting.packing import InvalidReportBody, unpack
 from slack_operator.runtime.callers import Caller, Refused
 from slack_operator.runtime.report_receiver import Body, Take
 
@@ -27,7 +27,7 @@ def into(inbox: Inbox) -> Take:
 
     def take(caller: Caller, body: Body) -> bytes:
         try:
-            report = decode_report(unpacked(body.data, body.encoding, MAX_REPORT_BYTES))
+            report = decode_report(unpack(body.data, body.encoding, MAX_REPORT_BYTES))
         except (InvalidReportBody, InvalidAuditMessage) as error:
             raise Refused(400, f"the report cannot be read: {error}") from None
         if report.node != caller.node:

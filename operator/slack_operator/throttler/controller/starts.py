@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from slack.process.reporting.packing import InvalidReportBody, packed, unpacked
+from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports.messages import (
     MAX_REPORT_BYTES,
@@ -162,11 +162,11 @@ class Starts:
 
 def _small(report: NodeReport) -> Body:
     """Write a report anew, for one with thousands of fields that nobody knows would be kept whole."""
-    return Body(*packed(encode(msgspec.structs.replace(report, permits=(), late=(), pending_pods=()))))
+    return Body(*pack(encode(msgspec.structs.replace(report, permits=(), late=(), pending_pods=()))))
 
 
 def _read(body: Body) -> NodeReport:
     try:
-        return decode_report(unpacked(body.data, body.encoding, MAX_REPORT_BYTES))
+        return decode_report(unpack(body.data, body.encoding, MAX_REPORT_BYTES))
     except (InvalidReportBody, InvalidThrottlerMessage) as error:
         raise Refused(400, f"the report cannot be read: {error}") from None

@@ -20,7 +20,7 @@ from slack.audit.api.messages import Answer, NodeReport, PodName, Row, WindowRep
 from slack.audit.findings.sample import Level
 from slack.process.outages import Outages
 from slack.process.reporting import posting
-from slack.process.reporting.packing import unpacked
+from slack.process.reporting.packing import unpack
 from slack.process.reporting.posting import NotSent
 from slack.process.reporting.pushing import Pusher
 from slack_operator.auditor.agent import reporter
@@ -56,7 +56,7 @@ def served(fake: Fake, context: ssl.SSLContext | None = None) -> http.server.HTT
             fake.tokens.append(self.headers["Authorization"])
             fake.paths.append(self.path)
             fake.encodings.append(encoding)
-            fake.reports.append(decode_report(unpacked(data, encoding, wire.MAX_REPORT_BYTES)))
+            fake.reports.append(decode_report(unpack(data, encoding, wire.MAX_REPORT_BYTES)))
             self.send_response(fake.status)
             for name, value in fake.headers.items():
                 self.send_header(name, value)

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from slack.cli.vocabulary.record import ApiVersion, Record
-from slack.cli.vocabulary.simulation import RatePoint
+from slack.cli.documents.record import ApiVersion, Record
+from slack.cli.documents.simulation import RatePoint
 
 
 class Tuning(Record):

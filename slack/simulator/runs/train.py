@@ -42,7 +42,7 @@ class HourOfAmounts:
 
 
 @dataclass(frozen=True, slots=True)
-class TaughtPolicy:
+class TrainedPolicy:
     """What one policy has learnt."""
 
     name: str
@@ -54,12 +54,12 @@ class TaughtPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
+class TrainedObjective:
     """A run with an objective, and what it taught."""
 
     objective: float
     result: Result
-    policies: tuple[TaughtPolicy, ...]
+    policies: tuple[TrainedPolicy, ...]
 
     @property
     def reached(self) -> bool:
@@ -71,7 +71,7 @@ class Taught:
         return {policy.name: _shown(policy) for policy in self.policies}
 
 
-def taught(scenario: Scenario, instant_start: float, *, on_progress: OnProgress | None = None) -> Taught:
+def train(scenario: Scenario, instant_start: float, *, on_progress: OnProgress | None = None) -> TrainedObjective:
     """Play a scenario once with this objective in place of its rates.
 
     Raises:
@@ -86,19 +86,21 @@ def taught(scenario: Scenario, instant_start: float, *, on_progress: OnProgress 
     objectives.begin_anew()
     result = simulation.run(on_progress)
     end = scenario.starts_at.timestamp() + scenario.duration.total_seconds()
-    return Taught(instant_start, result, tuple(_policy(name, it, aim, end) for name, it in objectives.learners.items()))
+    return TrainedObjective(
+        instant_start, result, tuple(_policy(name, it, aim, end) for name, it in objectives.learners.items())
+    )
 
 
-def _policy(name: str, learner: Learner, aim: Objective, end: float) -> TaughtPolicy:
+def _policy(name: str, learner: Learner, aim: Objective, end: float) -> TrainedPolicy:
     asked = decode(encode(learner))  # as the operator that loads it begins; asking leaves a trace
     amount, first, hours = learner.amount(end, aim), (end // _HOUR + 1) * _HOUR, []
     for hour in range(_HOURS):
         at = first + hour * _HOUR
         hours.append(HourOfAmounts.of(at, [asked.amount(s, aim) for s in np.arange(at, at + _HOUR, _ASKED_SECONDS)]))
-    return TaughtPolicy(name, learner, amount, tuple(hours))
+    return TrainedPolicy(name, learner, amount, tuple(hours))
 
 
-def _shown(policy: TaughtPolicy) -> Mapping[str, Any]:
+def _shown(policy: TrainedPolicy) -> Mapping[str, Any]:
     why = policy.amount.why
     return {
         "known": why.known,

@@ -7,7 +7,7 @@ _LONGEST_COMPARED = 60
 _NEAR = 0.75
 
 
-def meant(name: object, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return `; did you mean minRate?`, '' where no name looks like it."""
     by_lower = {field.lower(): field for field in known}
     near = difflib.get_close_matches(str(name).lower()[:_LONGEST_COMPARED], by_lower, 1, _NEAR)

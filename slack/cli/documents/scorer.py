@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from slack.cli.vocabulary.record import Amounts, ApiVersion, Record
+from slack.cli.documents.record import Amounts, ApiVersion, Record
 
 
 class ScoreTerms(Record):

@@ -28,14 +28,14 @@ LEAST_BYTES = 16 * 1024
 _GLANCE_SECONDS = 0.25
 
 
-class Patience:
+class Deadline:
     """The time that one server gets from one command. Threads may share it: what one of them hears renews it for all.
 
     Usage:
 
-        patience = Patience("the API server at https://10.0.0.1:6443", print)
-        body = patience.wait("GET /version", lambda: read_all(patience.progress))
-        patience.answered()
+        deadline = Deadline("the API server at https://10.0.0.1:6443", print)
+        body = deadline.wait("GET /version", lambda: read_all(deadline.progress))
+        deadline.answered()
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Patience:
         self._given_up.set()
 
     def over(self, since: float) -> float:
-        """Return how many seconds ago the patience with a request that began then has ended; negative while it lasts.
+        """Return how many seconds ago the time for a request that began then has ended; negative while it lasts.
 
         Args:
             since: by the same clock.

@@ -7,7 +7,7 @@ import typer
 
 from slack.cli.inputs.http_fetch import Answer, TooLong, fetch, parsed_address
 from slack.cli.terminal.problems import UserError
-from slack.kube.patience import Patience
+from slack.kube.deadline import Deadline
 from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
 from slack.loadwatcher.nodes_seen import NodesSeen
 from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
@@ -36,7 +36,7 @@ def ask(url: str) -> NodesSeen:
 class _Watcher:
     def __init__(self, address: str) -> None:
         self._address = address
-        self._patience = Patience(f"the load watcher at {address}", lambda text: typer.echo(text, err=True))
+        self._patience = Deadline(f"the load watcher at {address}", lambda text: typer.echo(text, err=True))
 
     def report(self, window: Window) -> LoadReport | None:
         """Return one window, and none where another is given for it."""

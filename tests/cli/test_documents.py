@@ -16,8 +16,8 @@ import msgspec
 import pytest
 import yaml
 
-from slack.cli.vocabulary.audit import AUDIT_DOCUMENTS
-from slack.cli.vocabulary.documents import DOCUMENTS, schema
+from slack.cli.documents.audit import AUDIT_DOCUMENTS
+from slack.cli.documents.registry import DOCUMENTS, schema
 from slack.loadtest.meter import LoadMeter
 from slack.loadtest.report import document as load_document
 from tests.cli.conftest import ROOT, Run

@@ -21,7 +21,7 @@ class _Watch(Protocol):
     def last_heard_age(self, now: float) -> float: ...
 
 
-class Silence:
+class WatchTimeout:
     """Of one watch; ask it about once a second."""
 
     def __init__(self, watch: _Watch) -> None:

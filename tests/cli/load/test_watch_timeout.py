@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from slack.cli.load.silence import Silence
+from slack.cli.load.watch_timeout import WatchTimeout
 from slack.kube.sink import ReflectorCounters
 
 
@@ -22,7 +22,7 @@ class Watch:
 
 def test_a_server_that_has_gone_is_watched_no_longer() -> None:
     watch = Watch()
-    silence = Silence(watch)
+    silence = WatchTimeout(watch)
     for second in range(1, 32):
         if second in (1, 3, 7, 15, 31):
             watch.fails()
@@ -33,7 +33,7 @@ def test_a_server_that_has_gone_is_watched_no_longer() -> None:
 
 def test_a_quiet_watch_that_has_come_back_is_watched_on() -> None:
     watch = Watch()
-    silence = Silence(watch)
+    silence = WatchTimeout(watch)
     for second in range(1, 900):
         if second < 10:
             watch.fails()
@@ -42,7 +42,7 @@ def test_a_quiet_watch_that_has_come_back_is_watched_on() -> None:
 
 def test_failures_before_the_last_word_do_not_count() -> None:
     watch = Watch()
-    silence = Silence(watch)
+    silence = WatchTimeout(watch)
     for second in range(1, 20):
         watch.fails()
         assert silence.ends(float(second)) is None

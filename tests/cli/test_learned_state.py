@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slack.cli.inputs.learnt import NOT_IN_A_SNAPSHOT, amounts, read_histories
+from slack.cli.inputs.learned_state import NOT_IN_A_SNAPSHOT, amounts, read_histories
 from slack.cli.inputs.measured import Measured
 from slack.kube.errors import ApiError, Unreachable
 from slack.planner.objective.history_object import learnt

@@ -2,7 +2,7 @@
 
 A burst of deletions is decided in milliseconds and takes an API server tens of milliseconds each: what counts is that
 the server is never idle for want of us, and that we cost next to nothing while the machine has better things to do. So
-one thread speaks on all lanes, a request is a few hundred bytes, and an answer is looked at no further than needed: a
+one thread writes to all, a request is a few hundred bytes, and an answer is looked at no further than needed: a
 fifth of what `Connection.request` costs. Nothing is tried again but what was sent on a connection that was closed
 before it was answered, once: each write must bear being sent twice, as one does that names the uid.
 
@@ -28,11 +28,11 @@ from slack.kube.unreachable import TRANSPORT_ERRORS
 
 log = logging.getLogger(__name__)
 
-LANES = 64
+MOST_PIPELINES = 64
 """At most; so many requests are answered at a time. The server shares itself out by request, and whoever makes the pods
 of a burst has as many under way: with sixteen, two hundred deletions took three times as long as making the pods."""
 DEPTH = 2
-"""Requests on a lane: the one that is being answered, and the next."""
+"""Requests on a pipeline: the one that is being answered, and the next."""
 SILENT_SECONDS = 10.0
 """Without any answer what is under way is given up."""
 IDLE_SECONDS = 60.0
@@ -43,7 +43,7 @@ _READ_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class WriteRequest:
     """One write."""
 
     method: str
@@ -55,23 +55,23 @@ class Ask:
         return f"{self.method} {self.path}"
 
 
-GoesOn = Callable[[int], bool]
+ShouldSend = Callable[[int], bool]
 OnAnswer = Callable[[int, KubeError | None], None]
-_ALIVE = Ask("GET", "/version")
+_ALIVE = WriteRequest("GET", "/version")
 
 
 @dataclass(slots=True, eq=False)
-class _Lane:
+class _Pipeline:
     wire: socket
     clock: Callable[[], float]
     used_at: float
     answers: HttpAnswers = field(default_factory=HttpAnswers)
     under_way: deque[int] = field(default_factory=deque)
-    """Which asks, in the order in which their answers come."""
+    """Which requests, in the order in which their answers come."""
     closed: bool = False
 
     def read(self) -> list[HttpAnswer]:
-        """Return the answers that are whole by now; where no more come the lane is closed."""
+        """Return the answers that are whole by now; where no more come the pipeline is closed."""
         found: list[HttpAnswer] = []
         try:
             while piece := self.wire.recv(_READ_BYTES):
@@ -94,41 +94,41 @@ class _Lane:
             self.closed = True
 
 
-class Lanes:
+class PipelinedClient:
     """See the module's docstring."""
 
     def __init__(
-        self, connection: Connection, clock: Callable[[], float] = time.monotonic, *, most: int = LANES
+        self, connection: Connection, clock: Callable[[], float] = time.monotonic, *, most: int = MOST_PIPELINES
     ) -> None:
         """Nothing is open yet; no more than `most` connections ever are."""
         self._most = most
         self._connection = connection
         self._clock = clock
-        self._open: list[_Lane] = []
+        self._open: list[_Pipeline] = []
 
-    def keep(self, asks: int) -> None:
-        """Have connections that are ready for so many asks at once; to be called more often than `IDLE_SECONDS`.
+    def keep(self, requests: int) -> None:
+        """Have connections that are ready for so many requests at once; to be called more often than `IDLE_SECONDS`.
 
         A new one costs two round trips, and some 5 ms of a core on both sides.
         """
         self._look()
         try:
-            self._have(min(asks, self._most))
+            self._have(min(requests, self._most))
         except KubeError as error:
             log.debug("no connections are kept: %s", error)
             return
-        if any(self._clock() - lane.used_at > IDLE_SECONDS / 2 for lane in self._open):
+        if any(self._clock() - pipeline.used_at > IDLE_SECONDS / 2 for pipeline in self._open):
             self.send([_ALIVE] * len(self._open), lambda _: True, lambda _, __: None)
 
-    def send(self, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
+    def send(self, requests: Sequence[WriteRequest], should_send: ShouldSend, on_answer: OnAnswer) -> None:
         """Send all, several at once, begun in their order; return when all that were sent are answered.
 
         Args:
-            asks: what is to be written.
-            goes_on: asked with the index of an ask just before it is sent.
+            requests: what is to be written.
+            should_send: asked with the index of a request just before it is sent.
             on_answer: called with the index of each that was sent, and with what it failed of.
         """
-        exchange = _Exchange(self._connection, asks, goes_on, on_answer)
+        exchange = _Exchange(self._connection, requests, should_send, on_answer)
         self._look()
         try:
             while exchange.fill(self._alive()) or exchange.left:
@@ -142,108 +142,112 @@ class Lanes:
 
     def close(self) -> None:
         """Close what is open."""
-        for lane in self._open:
-            lane.closed = True
+        for pipeline in self._open:
+            pipeline.closed = True
         self._alive()
 
     def _look(self) -> None:
         """See which the server has closed meanwhile: nothing else is to come."""
-        for lane in self._open:
-            lane.read()
+        for pipeline in self._open:
+            pipeline.read()
         self._alive()
 
     def _have(self, count: int) -> None:
         while len(self._open) < count:
             wire = self._connection.dial(CONNECT_SECONDS)
             wire.settimeout(0.0)
-            self._open.append(_Lane(wire, self._clock, self._clock()))
+            self._open.append(_Pipeline(wire, self._clock, self._clock()))
 
-    def _alive(self) -> list[_Lane]:
-        for lane in self._open:
-            if lane.closed:
+    def _alive(self) -> list[_Pipeline]:
+        for pipeline in self._open:
+            if pipeline.closed:
                 with contextlib.suppress(OSError):
-                    lane.wire.close()
-        self._open = [lane for lane in self._open if not lane.closed]
+                    pipeline.wire.close()
+        self._open = [pipeline for pipeline in self._open if not pipeline.closed]
         return self._open
 
 
 class _Exchange:
-    """Some asks on their way."""
+    """Some requests on their way."""
 
-    def __init__(self, connection: Connection, asks: Sequence[Ask], goes_on: GoesOn, on_answer: OnAnswer) -> None:
-        self.left = deque(range(len(asks)))
+    def __init__(
+        self, connection: Connection, requests: Sequence[WriteRequest], should_send: ShouldSend, on_answer: OnAnswer
+    ) -> None:
+        self.left = deque(range(len(requests)))
         """What is to be sent."""
         self._connection = connection
-        self._asks = asks
-        self._goes_on = goes_on
+        self._requests = requests
+        self._should_send = should_send
         self._on_answer = on_answer
         self._again: set[int] = set()
         """What was sent twice."""
 
-    def fill(self, lanes: Sequence[_Lane]) -> bool:
+    def fill(self, pipelines: Sequence[_Pipeline]) -> bool:
         """Send what there is room for, evenly; return whether answers are to come."""
         for depth in range(1, DEPTH + 1):
-            for lane in lanes:
-                while self.left and not lane.closed and len(lane.under_way) < depth:
+            for pipeline in pipelines:
+                while self.left and not pipeline.closed and len(pipeline.under_way) < depth:
                     index = self.left.popleft()
-                    if self._goes_on(index):
-                        lane.under_way.append(index)
-                        lane.write(self._message(self._asks[index]))
-            self._lose_closed(lanes)
-        return any(lane.under_way for lane in lanes)
+                    if self._should_send(index):
+                        pipeline.under_way.append(index)
+                        pipeline.write(self._message(self._requests[index]))
+            self._lose_closed(pipelines)
+        return any(pipeline.under_way for pipeline in pipelines)
 
-    def take(self, lanes: Sequence[_Lane]) -> None:
+    def take(self, pipelines: Sequence[_Pipeline]) -> None:
         """Wait for answers, and take those that are there.
 
         Raises:
             Unreachable: none comes.
         """
-        busy = [lane for lane in lanes if lane.under_way]
+        busy = [pipeline for pipeline in pipelines if pipeline.under_way]
         with selectors.DefaultSelector() as selector:
-            for lane in busy:
-                selector.register(lane.wire, selectors.EVENT_READ, lane)
+            for pipeline in busy:
+                selector.register(pipeline.wire, selectors.EVENT_READ, pipeline)
             ready = [key.data for key, _ in selector.select(SILENT_SECONDS)]
         if not ready:
             raise Unreachable(f"no answer for {SILENT_SECONDS:g} s", timed_out=True)
-        for lane in ready:
-            for answer in lane.read():
-                if lane.under_way:
-                    self._answered(lane.under_way.popleft(), answer)
+        for pipeline in ready:
+            for answer in pipeline.read():
+                if pipeline.under_way:
+                    self._answered(pipeline.under_way.popleft(), answer)
         self._lose_closed(busy)
 
-    def fail(self, lanes: Sequence[_Lane], error: KubeError) -> None:
+    def fail(self, pipelines: Sequence[_Pipeline], error: KubeError) -> None:
         """No answer comes any more: what was sent may have been done, or not."""
-        for lane in lanes:
-            for index in lane.under_way:
+        for pipeline in pipelines:
+            for index in pipeline.under_way:
                 self._failed(index, error)
-            lane.closed |= bool(lane.under_way)
-            lane.under_way.clear()
+            pipeline.closed |= bool(pipeline.under_way)
+            pipeline.under_way.clear()
         for index in self._again.intersection(self.left):
             self._failed(index, error)
 
-    def _message(self, ask: Ask) -> bytes:
-        body = b"" if ask.body is None else json.dumps(ask.body, separators=(",", ":")).encode()
-        return self._connection.message(ask.method, ask.path, body, ask.content_type, ACCEPT)
+    def _message(self, request: WriteRequest) -> bytes:
+        body = b"" if request.body is None else json.dumps(request.body, separators=(",", ":")).encode()
+        return self._connection.message(request.method, request.path, body, request.content_type, ACCEPT)
 
     def _answered(self, index: int, answer: HttpAnswer) -> None:
-        ask, status = self._asks[index], answer.status
-        self._connection.count(ask.method.lower(), status)
+        request, status = self._requests[index], answer.status
+        self._connection.count(request.method.lower(), status)
         error = None
         if not 200 <= status < 300:
-            error = api_error(status, answer.reason, answer.headers, answer.body, str(ask))
+            error = api_error(status, answer.reason, answer.headers, answer.body, str(request))
         self._on_answer(index, error)
 
     def _failed(self, index: int, error: KubeError) -> None:
-        self._connection.count(self._asks[index].method.lower(), 0)
+        self._connection.count(self._requests[index].method.lower(), 0)
         self._on_answer(index, error)
 
-    def _lose_closed(self, lanes: Sequence[_Lane]) -> None:
+    def _lose_closed(self, pipelines: Sequence[_Pipeline]) -> None:
         """What connections that are gone owe an answer to is sent once more."""
-        for lane in lanes:
-            while lane.closed and lane.under_way:
-                index = lane.under_way.pop()
+        for pipeline in pipelines:
+            while pipeline.closed and pipeline.under_way:
+                index = pipeline.under_way.pop()
                 if index in self._again:
-                    self._failed(index, Unreachable(f"{self._asks[index]}: the connection closes without an answer"))
+                    self._failed(
+                        index, Unreachable(f"{self._requests[index]}: the connection closes without an answer")
+                    )
                 else:
                     self._again.add(index)
                     self.left.appendleft(index)

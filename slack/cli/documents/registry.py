@@ -4,24 +4,24 @@ from typing import Any
 
 import msgspec
 
-from slack.cli.vocabulary.audit import AUDIT_DOCUMENTS
-from slack.cli.vocabulary.demand import DemandExplanation, DemandReplay, DemandTop
-from slack.cli.vocabulary.installation import UninstallList, Version
-from slack.cli.vocabulary.load import Load
-from slack.cli.vocabulary.loadwatcher import NodeLoadList
-from slack.cli.vocabulary.migration import MigratedList, MigratedPolicy
-from slack.cli.vocabulary.planning import Explanation, PlanList
-from slack.cli.vocabulary.scorer import DecisionList, NodeScores
-from slack.cli.vocabulary.simulation import RateCurve, SimulationList
-from slack.cli.vocabulary.status import Status
-from slack.cli.vocabulary.throttler import (
+from slack.cli.documents.audit import AUDIT_DOCUMENTS
+from slack.cli.documents.demand import DemandExplanation, DemandReplay, DemandTop
+from slack.cli.documents.installation import UninstallList, Version
+from slack.cli.documents.load import Load
+from slack.cli.documents.loadwatcher import NodeLoadList
+from slack.cli.documents.migration import MigratedList, MigratedPolicy
+from slack.cli.documents.planning import Explanation, PlanList
+from slack.cli.documents.scorer import DecisionList, NodeScores
+from slack.cli.documents.simulation import RateCurve, SimulationList
+from slack.cli.documents.status import Status
+from slack.cli.documents.throttler import (
     StartSimulationList,
     ThrottlerCheck,
     ThrottlerExplanation,
     ThrottlerRelease,
     ThrottlerStatus,
 )
-from slack.cli.vocabulary.tuning import Recording, Tuning
+from slack.cli.documents.tuning import Recording, Tuning
 from slack.cluster.labels import API_VERSION
 
 DOCUMENTS: dict[str, tuple[type[msgspec.Struct], ...]] = {

@@ -12,21 +12,21 @@ from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
     from slack.simulator.model.result import Result
-    from slack.simulator.runs.teach import Taught, TaughtPolicy
+    from slack.simulator.runs.train import TrainedObjective, TrainedPolicy
     from slack.simulator.scenario.scenario import Scenario
 
 
-class Teaching(NamedTuple):
+class Training(NamedTuple):
     """What was played."""
 
     scenario: "Scenario"
     currency: str
     without: "Result"
     """The same without slack."""
-    taught: "Taught"
+    trained: "TrainedObjective"
 
 
-def teach(scenario: "Scenario", instant_start: float) -> Teaching:
+def train_objective(scenario: "Scenario", instant_start: float) -> Training:
     """Play a scenario with an objective, and without slack.
 
     Raises:
@@ -35,16 +35,16 @@ def teach(scenario: "Scenario", instant_start: float) -> Teaching:
     from slack.cli.terminal.progress import Steps
     from slack.simulator.runs.baselines import priced, variant
     from slack.simulator.runs.engine import simulate
-    from slack.simulator.runs.teach import taught
+    from slack.simulator.runs.train import train
 
     scenario, currency = priced(scenario)
     with Steps() as steps:
         without = simulate(variant("none", scenario).scenario)
         tell = steps.add(f"objective {instant_start:g}")
-        found = taught(scenario, instant_start, on_progress=lambda at, end: tell(at / end))
+        found = train(scenario, instant_start, on_progress=lambda at, end: tell(at / end))
     if not found.result.total.pods:
         raise UserError(f"{scenario.name}: no pod comes after the warm-up; there is nothing to learn")
-    return Teaching(scenario, currency, without, found)
+    return Training(scenario, currency, without, found)
 
 
 def check_objective(instant_start: float) -> None:
@@ -84,7 +84,7 @@ def check_place(learnt_out: Path) -> None:
         raise UserError(f"--learnt-out: {learnt_out}: no such folder")
 
 
-def histories(taught: "Taught", name: str | None) -> str:
+def histories(trained: "TrainedObjective", name: str | None) -> str:
     """Return what was learnt as SlackHistory objects that an operator takes over.
 
     Raises:
@@ -96,8 +96,8 @@ def histories(taught: "Taught", name: str | None) -> str:
     from slack.planner.objective.history_object import learnt
     from slack.planner.policy.history import HISTORY_KIND
 
-    if name is not None and len(taught.policies) > 1:
-        raise UserError(f"--policy: {len(taught.policies)} policies have learnt, each for itself; leave it out")
+    if name is not None and len(trained.policies) > 1:
+        raise UserError(f"--policy: {len(trained.policies)} policies have learnt, each for itself; leave it out")
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     objects = [
         {
@@ -106,7 +106,7 @@ def histories(taught: "Taught", name: str | None) -> str:
             "metadata": {"name": name or policy.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}},
             "learnt": learnt(policy.learner, now),
         }
-        for policy in taught.policies
+        for policy in trained.policies
     ]
     return yaml.safe_dump_all(objects, sort_keys=False, width=120)
 
@@ -127,61 +127,61 @@ def save(path: Path, text: str) -> None:
     typer.echo(f"{path} written; next, in the operator's namespace: {next_}", err=True)
 
 
-def objects(teaching: Teaching, name: str | None) -> list[dict[str, Any]]:
+def objects(training: Training, name: str | None) -> list[dict[str, Any]]:
     """Return the policies with the objective, ready to apply."""
     from slack.simulator.runs.tune import policies
 
-    found = policies(teaching.scenario, None, teaching.taught.objective)
+    found = policies(training.scenario, None, training.trained.objective)
     if name is not None:
         for policy in found:
             policy["metadata"]["name"] = name
     return found
 
 
-def document(teaching: Teaching, name: str | None, left_out: int) -> str:
+def document(training: Training, name: str | None, left_out: int) -> str:
     """Return all of it as JSON."""
     from slack.cluster.labels import API_VERSION
 
-    taught, without = teaching.taught, teaching.without
+    trained, without = training.trained, training.without
     data = {
         "apiVersion": API_VERSION,
         "kind": "Teaching",
-        "objective": taught.objective,
-        "reached": taught.reached,
-        "currency": teaching.currency,
-        "instant_start_ratio": taught.result.instant_start_ratio,
-        "cost": taught.result.cost,
+        "objective": trained.objective,
+        "reached": trained.reached,
+        "currency": training.currency,
+        "instant_start_ratio": trained.result.instant_start_ratio,
+        "cost": trained.result.cost,
         "instant_start_ratio_without": without.instant_start_ratio if without.total.pods else None,
         "cost_without": without.cost,
-        "measured_seconds": taught.result.measured_seconds,
-        "pods": taught.result.total.pods,
-        "learnt": taught.to_dict(),
-        "policies": objects(teaching, name),
+        "measured_seconds": trained.result.measured_seconds,
+        "pods": trained.result.total.pods,
+        "learnt": trained.to_dict(),
+        "policies": objects(training, name),
         "left_out_pods": left_out,
     }
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def print_teaching(teaching: Teaching) -> None:
+def print_training(training: Training) -> None:
     """Print share and cost of the run, and what would be kept in the day after it, hour by hour."""
     from slack.cli.simulation.figures import percent
     from slack.cli.terminal.console import console
 
-    out, taught, without = console(), teaching.taught, teaching.without
-    result = taught.result
-    out.print(Text(f"Instant start of {percent(taught.objective)} wanted; one run, learning included", style="bold"))
-    unit = f" {teaching.currency}" if teaching.currency else ""
+    out, trained, without = console(), training.trained, training.without
+    result = trained.result
+    out.print(Text(f"Instant start of {percent(trained.objective)} wanted; one run, learning included", style="bold"))
+    unit = f" {training.currency}" if training.currency else ""
     share, pods = percent(without.instant_start_ratio), result.total.pods
     out.print(
         f"{percent(result.instant_start_ratio)} of {pods} pods started at once, instead of {share} without "
         f"slack. It cost {result.cost:.2f}{unit}, {result.cost - without.cost:.2f} more.",
         soft_wrap=True,
     )
-    for policy in taught.policies:
+    for policy in trained.policies:
         _print_policy(policy)
 
 
-def _print_policy(policy: "TaughtPolicy") -> None:
+def _print_policy(policy: "TrainedPolicy") -> None:
     from rich.table import Table
 
     from slack.cli.terminal.console import console, print_table

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from slack.cli.vocabulary.record import ApiVersion, Record
+from slack.cli.documents.record import ApiVersion, Record
 
 
 class Uninstalled(Record):

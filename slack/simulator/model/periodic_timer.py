@@ -11,7 +11,7 @@ from collections.abc import Callable
 from slack.simulator.model.clock import AFTER, BEFORE, Clock
 
 
-class Rhythm:
+class PeriodicTimer:
     """Calls `action` with its moment; that calls `follow` or `rest`. `passed` hears of the moments of a rest."""
 
     def __init__(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from slack.planner.model.result import PolicyState
 from slack.simulator.model.clock import Clock
+from slack.simulator.model.periodic_timer import PeriodicTimer
 from slack.simulator.model.result import Result
-from slack.simulator.model.rhythm import Rhythm
 from slack.simulator.runs.engine import Simulation, simulate
 from slack.simulator.scenario.scenario import Scenario
 from tests.examples import by_profile, examples
@@ -26,7 +26,7 @@ class Watched:
         self.moments: list[float] = []
         self.acted: list[float] = []
         self.rests = rests
-        self.rhythm = Rhythm(self.clock, 10.0, self.act, self.moments.append, first=first)
+        self.rhythm = PeriodicTimer(self.clock, 10.0, self.act, self.moments.append, first=first)
         self.rhythm.begin()
 
     def act(self, now: float) -> None:
@@ -76,7 +76,7 @@ def _as_if_restless(monkeypatch: pytest.MonkeyPatch, wanted: Scenario) -> tuple[
     """Return the results with and without rests; how much was done is not compared."""
     rested = simulate(wanted)
     with monkeypatch.context() as patched:
-        patched.setattr(Rhythm, "rest", lambda rhythm, _: rhythm.follow(rhythm.last + rhythm.seconds))
+        patched.setattr(PeriodicTimer, "rest", lambda rhythm, _: rhythm.follow(rhythm.last + rhythm.seconds))
         restless = simulate(wanted)
     assert rested.events <= restless.events
     return replace(rested, events=0, plans=0), replace(restless, events=0, plans=0)
