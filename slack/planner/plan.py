@@ -1,12 +1,20 @@
-"""The planner's one door: snapshot and policies in, plan out. Pure and deterministic (S2).
+"""The planner's one entry point: snapshot and policies in, plan out. Pure and deterministic (S2).
 
-Per policy: its domain, base and desired extra capacity, mirrors (S7), cover (S6), fill, and then what of that to
-write now (`roll_out`), as far as autoscalers and quotas let it (`backoff`). No step is O(pods x nodes) (R1): pods come
-as kinds and nodes as classes.
+Nodes, pods and placeholders are divided among the policies (`inputs`). The plan of each policy then has six steps:
+
+1. Size: how much extra capacity, zone by zone.
+2. Wanted: mirrors (S7), cover (S6) and fill that hold it.
+3. Hold: what autoscalers and quotas refuse is held back (`backoff`).
+4. Rollout and removal: what is to be there now, and which placeholders leave (`roll_out`, `victims`).
+5. Conditions: what the status says.
+6. Summary: all figures in one document, and what the next plan remembers.
+
+No step is O(pods x nodes) (R1): pods come as kinds and nodes as classes.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
@@ -21,14 +29,12 @@ from slack.cluster.wire import ResourceQuota
 from slack.planner.conditions import total_of, untouched, why_blocked
 from slack.planner.domain.capacity import ceiling_of, with_rate
 from slack.planner.domain.ceilings import bindings
-from slack.planner.domain.cost_bound import bounded
-from slack.planner.domain.costs import costs_of, priced
-from slack.planner.domain.counting import counting_of
+from slack.planner.domain.costs import costs_of
 from slack.planner.domain.growth import new_nodes
-from slack.planner.domain.membership import divided, node_view
-from slack.planner.domain.strangers import Stranger, in_order, strangers_of
+from slack.planner.domain.strangers import Stranger, in_order
 from slack.planner.domain.unseen_resources import named, widened
-from slack.planner.model.added import additions_of, seen, vector_of
+from slack.planner.inputs import assign_reservations, inputs_of, observe
+from slack.planner.model.added import vector_of
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
@@ -41,19 +47,15 @@ from slack.planner.model.result import (
     PolicyState,
     ShapePlan,
 )
-from slack.planner.model.shape import Shape, Wanted, merged
+from slack.planner.model.shape import Wanted, merged
 from slack.planner.objective.amount import Amount
-from slack.planner.objects.manifests import PRIORITY, replica_set_name
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, Policy
-from slack.planner.pools import assign_pools
-from slack.planner.rollout.backoff import HeldBack, Pods, hold_back, latest_events
+from slack.planner.rollout.backoff import HeldBack, Pods, hold_back
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
-from slack.planner.rollout.victims import overcommitted, pushed_out, victims
+from slack.planner.rollout.victims import pushed_out, victims
 from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
 from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
-from slack.planner.wanted.demand import pending_shares
-from slack.planner.wanted.mirror_choice import assign_mirrors
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts
 
 UNKNOWN_CLASSES = PriorityClasses({})
@@ -338,7 +340,7 @@ def plan(
 
     Args:
         snapshot: the cluster; its `placeholders` tell what is bound and pending.
-        policies: any number, each with a name of its own.
+        policies: any number, each with a name of its own; their order does not matter.
         now: Unix seconds.
         existing: the ReplicaSets that are there.
         events: what autoscalers have said about placeholders.
@@ -346,8 +348,7 @@ def plan(
         default_rate: --extra-capacity-min-rate (S5), for policies that name no rate.
         priority_classes: what is known of them; -10 for the value of one that is not known.
         cache: what previous plans have worked out, for speed only: the plan is the same without it.
-        prices: of nodes, for what the plan costs; of the plan nothing follows from them but spec.objective's
-            maxCostPerHour, where the policy has no prices of its own.
+        prices: of nodes, for what the plan costs, and for maxCostPerHour of an objective without prices of its own.
         objectives: by policy what `slack.planner.objective` asks for, of those that have an objective.
         pools: what ActivationPools announce.
         quotas: ResourceQuotas that bound these, as far as they are known.
@@ -357,90 +358,24 @@ def plan(
     """
     if len({policy.name for policy in policies}) < len(policies):
         raise ValueError("two policies have the same name")
-    asked = [policy.name for policy in policies]
     cache = PlanCache() if cache is None else cache
-    # Their order must not matter.
-    ordered = tuple(sorted(policies, key=lambda policy: policy.name))
-    policies = rated = with_rate(ordered, default_rate)
-    priorities = priority_classes.values
-    snapshot = widened(snapshot, named(policies, (there.shape for there in existing)))
-    domains = cache.of(divided, node_view(snapshot), rated)
-    ranks = [priorities.get(policy.spec.priority_class_name, PRIORITY) for policy in policies]
-    counting = [
-        counting_of(snapshot, domain, rank, cache.part(domain.policy.name))
-        for domain, rank in zip(domains, ranks, strict=True)
-    ]
-    pending = pending_shares(snapshot, domains, counting, cache)
-    placeholders: dict[str, list[Placeholder]] = {}
-    for pod in snapshot.placeholders:
-        placeholders.setdefault(pod.policy, []).append(pod)
-    shapes: dict[str, dict[str, Shape]] = {}
-    for there in existing:
-        shapes.setdefault(there.policy, {})[there.shape.name] = there.shape
-    additions, known = [], []
-    for policy in policies:
-        before = state.get(policy.name, PolicyState()).added
-        found, remember = seen(
-            shapes.get(policy.name, {}), placeholders.get(policy.name, ()), before, policy.generation, now
-        )
-        additions.append(additions_of(found, remember, snapshot.resources, now))
-        known.append(remember)
-    mirrors, mirrored = assign_mirrors(snapshot, domains, counting, cache, additions, existing)
-    mirrored = assign_pools(
-        snapshot,
-        domains,
-        pools,
-        mirrors,
-        mirrored,
-        now=now,
-        cache=cache,
-        priorities=priorities,
-        added=additions,
-        existing=existing,
-        quotas=quotas,
-    )
-    lacking = overcommitted(snapshot)
-    with_prices = priced(snapshot, prices)
-    once = {replica_set_name(there.policy, there.shape) for there in existing if there.shape.form.is_answered_once}
-    latest = latest_events(events, once, now, snapshot.node_start_seconds)
-    strangers = strangers_of(snapshot, domains, placeholders, shapes)
-    hosted: frozenset[str] = frozenset()
-    items: dict[str, PolicyPlan] = {}
-    remembered = {}
-    rows = {policy.name: i for i, policy in enumerate(policies)}
-    for name in in_order(tuple(rows), strangers) if strangers else rows:
-        i = rows[name]
-        policy = policies[i]
-        amount, unbounded = objectives.get(policy.name) if policy.spec.objective is not None else None, None
-        if amount is not None:
-            amount, unbounded = bounded(amount, snapshot, domains[i], with_prices)
-        inputs = PolicyInputs(
-            snapshot=snapshot,
-            domain=domains[i],
-            counting=counting[i],
-            pending=pending[i],
-            mirrors=mirrors[i],
-            mirrored=mirrored,
-            existing=tuple(sorted((e for e in existing if e.policy == policy.name), key=lambda e: e.shape.name)),
-            placeholders=placeholders.get(policy.name, ()),
-            overcommitted=lacking,
-            events=latest,
-            state=state.get(policy.name, PolicyState()),
-            priority=ranks[i],
-            unfit=priority_classes.problem(policy.spec.priority_class_name),
-            added=additions[i],
-            known=known[i],
-            now=now,
-            cache=cache.part(policy.name),
-            priced=with_prices,
-            amount=amount if amount is not None and amount.why.known else None,
-            why=None if amount is None else amount.why,
-            unbounded=unbounded,
-            strangers=strangers.get(name, ()),
-            guests=tuple(s for others in strangers.values() for s in others if s.host == name),
-            hosted=hosted,
-        )
-        items[name], remembered[name], counted_on = _plan_policy(inputs)
-        hosted |= counted_on
+    ordered = with_rate(tuple(sorted(policies, key=lambda policy: policy.name)), default_rate)
+    snapshot = widened(snapshot, named(ordered, (there.shape for there in existing)))
+    observed = observe(snapshot, ordered, existing, state, priority_classes, cache, now)
+    reserved = assign_reservations(observed, existing, pools, quotas, priority_classes, cache)
+    inputs = inputs_of(observed, reserved, existing, events, state, objectives, prices, cache)
+    items, remembered = _plan_in_turn(inputs, observed.strangers)
     cache.end()
-    return Plan(tuple(items[name] for name in asked), remembered)
+    return Plan(tuple(items[policy.name] for policy in policies), remembered)
+
+
+def _plan_in_turn(
+    inputs: Mapping[str, PolicyInputs], strangers: Mapping[str, tuple[Stranger, ...]]
+) -> tuple[dict[str, PolicyPlan], dict[str, PolicyState]]:
+    """Plan each policy after those that count on its placeholders, which therefore stay."""
+    hosted: frozenset[str] = frozenset()
+    items, remembered = {}, {}
+    for name in in_order(tuple(inputs), strangers) if strangers else inputs:
+        items[name], remembered[name], counted_on = _plan_policy(replace(inputs[name], hosted=hosted))
+        hosted |= counted_on
+    return items, remembered
