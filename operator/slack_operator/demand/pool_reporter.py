@@ -37,6 +37,7 @@ from slack_operator.demand.status import (
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Entry
 from slack_operator.runtime.leading import NotLeading
+from slack_operator.runtime.write_retries import WriteRetries
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class PoolReporter:
         self._clock = clock
         self._wall = wall
         self._written: dict[str, tuple[Status, float]] = {}
+        self._retries = WriteRetries(clock)
 
     def turn(self) -> None:
         """Write what is due."""
@@ -101,12 +103,14 @@ class PoolReporter:
         if not self._may_write() or turn is None or not self._books.synced:
             return
         book, now, text = self._books.now(), self._clock(), rfc3339(self._wall())
-        due = [*self._pools_due(book, turn, now, text), *self._quotas_due(book, turn, now, text)]
+        found = (*self._pools_due(book, turn, now, text), *self._quotas_due(book, turn, now, text))
+        due = [item for item in found if not self._retries.wait_seconds(item.entry.uid)]
         due.sort(key=lambda item: (headline(item.status) == headline(item.previous), item.written_at))
         for item in due[:WRITES_A_TURN]:
             self._write(item, now)
         known = {entry.uid for entry in book.pools.values()} | {q.uid for found in book.quotas.values() for q in found}
         self._written = {uid: written for uid, written in self._written.items() if uid in known}
+        self._retries.keep_only(known)
 
     def _pools_due(self, book: Book, turn: Turn, now: float, text: str) -> Iterator[_Due]:
         containers: defaultdict[QueueKey, list[Container]] = defaultdict(list)
@@ -207,9 +211,11 @@ class PoolReporter:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, applied, force=True)
         except WRITE_FAILURES as error:
+            self._retries.failed(entry.uid, error)
             if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=about)
             return
+        self._retries.succeeded(entry.uid)
         self._written[entry.uid] = status, now
         regarding = ObjectRef(API_VERSION, kind, entry.name, entry.uid, entry.namespace)
         for condition in turned(previous, status):

@@ -54,6 +54,7 @@ from slack_operator.placeholders.status import (
 )
 from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_conditions
 from slack_operator.runtime.leading import NotLeading
+from slack_operator.runtime.write_retries import WriteRetries
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Reporter:
         self._clock = clock
         self._wall = wall
         self._board = StatusBoard()
+        self._retries = WriteRetries(clock)
         self._displaced: dict[str, tuple[Mapping[str, int], float]] = {}
         """By policy: what was said of displaced placeholders, by cause, and when an Event last said it."""
         self._cut: dict[str, dict[str, tuple[int, int]]] = {}
@@ -237,6 +239,7 @@ class Reporter:
         """Forget policies that are no more."""
         uids = {entry.uid for entry in entries}
         self._board.keep_only(uids)
+        self._retries.keep_only(uids)
         self._held = {uid: held for uid, held in self._held.items() if uid in uids}
         names = {entry.name for entry in entries}
         self._displaced = {name: said for name, said in self._displaced.items() if name in names}
@@ -247,6 +250,8 @@ class Reporter:
         status = self._board.judged(entry.uid, status, now, rfc3339(self._wall()))
         status = with_state(status, self._namespace)
         wait = self._board.due_in(entry.uid, status, now)
+        if wait is not None:
+            wait = max(wait, self._retries.wait_seconds(entry.uid))
         held = self._held.pop(entry.uid, None)
         if wait:
             self._held[entry.uid] = _Held(entry, status, previous, now + wait)
@@ -279,11 +284,13 @@ class Reporter:
                 # force: nobody else has a say in it, whatever has touched it meanwhile
                 self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
             except WRITE_FAILURES as error:
+                self._retries.failed(entry.uid, error)
                 if not is_another_object(error):
                     log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
                 return
             finally:
                 self._progress()
+        self._retries.succeeded(entry.uid)
         self._board.written(entry.uid, status, self._clock())
         self._tell_form(entry, previous, status)
         for alike in _alike(condition for condition in turned(previous, status) if condition["type"] != STALLED):

@@ -28,6 +28,7 @@ from slack.process.logs import fields
 from slack.schema.conditions import Condition, is_trouble
 from slack_operator.runtime.conditions import Status, manifest, rfc3339, turned, with_times
 from slack_operator.runtime.desired import Entry
+from slack_operator.runtime.write_retries import WriteRetries
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +63,6 @@ class _Done:
     """When it was written, or found to be written over."""
     version: str | None = None
     """Of the SlackScale, as it was seen when its status was written."""
-    tell_not_before: float = float("-inf")
-    """After a write of the status that did not work."""
-    tell_backoff: Backoff = field(default_factory=_backoff)
 
 
 class PolicyScaler:
@@ -103,6 +101,7 @@ class PolicyScaler:
         self._clock = clock
         self._wall = wall
         self._contests = Contests[str]()
+        self._retries = WriteRetries(clock)
         self._done: dict[str, _Done] = {}
         """By uid."""
 
@@ -112,6 +111,7 @@ class PolicyScaler:
         if not self._may_write():
             return
         self._done = {uid: done for uid, done in self._done.items() if uid in {s.metadata.uid for s in scales}}
+        self._retries.keep_only(self._done)
         if not scales:
             return
         entries = {entry.name: entry for entry in self._policies()}
@@ -178,7 +178,7 @@ class PolicyScaler:
         }
         if done.status is None and _has(there, status):
             done.status = status  # a process before this one has written it
-        if (status != done.status or taken) and self._clock() >= done.tell_not_before:
+        if (status != done.status or taken) and not self._retries.wait_seconds(scale.metadata.uid or ""):
             self._write_status(scale, status, previous, done)
 
     def _is_taken(self, scale: wire.SlackScale, done: _Done) -> bool:
@@ -199,12 +199,13 @@ class PolicyScaler:
         try:
             self._writer.apply(path, manifest(SCALE_KIND, metadata.name, metadata.uid or "", status), force=True)
         except WRITE_FAILURES as error:
-            done.status, done.tell_not_before = None, now + done.tell_backoff.next_seconds()
+            done.status = None
+            self._retries.failed(metadata.uid or "", error)
             if not is_another_object(error):
                 text = refusal_text(error)
                 log.warning("status of a SlackScale not written: %s", text, extra=fields(policy=metadata.name))
             return
-        done.tell_backoff.reset()
+        self._retries.succeeded(metadata.uid or "")
         done.told_at, done.status, done.version = now, status, metadata.resource_version
         about = ObjectRef(API_VERSION, SCALE_KIND, metadata.name, metadata.uid or "", self._namespace)
         for found in turned(previous, status):

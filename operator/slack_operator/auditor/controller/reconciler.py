@@ -28,6 +28,7 @@ from slack_operator.auditor.controller.reports import Reports
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Desired, Entry
 from slack_operator.runtime.leading import NotLeading
+from slack_operator.runtime.write_retries import WriteRetries
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Reconciler:
         self._led_since: float | None = None
         self._settled = False
         self._status: dict[str, tuple[Mapping[str, Any], float]] = {}
+        self._retries = WriteRetries(clock)
 
     def reconcile(self) -> None:
         """Do what is due; nothing while another leads or the view is not whole.
@@ -114,9 +116,9 @@ class Reconciler:
         enforcement = self._enforcer.reconcile(good.values(), policy_of, findings)
         for entry in entries:
             self._report_status(entry, policy_of, lost, findings, enforcement, settled=settled)
-        self._status = {
-            uid: written for uid, written in self._status.items() if uid in {entry.uid for entry in entries}
-        }
+        known = {entry.uid for entry in entries}
+        self._status = {uid: written for uid, written in self._status.items() if uid in known}
+        self._retries.keep_only(known)
 
     def _report_status(
         self,
@@ -150,7 +152,7 @@ class Reconciler:
                 },
             )
             status = policy_status.status_of(observed, previous, now)
-        if status == previous:
+        if status == previous or self._retries.wait_seconds(entry.uid):
             return
         if headline(status) == headline(previous) and self._clock() - at < COUNTERS_SECONDS:
             return
@@ -164,9 +166,11 @@ class Reconciler:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
         except WRITE_FAILURES as error:
+            self._retries.failed(entry.uid, error)
             if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
             return
+        self._retries.succeeded(entry.uid)
         self._status[entry.uid] = status, self._clock()
         for condition in turned(previous, status):
             level = logging.WARNING if is_trouble(condition["type"], condition["status"]) else logging.INFO

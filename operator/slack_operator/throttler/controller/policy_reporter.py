@@ -22,6 +22,7 @@ from slack.throttler.reports.summary import total
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Desired, Entry
 from slack_operator.runtime.leading import NotLeading
+from slack_operator.runtime.write_retries import WriteRetries
 from slack_operator.throttler.controller import policy_status
 from slack_operator.throttler.controller.metrics import ControllerMetrics
 from slack_operator.throttler.controller.node_labels import NodeLabels
@@ -83,6 +84,7 @@ class PolicyReporter:
         self._led_since: float | None = None
         self._settled = False
         self._written: dict[str, tuple[Mapping[str, Any], float]] = {}
+        self._retries = WriteRetries(clock)
 
     def turn(self) -> None:
         """Do what is due; nothing while another leads, or the nodes are not seen whole.
@@ -127,6 +129,7 @@ class PolicyReporter:
                 self._report(entry, Observed(entry.policy, mine, those, silent, totals, lost), now)
         known = {entry.uid for entry in entries}
         self._written = {uid: written for uid, written in self._written.items() if uid in known}
+        self._retries.keep_only(known)
 
     def _has_settled(self, heard: frozenset[str]) -> bool:
         """Whether every node has had the time to report since this process leads; stays so."""
@@ -149,7 +152,7 @@ class PolicyReporter:
             pause = HEADLINE_SECONDS
         elif figures(status) != figures(previous):
             pause = FIGURES_SECONDS
-        if now - at >= pause:
+        if now - at >= pause and not self._retries.wait_seconds(entry.uid):
             self._write(entry, status, previous, now)
 
     def _write(
@@ -162,9 +165,11 @@ class PolicyReporter:
             # force: nobody else has a say in it, whatever has touched it meanwhile
             self._writer.apply(path, manifest(KIND, entry.name, entry.uid, status), force=True)
         except WRITE_FAILURES as error:
+            self._retries.failed(entry.uid, error)
             if not is_another_object(error):
                 log.warning("status not written: %s", refusal_text(error), extra=fields(policy=entry.name))
             return
+        self._retries.succeeded(entry.uid)
         self._written[entry.uid] = status, now
         about = ObjectRef(API_VERSION, KIND, entry.name, entry.uid)
         for condition in turned(previous, status):
