@@ -40,6 +40,7 @@ SOMEBODY = "somebody"
 class _Written:
     digest: object
     at: float
+    policy: str
     refused: bool = False
     looked_at: float = float("-inf")
     """When it was found to be as it is written; to find that out costs as much as to write it."""
@@ -109,11 +110,13 @@ class Reports:
             return 0
         last = max(known.at, known.looked_at) if known is not None else _seconds(standing)
         # a clock that was set back must not silence a report for as long
-        if standing is not None and 0 <= now - last < every and policy.name == standing.policy:
+        named = standing.policy if standing is not None else ""  # by anybody who may change the report
+        of_this_policy = policy.name == (named if known is None else known.policy)
+        if standing is not None and 0 <= now - last < every and of_this_policy:
             return 0
         found = report(namespace, policy, rfc3339(now))
         marks = digest(found)
-        if standing is not None and known is not None and known.digest == marks:
+        if standing is not None and known is not None and known.digest == marks and named == policy.name:
             known.looked_at = now
             return 0
         if not self._may_write():
@@ -121,11 +124,11 @@ class Reports:
         try:
             self._writer.apply(_path(namespace.name), found, force=True)
         except ApiError as error:
-            self._written[namespace.name] = _Written(None, now, refused=True)
+            self._written[namespace.name] = _Written(None, now, policy.name, refused=True)
             if not error.not_found:  # the namespace went meanwhile
                 log.warning("report not written: %s", refusal_text(error), extra=fields(namespace=namespace.name))
             return 1
-        self._written[namespace.name] = _Written(marks, now)
+        self._written[namespace.name] = _Written(marks, now, policy.name)
         self._on_written()
         return 1
 

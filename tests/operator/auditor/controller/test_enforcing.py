@@ -9,6 +9,7 @@ import pytest
 
 from slack.audit.api.policy import AuditPolicy, AuditPolicySpec, parse_audit_policy
 from slack.audit.api.report import NamespaceFindings
+from slack.audit.api.report import report as document_of
 from slack.audit.enforcement.raised_limits import FormerLimit, read_former, write_former
 from slack.audit.findings.finding import Thresholds
 from slack.audit.sources.node_objects import Node
@@ -525,6 +526,32 @@ def test_a_report_is_written_when_it_changed_and_not_more_often_than_wanted(hand
     with pytest.raises(NotLeading):
         reports.write({"shop": more}, owner, {})
     assert len(written) == 6
+
+
+def test_a_report_that_somebody_calls_another_policys_is_made_once_in_its_time(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may change a report of his namespace can neither have it made each turn, nor keep what he wrote."""
+    made: list[str] = []
+
+    def counted(namespace: NamespaceFindings, policy: AuditPolicy, at: str) -> dict[str, Any]:
+        made.append(at)
+        return dict(document_of(namespace, policy, at))
+
+    monkeypatch.setattr("slack_operator.auditor.controller.reports.report", counted)
+    server: Any = hands.server
+    reports = Reports(server, may_write=lambda: True, on_written=lambda: None, wall=hands.wall, clock=hands.clock)
+    namespace = {"shop": hands.nodes.findings({"shop": HOW}).namespaces["shop"]}
+    owner = {"shop": AuditPolicy(name="default", uid="p")}
+    reports.write(namespace, owner, {})
+    standing = {"shop": ReportObject(_Meta(name="cpu-audit", namespace="shop", uid="r"), policy="theirs")}
+    written = 0
+    for _ in range(60):  # ten minutes, of which a report may be made each five
+        hands.wall.now += 10
+        written += reports.write(namespace, owner, standing)
+    assert (len(made) - 1, written) == (2, 2)
+    other = {"shop": AuditPolicy(name="other", uid="o")}
+    assert reports.write(namespace, other, standing) == 1, "another policy is shown at once"
 
 
 def test_an_api_server_that_fails_slowly_does_not_hold_up_reports_for_ever(hands: Hands) -> None:
