@@ -32,7 +32,7 @@ from e2e.harness.product.gated_pods import NAMESPACE, PROBE, shop, status_of
 from e2e.harness.product.paced_node import PacedNode, keyed_node, paced_node
 from slack.throttler.scenario import parse_scenario
 from slack.throttler.simulate import compared, play
-from slack_operator.throttler.agent.desk import GRACE_SECONDS
+from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS
 
 PODS, EACH, WORK_SECONDS, WATCHDOG_SECONDS = 4, 3, 1.5, 6
 CONTAINERS = PODS * EACH

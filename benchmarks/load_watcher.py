@@ -20,9 +20,9 @@ import msgspec
 from benchmarks.audit_view import resident_mib
 from benchmarks.report import Report, Row, parser, say, show
 from slack.loadwatcher.decoding import decode
-from slack.loadwatcher.encoding import Format, encode
+from slack.loadwatcher.encoding import ReportFormat, encode
 from slack.loadwatcher.node_names import KnownNode, NodeNames
-from slack.loadwatcher.payload import Window
+from slack.loadwatcher.payload import RollupWindow
 from slack.process.load_watcher_settings import LoadWatcherSettings, Provider
 from slack.process.stopping import Stopping
 from slack_operator.loadwatcher.process import LoadWatcher
@@ -143,9 +143,9 @@ def _row(nodes: int, fetch_seconds: float, interval: float, memory: float) -> Ro
 
 
 def _replies(watcher: LoadWatcher) -> tuple[Report, Report]:
-    report = watcher.board.report(Window.FIFTEEN_MINUTES)
+    report = watcher.board.report(RollupWindow.FIFTEEN_MINUTES)
     assert report is not None
-    bodies = {style: encode(report, style) for style in Format}
+    bodies = {style: encode(report, style) for style in ReportFormat}
     rows: list[Row] = []
     served: list[Row] = []
     for style, body in bodies.items():

@@ -12,7 +12,7 @@ from fuzz.running import run
 
 with atheris.instrument_imports(include=["slack.demand"]):
     from slack.demand import lines, reports, trace
-    from slack.demand.guards import guarded
+    from slack.demand.guards import apply_guards
     from slack.demand.model import Guards
     from slack.demand.subjects import InvalidSubject, Subject
 
@@ -26,7 +26,7 @@ def try_line(data: bytes) -> None:
             _, figures = lines.read_line(data)
         except lines.InvalidQueueLine:
             return
-        decision = guarded(figures, guards)
+        decision = apply_guards(figures, guards)
         assert decision.add >= 0
         assert decision.unmet >= 0
         above = decision.add + figures.total - figures.action_limit

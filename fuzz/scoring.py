@@ -21,11 +21,11 @@ with atheris.instrument_imports(include=["slack.scorer", "slack.loadwatcher", "s
     from slack.loadwatcher import influxql, metrics_api, promql, verdicts
     from slack.loadwatcher.analysis import Analyser
     from slack.loadwatcher.decoding import InvalidPayload, decode
-    from slack.loadwatcher.encoding import Format, encode
+    from slack.loadwatcher.encoding import ReportFormat, encode
     from slack.loadwatcher.node_names import AsTheyAre, KnownNode
-    from slack.loadwatcher.payload import MetricType, Window
+    from slack.loadwatcher.payload import MetricType, RollupWindow
     from slack.loadwatcher.promql import InvalidProviderAnswer
-    from slack.loadwatcher.readings import Key, Readings, Statistic, Values
+    from slack.loadwatcher.readings import ReadingKey, Readings, Statistic, Values
     from slack.loadwatcher.reports import assemble
     from slack.loadwatcher.samples import Rings
     from slack.loadwatcher.verdicts import InvalidVerdicts
@@ -46,8 +46,11 @@ _ALGORITHMS = (
 )  # fmt: skip
 _NODES: Mapping[str, KnownNode] = {"a": KnownNode("a", cpu_millis=4000, memory_bytes=8 << 30)}
 _KEYS = (
-    *(Key(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT)),
-    *(Key(statistic, MetricType.CPU, Window.FIVE_MINUTES) for statistic in (Statistic.AVERAGE, Statistic.DEVIATION)),
+    *(ReadingKey(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT)),
+    *(
+        ReadingKey(statistic, MetricType.CPU, RollupWindow.FIVE_MINUTES)
+        for statistic in (Statistic.AVERAGE, Statistic.DEVIATION)
+    ),
 )
 
 
@@ -75,7 +78,7 @@ def try_payload(data: bytes) -> None:
         return
     for load in found.report.nodes.values():
         assert all(math.isfinite(metric.value) and metric.value >= 0 for metric in load.metrics)
-    for style in Format:
+    for style in ReportFormat:
         encode(found.report, style)
 
 
@@ -106,7 +109,7 @@ def try_verdicts(data: bytes) -> None:
 def try_prometheus(data: bytes) -> None:
     """The answer to each question of a fetch, all alike."""
     try:
-        values: dict[Key, Values] = {key: promql.decode(data, "nodename", key) for key in _KEYS}
+        values: dict[ReadingKey, Values] = {key: promql.decode(data, "nodename", key) for key in _KEYS}
     except InvalidProviderAnswer:
         return
     try_readings(Readings(AT, values))
@@ -114,7 +117,7 @@ def try_prometheus(data: bytes) -> None:
 
 def try_influxdb(data: bytes) -> None:
     """The answer to each question of a fetch, all alike."""
-    values: dict[Key, dict[str, float]] = {}
+    values: dict[ReadingKey, dict[str, float]] = {}
     for question in influxql.questions({}, influxql.TAG, int(AT)):
         try:
             found = influxql.decode(data, influxql.TAG, question)
@@ -140,7 +143,7 @@ def try_readings(readings: Readings) -> None:
     """What is left of a fetch is written in both formats, and our own reader leaves nothing of it out."""
     judgement = Analyser(max_age_seconds=300.0).judge(readings, AT)
     for report in assemble(readings, judgement, AsTheyAre(), source="s").reports.values():
-        for style in Format:
+        for style in ReportFormat:
             read = decode(encode(report, style))
             assert not read.ignored
             assert read.report.nodes.keys() == report.nodes.keys()

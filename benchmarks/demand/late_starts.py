@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.report import Report, Row, parser, say, show
-from slack.demand.model import Target
+from slack.demand.model import PoolTarget
 from slack.planner.model.pool import MOST_PODS
 from slack.simulator.model.pools import Announced
 from slack.simulator.model.result import Result
@@ -57,9 +57,9 @@ class Lag(Announced):
 
     times = 1
 
-    def _target(self, pool: Any, wanted: int, unmet: int) -> Target:
+    def _target(self, pool: Any, wanted: int, unmet: int) -> PoolTarget:
         room = max(pool.spec.max_containers - wanted, 0)
-        return Target(wanted=wanted, unmet=unmet, slack_pods=min(unmet * self.times, room))
+        return PoolTarget(wanted=wanted, unmet=unmet, slack_pods=min(unmet * self.times, room))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from pathlib import Path
 from benchmarks.demand.real import broker
 from slack.demand.broker import QueueSettings
 from slack.demand.model import PoolSettings, QueueKey, QuotaSettings
-from slack.demand.tick import Observation, Scheduler
+from slack.demand.tick import PoolScheduler, TickInput
 from slack_operator.demand.brokers.nats import NatsBroker
-from slack_operator.demand.brokers.nats_connection import Reply
+from slack_operator.demand.brokers.nats_connection import JetStreamReply
 from slack_operator.demand.brokers.nats_layout import consumer_name
 from slack_operator.demand.brokers.opening import open_broker
 
@@ -46,7 +46,7 @@ async def measure(url: str, count: int, seconds: float) -> dict[str, float]:
         await asyncio.gather(*(opened.ensure(QueueSettings(name=pool.subject)) for pool in some))
     for pool in pools[::10]:
         await opened.publish(pool.subject, b"x")
-    scheduler = Scheduler(epoch="bench")
+    scheduler = PoolScheduler(epoch="bench")
     scheduler.configure(pools, [QuotaSettings(namespace=namespace, max_containers=0)])
     whole, reads = [], []
     began, cpu = time.perf_counter(), time.process_time()
@@ -54,7 +54,7 @@ async def measure(url: str, count: int, seconds: float) -> dict[str, float]:
         at = time.perf_counter()
         lags = await opened.lag(f"act.{namespace}.")
         reads.append(time.perf_counter() - at)
-        scheduler.tick(Observation(now_seconds=time.time(), lags=lags, containers=()))
+        scheduler.tick(TickInput(now_seconds=time.time(), lags=lags, containers=()))
         whole.append(time.perf_counter() - at)
         await asyncio.sleep(max(TICK_SECONDS - whole[-1], 0.0))
     share = (time.process_time() - cpu) / (time.perf_counter() - began)
@@ -68,7 +68,7 @@ async def measure(url: str, count: int, seconds: float) -> dict[str, float]:
     if isinstance(opened, NatsBroker):
         at = time.perf_counter()
         for pool in pools[:_ONE_BY_ONE]:
-            await opened.connection.api(f"CONSUMER.INFO.ACT_all.{consumer_name(pool.subject)}", None, Reply)
+            await opened.connection.api(f"CONSUMER.INFO.ACT_all.{consumer_name(pool.subject)}", None, JetStreamReply)
         found["one_by_one_ms"] = (time.perf_counter() - at) * 1000 * count / min(_ONE_BY_ONE, count)
     for start in range(0, count, _MADE_AT_ONCE):
         await asyncio.gather(*(opened.delete(pool.subject) for pool in pools[start : start + _MADE_AT_ONCE]))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from e2e.harness.brokers.servers import NatsServer
-from slack_operator.demand.measuring.comparison import Compared, Setting, compare
+from slack_operator.demand.measuring.comparison import MeasuredPair, Setting, compare
 
 TARGETS = (
     ("with creation of 0.7-1.3 s", (0.7, 1.3), 150.0),
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     with broker(given.broker) as url:
         for name, creation, target in TARGETS:
-            found: list[Compared] = []
+            found: list[MeasuredPair] = []
             for run in range(given.runs):
                 setting = Setting(creation_seconds=creation, seed=run + 1, seconds=given.seconds, cut_seconds=given.cut)
                 found.append(asyncio.run(compare(url, None, setting, _tell)))
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _speeds(found: Sequence[Compared]) -> tuple[list[float], list[float]]:
+def _speeds(found: Sequence[MeasuredPair]) -> tuple[list[float], list[float]]:
     return [each.old.per_second for each in found], [each.ours.per_second for each in found]
 
 

@@ -27,10 +27,10 @@ from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.broker import QueueLag
 from slack.demand.model import DEFAULT_STALE_MS, Guards, QueueKey
 from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import Load, Message, Traffic
-from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.load import PublishedLoad, SimulatedMessage, Traffic
+from slack.demand.simulation.pools import PoolRules, SimulatedPools
 from slack.demand.simulation.world import World
-from slack.demand.tick import Observation, TickResult
+from slack.demand.tick import TickInput, TickResult
 
 TICK_SECONDS: Final = 0.3
 STALE_SECONDS: Final = DEFAULT_STALE_MS / 1000
@@ -96,9 +96,9 @@ class Run:
         self, world: World, actions: int, run_seconds: float, rate: Callable[[float], float], seed: int
     ) -> None:
         self._events, self._random = Events(), random.Random(seed)
-        self._traffic = Traffic(Load(actions=actions, seconds=0.0), self._events, self._random)
-        rules = Rules(guards=Guards(), tick_seconds=TICK_SECONDS, idle_timeout_seconds=60.0)
-        self._pools = Pools(world, rules, self._events, self._random, self._traffic)
+        self._traffic = Traffic(PublishedLoad(actions=actions, seconds=0.0), self._events, self._random)
+        rules = PoolRules(guards=Guards(), tick_seconds=TICK_SECONDS, idle_timeout_seconds=60.0)
+        self._pools = SimulatedPools(world, rules, self._events, self._random, self._traffic)
         self._traffic.taker = self._pools
         # A single action has all its containers from the beginning: what is measured is the refusal alone.
         least = world.all_slots if actions == 1 else 0
@@ -117,7 +117,7 @@ class Run:
         rule, scheduler = Formerly() if formerly else None, self._pools.scheduler
         tick = scheduler.tick
 
-        def watched(observation: Observation) -> TickResult:
+        def watched(observation: TickInput) -> TickResult:
             result = tick(observation)
             now = observation.now_seconds
             if rule is None:
@@ -133,7 +133,7 @@ class Run:
         self._events.run(WARM_SECONDS + seconds)
         return self.counted
 
-    def _count(self, now: float, observation: Observation, overload_at: float | None) -> None:
+    def _count(self, now: float, observation: TickInput, overload_at: float | None) -> None:
         if (
             overload_at is not None
             and now >= overload_at
@@ -156,7 +156,7 @@ class Run:
         if self._pools.keys[action] in self._refused:
             self.counted.refused += counts
         else:
-            self._pools.publish(Message(action, now, self._random.expovariate(1 / self._run_seconds)))
+            self._pools.publish(SimulatedMessage(action, now, self._random.expovariate(1 / self._run_seconds)))
         self._events.after(self._random.expovariate(self._rate(now)), self._arrive)
 
 

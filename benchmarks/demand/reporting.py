@@ -12,15 +12,15 @@ from typing import Any, Final
 from benchmarks.report import Report, Row, parser, say, show
 from slack.cluster.labels import API_VERSION
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, ContainerState, PoolSettings
+from slack.demand.model import ContainerState, PoolContainer, PoolSettings
 from slack.demand.policy import ActivationPool, ActivationQuota, parse_pool, parse_quota
 from slack.demand.tick import TickResult
 from slack.kube.apply import Writer
 from slack.kube.events import EventRecorder
-from slack_operator.demand.board import Board
-from slack_operator.demand.book import Books
-from slack_operator.demand.loop import Turn
+from slack_operator.demand.loop import TickReport
+from slack_operator.demand.pool_registry import PoolRegistry
 from slack_operator.demand.pool_reporter import PoolReporter
+from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.desired import Desired
 
 POOLS: Final = (300, 3_000, 30_000)
@@ -40,7 +40,7 @@ class UnsentWrites(Writer):
         return {}
 
 
-def books(pools: int, kind: type[Books] = Books) -> Books:
+def books(pools: int, kind: type[PoolRegistry] = PoolRegistry) -> PoolRegistry:
     """Return so many pools, and a quota per namespace."""
     namespaces = [f"n{number}" for number in range(pools // POOLS_A_NAMESPACE)]
     wanted: Desired[ActivationPool] = Desired(lambda: None, parse_pool, "activationpool")
@@ -67,9 +67,9 @@ def _document(kind: str, namespace: str, name: str, spec: Mapping[str, Any]) -> 
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": dict(spec)}
 
 
-def turn(pools: Sequence[PoolSettings]) -> Turn:
+def turn(pools: Sequence[PoolSettings]) -> TickReport:
     """Return a tick at which each pool has a container and messages."""
-    return Turn(
+    return TickReport(
         at_seconds=100.0,
         unix_seconds=100.0,
         tick_seconds=0.3,
@@ -82,8 +82,8 @@ def turn(pools: Sequence[PoolSettings]) -> Turn:
     )
 
 
-def _container(pool: PoolSettings) -> Container:
-    return Container(
+def _container(pool: PoolSettings) -> PoolContainer:
+    return PoolContainer(
         id=f"c-{pool.key.action}",
         namespace=pool.key.namespace,
         pool=pool.key.action,
@@ -97,7 +97,7 @@ def _container(pool: PoolSettings) -> Container:
 
 def turn_seconds(pools: int, turns: int) -> list[float]:
     """Return the CPU seconds of each of so many turns."""
-    kept, board, writer = books(pools), Board(), UnsentWrites()
+    kept, board, writer = books(pools), TickState(), UnsentWrites()
     board.turn = turn(kept.wanted().pools)
     reporter = PoolReporter(
         books=kept,

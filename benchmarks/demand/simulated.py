@@ -13,9 +13,9 @@ from statistics import median
 
 from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.model import Guards
-from slack.demand.simulation.load import Load, Outcome
+from slack.demand.simulation.load import LoadOutcome, PublishedLoad
 from slack.demand.simulation.polled import Polling
-from slack.demand.simulation.pools import Rules
+from slack.demand.simulation.pools import PoolRules
 from slack.demand.simulation.runs import run_old, run_polled, run_pools
 from slack.demand.simulation.world import World
 
@@ -25,19 +25,19 @@ PLACES = ((9, 16, 100), (9, 12, 100), (9, 8, 60), (9, 8, 72), (3, 8, 20), (3, 8,
 """Nodes, slots of each, actions."""
 QUICK = ((3, 8, 20), (3, 8, 24), (3, 8, 48))
 
-Play = Callable[[random.Random], Outcome]
+Play = Callable[[random.Random], LoadOutcome]
 """One run with a generator."""
 
 
-def _per_second(outcome: Outcome) -> float:
+def _per_second(outcome: LoadOutcome) -> float:
     return outcome.per_second
 
 
-def _rules(word: str) -> Rules:
-    return Rules(guards=Guards.parse(word))
+def _rules(word: str) -> PoolRules:
+    return PoolRules(guards=Guards.parse(word))
 
 
-def _median(seeds: Sequence[int], play: Play, figure: Callable[[Outcome], float]) -> float:
+def _median(seeds: Sequence[int], play: Play, figure: Callable[[LoadOutcome], float]) -> float:
     return median(figure(play(random.Random(seed))) for seed in seeds)
 
 
@@ -46,7 +46,7 @@ def headline(seeds: Sequence[int], places: Sequence[tuple[int, int, int]], secon
     rows: list[Row] = []
     for nodes, slots, actions in places:
         world = World(nodes=nodes, slots=slots)
-        load = Load(actions=actions, clients=min(actions, 100), seconds=seconds, cut_seconds=seconds / 3)
+        load = PublishedLoad(actions=actions, clients=min(actions, 100), seconds=seconds, cut_seconds=seconds / 3)
         say(f"headline: {actions} actions on {nodes} nodes of {slots} slots")
         old = _median(seeds, partial(run_old, world, load), _per_second)
         row: dict[str, str | int | float | None] = {
@@ -71,7 +71,7 @@ def headline(seeds: Sequence[int], places: Sequence[tuple[int, int, int]], secon
 def hot(seeds: Sequence[int]) -> Report:
     """What the others get where one action owned every slot for 20 s."""
     world = World(nodes=3, slots=8)
-    load = Load(
+    load = PublishedLoad(
         actions=12,
         rate_per_second=200.0,
         run_seconds=(0.15, 0.25),
@@ -102,8 +102,10 @@ def hot(seeds: Sequence[int]) -> Report:
 def started(seeds: Sequence[int]) -> Report:
     """Containers started over those needed: one for each of 60 actions carries its load. And a burst's decision."""
     world = World(nodes=9, slots=8)
-    load = Load(actions=60, rate_per_second=200.0, seconds=20.0, cut_seconds=5.0)
-    burst = Load(actions=1, burst=100, burst_at_seconds=5.03, run_seconds=(0.1, 0.1), seconds=30.0, cut_seconds=0.0)
+    load = PublishedLoad(actions=60, rate_per_second=200.0, seconds=20.0, cut_seconds=5.0)
+    burst = PublishedLoad(
+        actions=1, burst=100, burst_at_seconds=5.03, run_seconds=(0.1, 0.1), seconds=30.0, cut_seconds=0.0
+    )
     rows: list[Row] = []
     for name, word in WORDS:
         say(f"containers started: {name}")
@@ -138,7 +140,9 @@ def started(seeds: Sequence[int]) -> Report:
 def polling(seeds: Sequence[int]) -> Report:
     """The first container of a burst, and the last one gone, beside KEDA's polling with its defaults."""
     world = World(nodes=9, slots=8)
-    load = Load(actions=1, burst=100, burst_at_seconds=40.0, run_seconds=(0.1, 0.1), seconds=600.0, cut_seconds=0.0)
+    load = PublishedLoad(
+        actions=1, burst=100, burst_at_seconds=40.0, run_seconds=(0.1, 0.1), seconds=600.0, cut_seconds=0.0
+    )
     sides: tuple[tuple[str, Play], ...] = (
         ("ours", partial(run_pools, world, load, _rules("all"))),
         ("KEDA: 30 s polls, 15 s HPA, 300 s cooldown", partial(run_polled, world, load, Polling())),

@@ -11,8 +11,8 @@ from statistics import median
 
 from benchmarks.report import Report, Row, parser, say, show
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, ContainerState, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.tick import Observation, Scheduler
+from slack.demand.model import ContainerState, PoolContainer, PoolSettings, QueueKey, QuotaSettings
+from slack.demand.tick import PoolScheduler, TickInput
 
 QUEUES, NAMESPACES, TICK_SECONDS = 5000, 50, 0.3
 ACTIVE = (0, 100, 250, 500, 5000)
@@ -32,8 +32,8 @@ def _pools() -> list[PoolSettings]:
     ]
 
 
-def _container(pool: PoolSettings) -> Container:
-    return Container(
+def _container(pool: PoolSettings) -> PoolContainer:
+    return PoolContainer(
         id=f"c-{pool.key.action}",
         namespace=pool.key.namespace,
         pool=pool.key.action,
@@ -48,7 +48,7 @@ def _container(pool: PoolSettings) -> Container:
 def ticks(active: int, count: int) -> list[float]:
     """Return the CPU seconds of each of `count` ticks with so many queues active."""
     pools = _pools()
-    scheduler = Scheduler(epoch="b")
+    scheduler = PoolScheduler(epoch="b")
     scheduler.configure(pools, [QuotaSettings(namespace=f"n{n}", max_containers=100) for n in range(NAMESPACES)])
     containers = [_container(pool) for pool in pools[:active]]
     idle = QueueLag(backlog=0, in_flight=0, delivered_total=0, published_total=0)
@@ -56,7 +56,7 @@ def ticks(active: int, count: int) -> list[float]:
     for tick in range(count):
         busy = QueueLag(backlog=3, in_flight=1, delivered_total=3 * tick, published_total=3 * tick + 4)
         lags = {pool.subject: busy if number < active else idle for number, pool in enumerate(pools)}
-        observation = Observation(now_seconds=100 + tick * TICK_SECONDS, lags=lags, containers=containers)
+        observation = TickInput(now_seconds=100 + tick * TICK_SECONDS, lags=lags, containers=containers)
         began = time.process_time()
         scheduler.tick(observation)
         took.append(time.process_time() - began)

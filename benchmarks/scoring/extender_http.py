@@ -18,13 +18,13 @@ from slack.scorer.asgi import Extender
 from slack.scorer.extender import ScoreReplies
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
-from slack.scorer.model import Rule
+from slack.scorer.model import DecisionRule
 from slack.scorer.rules import Prediction
 from slack.scorer.scoring import prepare
-from slack_operator.scorer.cluster_view import ClusterView
+from slack_operator.scorer.cluster_view import ScorerView
+from slack_operator.scorer.score_cache import ScoreBasis
 from slack_operator.scorer.scores import LiveScores
 from slack_operator.scorer.serving import ExtenderServer
-from slack_operator.scorer.standing import Standing
 
 HOST = "127.0.0.1"
 TARGETS_MS = {LISTED: (1.0, 5.0), NODES: (8.0, 25.0)}
@@ -37,7 +37,7 @@ POD = {
 
 
 class _Uncounted:
-    def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
+    def decided(self, rule: DecisionRule | None, nodes: int, unknown: int) -> None:
         """Nobody counts."""
 
     def all_above(self) -> None:
@@ -49,9 +49,9 @@ def report(runs: int) -> Report:
     found = Report("POST /prioritize over loopback: uvicorn with all algorithms, stdlib with a loop and one of them")
     own = cluster()
     basis = prepare(own.algorithms, own.nodes, own.load, NOW)
-    standing = Standing(basis, ScoreReplies(own.nodes.names), ())
+    standing = ScoreBasis(basis, ScoreReplies(own.nodes.names), ())
     prediction = Prediction()
-    view = ClusterView(lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, prediction), "s", 1.0, leave_out))
+    view = ScorerView(lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, prediction), "s", 1.0, leave_out))
     scores = LiveScores(lambda: standing, view, lambda pod: demand_of(pod.spec, prediction), "s", _Uncounted())
     ours = ExtenderServer(HOST, 0, Extender(scores))
     ours.start()

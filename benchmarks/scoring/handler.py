@@ -25,9 +25,9 @@ from slack.scorer.model import (
     FloatArray,
     IntArray,
     LoadColumns,
-    NodeColumns,
     PodDemand,
     RecentPods,
+    ScoredNodes,
     Weighted,
     WindowLoad,
 )
@@ -47,7 +47,7 @@ TARGETS_US = {LISTED: 200, NODES: 1000}
 class Cluster(NamedTuple):
     """Nodes with load and recent pods, and the algorithms that score them."""
 
-    nodes: NodeColumns
+    nodes: ScoredNodes
     load: LoadColumns
     algorithms: tuple[Weighted, ...]
     power: FloatArray
@@ -78,7 +78,7 @@ def cluster(size: int = NODES, seed: int = 1) -> Cluster:
             TargetLoadPacking(TARGET_PERCENT), LoadVariationRiskBalancing(), LowRiskOverCommitment(), Peaks(models)
         )
     )  # fmt: skip
-    nodes = NodeColumns.of(names, capacity, requested=requested, limited=requested * rng.uniform(1, 1.6, (2, size)))
+    nodes = ScoredNodes.of(names, capacity, requested=requested, limited=requested * rng.uniform(1, 1.6, (2, size)))
     return Cluster(nodes, LoadColumns((window,), recent), algorithms, power)
 
 

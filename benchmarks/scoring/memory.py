@@ -27,8 +27,17 @@ from benchmarks.usage import Usage, usage
 from e2e.harness.errors import HarnessError
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.processes import Program
-from slack.loadwatcher.encoding import Format, encode
-from slack.loadwatcher.payload import WINDOWS, LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.encoding import ReportFormat, encode
+from slack.loadwatcher.payload import (
+    WINDOWS,
+    LoadReport,
+    Metric,
+    MetricType,
+    NodeLoadFigures,
+    Rollup,
+    RollupWindow,
+    Span,
+)
 
 SCORER_MIB = 200
 WATCHER_MIB = 100
@@ -41,7 +50,7 @@ _MIB = 2**20
 
 
 @contextmanager
-def load_watcher(nodes: Sequence[str], style: Format = Format.PROPOSAL) -> Iterator[str]:
+def load_watcher(nodes: Sequence[str], style: ReportFormat = ReportFormat.PROPOSAL) -> Iterator[str]:
     """Serve windows of these nodes, which end when they are asked for; yield the address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -67,11 +76,11 @@ def load_watcher(nodes: Sequence[str], style: Format = Format.PROPOSAL) -> Itera
         server.server_close()
 
 
-def _report(nodes: Sequence[str], window: Window) -> LoadReport:
+def _report(nodes: Sequence[str], window: RollupWindow) -> LoadReport:
     now = int(time.time())
     kinds = (MetricType.CPU, MetricType.MEMORY)
     loads = {
-        node: NodeLoad(
+        node: NodeLoadFigures(
             tuple(
                 Metric("use", kind, rollup, float(row % 70 + 1))
                 for kind in kinds

@@ -20,13 +20,13 @@ from slack.scorer.model import (
     FloatArray,
     IntArray,
     LoadColumns,
-    NodeColumns,
     PodDemand,
     RecentPods,
+    ScoredNodes,
     Weighted,
     WindowLoad,
 )
-from slack.scorer.scoring import scaled, score_nodes
+from slack.scorer.scoring import scale_scores, score_nodes
 from slack.simulator.model.node_choice import NodeScoring
 from slack.simulator.model.state import Cluster
 from slack.simulator.runs.engine import Simulation
@@ -158,9 +158,9 @@ class ByLoad:
         own, place = self._own, by_number(cluster, self._own)
         cpu, memory = own.request[:, cluster.number[row] - 1].tolist()
         demand = PodDemand(requests=(cpu, memory), limits=(cpu, memory), predicted=(cpu, memory))
-        nodes = NodeColumns.of(self._names, self._capacity, requested=_by_node(own.request, place))
+        nodes = ScoredNodes.of(self._names, self._capacity, requested=_by_node(own.request, place))
         scores = score_nodes(self._algorithms, demand, nodes, self._load(place, now), now)
-        return scaled(scores.total, self._scale)
+        return scale_scores(scores.total, self._scale)
 
     def _load(self, place: IntArray, now: float) -> LoadColumns:
         """Return what metrics tell: pods of the last minute do not show yet, and are told as recent ones."""

@@ -34,7 +34,7 @@ from e2e.harness.ports import LOOPBACK, free_port, is_listening
 from e2e.harness.processes import Program
 from e2e.harness.product import trimaran
 from e2e.harness.product.scorer import SCHEDULER, Scorer
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 
 STOCK, ALONE, OURS = "stock", "stock, batching off", "stock with the scorer"
 BARE, IN_PROCESS = "stock with an extender that scores nothing", "the formula as a plugin"
@@ -127,7 +127,7 @@ def measure(nodes: int, pods: int, runs: int) -> list[Report]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resource-slack-throughput-")))
         cluster = stack.enter_context(ControlPlane(folder, Options()))
-        watcher = stack.enter_context(load_watcher(names, Format.UPSTREAM))
+        watcher = stack.enter_context(load_watcher(names, ReportFormat.UPSTREAM))
         os.environ["LOAD_WATCHER"] = watcher  # the plugin's
         stage = Stage(cluster, pods)
         say(f"{nodes} nodes")

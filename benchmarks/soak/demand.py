@@ -21,8 +21,8 @@ from slack.cluster.labels import ANNOTATION_SUBJECT, API_VERSION
 from slack.demand.broker import (
     NO_TIME,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -36,7 +36,7 @@ from slack.kube.watch import EventType
 from slack.process.demand_controller_settings import DemandControllerSettings
 from slack_operator.demand.controller import ControllerParts
 from slack_operator.demand.metrics import DemandMetrics
-from slack_operator.demand.pod_rows import PodRow
+from slack_operator.demand.pod_rows import PoolPodRow
 from slack_operator.runtime.process import Foundation
 
 POOLS: Final = 12
@@ -47,7 +47,7 @@ TICKS: Final = 2
 _BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 _CALLED_AT_ONCE: Final = 5
 Json = dict[str, Any]
-_POD: Final = msgspec.json.Decoder(PodRow)
+_POD: Final = msgspec.json.Decoder(PoolPodRow)
 
 
 @dataclass(slots=True)
@@ -72,16 +72,16 @@ class _Broker:
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
         self.queues.setdefault(queue, _Queue()).published += 1
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         return ()
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         """Take none: none was pulled."""
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         """Take none back: none was pulled."""
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         """Extend none: none was pulled."""
 
     async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:
@@ -121,7 +121,7 @@ class _Pods:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.there: dict[tuple[str, str], Json] = {}
-        self.news: list[tuple[EventType, PodRow]] = []
+        self.news: list[tuple[EventType, PoolPodRow]] = []
 
     def send(
         self,
@@ -161,7 +161,7 @@ class _Pods:
                 self.news.append((EventType.MODIFIED, _row(pod)))
 
 
-def _row(pod: Json) -> PodRow:
+def _row(pod: Json) -> PoolPodRow:
     return _POD.decode(msgspec.json.encode(pod))
 
 
@@ -193,7 +193,7 @@ class _Replica:
         for desired in (self.parts.pools, self.parts.quotas):
             desired.replace_all((), events_before=desired.events)
 
-    def tell_of_pods(self, news: Sequence[tuple[EventType, PodRow]]) -> None:
+    def tell_of_pods(self, news: Sequence[tuple[EventType, PoolPodRow]]) -> None:
         """Hand over what the watch of pods would."""
         if news:
             self.parts.pods._rows[0].apply(news)

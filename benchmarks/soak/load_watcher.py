@@ -19,14 +19,14 @@ import msgspec
 from benchmarks.soak.sizes import files, series, sizes
 from slack.kube.connection import Connection
 from slack.kube.watch import EventType
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.node_names import KnownNode, NodeNames
-from slack.loadwatcher.payload import Window
+from slack.loadwatcher.payload import RollupWindow
 from slack.process.load_watcher_settings import LoadWatcherSettings
-from slack_operator.loadwatcher.board import Board
 from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
 from slack_operator.loadwatcher.metrics_server import MetricsServerProvider
-from slack_operator.loadwatcher.node_view import NodeObject, NodeView
+from slack_operator.loadwatcher.node_view import NodeNameView, NodeObject
+from slack_operator.loadwatcher.report_store import ReportStore
 from slack_operator.loadwatcher.store import Store
 from slack_operator.loadwatcher.watcher import Watcher
 
@@ -42,7 +42,7 @@ class _Cluster:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.view = NodeView()
+        self.view = NodeNameView()
         self.there: deque[str] = deque()
         self.wall = _BEGAN
 
@@ -94,7 +94,7 @@ class LoadWatcherWeek:
         self._store = Store(self._folder / "load.sqlite", on_error=self._metrics.on_state_error)
         self._store.open()
         settings = LoadWatcherSettings(sample_interval=SAMPLE_SECONDS)
-        self._board = Board(Format.PROPOSAL, max_age_seconds=settings.max_age, clock=self._wall)
+        self._board = ReportStore(ReportFormat.PROPOSAL, max_age_seconds=settings.max_age, clock=self._wall)
         self._provider = MetricsServerProvider(
             cast("Connection", self._cluster),
             self._cluster.view.nodes,
@@ -128,7 +128,7 @@ class LoadWatcherWeek:
             self._now = began + (now_seconds - began) * half
             self._cluster.wall = self._wall()
             self._watcher.turn()
-            for window in Window:
+            for window in RollupWindow:
                 self._board.body(window, None, gzipped=True)
         self._metrics.on_reply(200)
 

@@ -25,14 +25,14 @@ from slack.scorer.ceiling import Ceiling
 from slack.scorer.configuration.arguments import ScorerConfig
 from slack.scorer.extender import InvalidRequest
 from slack.scorer.inputs.cluster_state import ClusterState
-from slack.scorer.inputs.objects import Node
+from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
 from slack_operator.runtime.load_source import LoadSource
-from slack_operator.scorer.cluster_view import ClusterView, NodeSink, PodSink
+from slack_operator.scorer.cluster_view import BoundPodSink, ScorerNodeSink, ScorerView
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import Recorder
+from slack_operator.scorer.recorder import DecisionRecorder
+from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores
-from slack_operator.scorer.standing import Refresher
 
 NODES: Final = 12
 PODS: Final = 60
@@ -99,7 +99,7 @@ class ScorerWeek:
         self._folder = Path(tempfile.mkdtemp(prefix="soak-scorer-"))
         config = ScorerConfig()
         self._metrics = ScorerMetrics(lambda: self._now)
-        self._view = ClusterView(
+        self._view = ScorerView(
             lambda leave_out: ClusterState(
                 lambda pod: demand_of(pod.spec, config.prediction, status=pod.status),
                 "slack",
@@ -120,7 +120,7 @@ class ScorerWeek:
             wall=self._wall,
         )
         self._refresher.load = self._load
-        self._recorder = Recorder(self._folder / "decisions.jsonl", most_bytes=_RECORDED_BYTES)
+        self._recorder = DecisionRecorder(self._folder / "decisions.jsonl", most_bytes=_RECORDED_BYTES)
         self._scores = LiveScores(
             lambda: self._refresher.current,
             self._view,
@@ -131,8 +131,8 @@ class ScorerWeek:
             record=self._recorder,
             wall=self._wall,
         )
-        self._node_sink = NodeSink(self._view, lambda: None)
-        self._pod_sink = PodSink(self._view, lambda: None, self._scores.bound, wall=self._wall)
+        self._node_sink = ScorerNodeSink(self._view, lambda: None)
+        self._pod_sink = BoundPodSink(self._view, lambda: None, self._scores.bound, wall=self._wall)
         for sink in (self._node_sink, self._pod_sink):
             sink.begin()
             sink.end()
@@ -236,7 +236,7 @@ class ScorerWeek:
     def _tell_of_node(self, event: EventType, name: str) -> None:
         status: Json = {"capacity": {"cpu": "8", "memory": "32Gi"}, "allocatable": {"cpu": "8", "memory": "32Gi"}}
         status |= {"addresses": [{"type": "InternalIP", "address": f"ip-of-{name}"}]}
-        self._node_sink.apply([(event, msgspec.convert({"metadata": {"name": name}, "status": status}, Node))])
+        self._node_sink.apply([(event, msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject))])
 
 
 def _decoded(document: Json) -> Pod:

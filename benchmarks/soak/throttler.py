@@ -27,13 +27,13 @@ from slack.throttler.reports.messages import NodeReport, encode
 from slack_operator.runtime.callers import Caller
 from slack_operator.runtime.report_receiver import Body
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.desk import Desk, Turn
+from slack_operator.throttler.agent.grant_coordinator import Desk, Turn
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.standing import Standing
+from slack_operator.throttler.agent.start_counts import Standing
 from slack_operator.throttler.controller.held_pods import PodRow
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics

@@ -26,8 +26,8 @@ from slack.demand.broker import (
     BrokerRefused,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -35,7 +35,7 @@ from slack.demand.broker import (
 from slack_operator.demand.brokers.nats import NatsBroker
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.brokers.redis import RedisBroker
-from slack_operator.demand.provisioning import Provisioner
+from slack_operator.demand.provisioning import QueueProvisioner
 from slack_operator.demand.throttle import MAX_BODY_BYTES
 
 QUEUE = "act.media.thumbnail.256"
@@ -72,7 +72,7 @@ async def published(broker: Broker, count: int, queue: str = QUEUE) -> None:
         await broker.publish(queue, f"{number}".encode())
 
 
-async def one(broker: Broker, wait_seconds: float = 3.0, queue: str = QUEUE) -> Message:
+async def one(broker: Broker, wait_seconds: float = 3.0, queue: str = QUEUE) -> PulledMessage:
     found = await broker.pull(queue, MessageCount(1), Duration(wait_seconds))
     assert len(found) == 1
     return found[0]
@@ -146,7 +146,7 @@ def test_a_late_message_is_found_among_a_thousand_in_flight(server: BrokerServer
     async def test(broker: Broker) -> None:
         await broker.ensure(QueueSettings(name=QUEUE, ack_wait_seconds=Duration(5.0)))
         await published(broker, 1001)
-        taken: list[Message] = []
+        taken: list[PulledMessage] = []
         while len(taken) < 1001:
             taken += await broker.pull(QUEUE, MessageCount(200), Duration(5.0))
         began, late = time.monotonic(), taken[900]
@@ -278,7 +278,7 @@ def test_garbage_nothing_and_a_megabyte_come_as_they_were_sent(server: BrokerSer
         await broker.ensure(QUICK)
         for body in bodies:
             await broker.publish(QUEUE, body)
-        found: list[Message] = []
+        found: list[PulledMessage] = []
         while len(found) < len(bodies):
             found += await broker.pull(QUEUE, MessageCount(5), Duration(5.0))
         assert [message.body for message in found] == bodies
@@ -517,7 +517,7 @@ def test_a_broker_that_goes_away_is_said_so_at_once_and_comes_back_with_its_mess
 
 def test_of_a_broker_that_comes_back_empty_all_queues_are_made_again(server: BrokerServer) -> None:
     async def test(broker: Broker) -> None:
-        queues, made = [QUICK, QueueSettings(name=OTHER)], Provisioner(5.0)
+        queues, made = [QUICK, QueueSettings(name=OTHER)], QueueProvisioner(5.0)
 
         async def ticked() -> bool:
             try:

@@ -32,7 +32,7 @@ from slack.monitoring import audit, demand, load_watcher, scoring, throttler
 from slack.monitoring.catalog import GROUPS
 from slack.monitoring.dashboard import dashboard
 from slack.monitoring.rules import alerts, recordings, rule_file
-from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
 from slack_operator.placeholders.metrics import described
 from tests.audit.tree import TREES, unpack
 from tests.monitoring.promql import family_of, metric_names

@@ -19,7 +19,7 @@ from e2e.harness.product.operator import Operator, policy, wait_until_placed
 from e2e.harness.product.page import freezable_page
 from e2e.harness.product.page_tasks import tasks_of
 from e2e.harness.product.synthetic_cluster import Synthetic
-from slack_operator.web.board import About, Board
+from slack_operator.web.page_state import About, PageState
 from slack_operator.web.server import STREAM_SECONDS, WebServer
 
 MANY = 10_000
@@ -28,9 +28,9 @@ PROMISED_SECONDS = 3.0
 
 
 @contextmanager
-def page_of(cluster: Synthetic, token: str | None = None) -> Iterator[tuple[str, Board]]:
+def page_of(cluster: Synthetic, token: str | None = None) -> Iterator[tuple[str, PageState]]:
     """The operator's own server over a made-up cluster; gives its address."""
-    board = Board(About("operator-1_x", "resource-slack", "test", 10.0, lambda: "operator-1_x"))
+    board = PageState(About("operator-1_x", "resource-slack", "test", 10.0, lambda: "operator-1_x"))
     board.show(cluster.reconcile(time.time() - 10))
     board.show(cluster.reconcile(time.time()))
     server = WebServer(LOOPBACK, 0, board=board, token=token)

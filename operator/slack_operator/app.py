@@ -56,9 +56,9 @@ from slack_operator.runtime.process import Foundation, Parts, Process, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
-from slack_operator.web.board import About, Board
 from slack_operator.web.guard import InvalidTokenFile, read_token
 from slack_operator.web.load import LoadBoard
+from slack_operator.web.page_state import About, PageState
 from slack_operator.web.server import WebServer
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ def _loop(
     watches: Watches,
     desired: DesiredPolicies,
     metrics: Metrics,
-    board: Board | None,
+    board: PageState | None,
     looks: Sequence[OnPlanned],
     objectives: Objectives,
     forms: Forms,
@@ -321,8 +321,8 @@ def _placeholders(settings: OperatorSettings) -> Placeholders:
         raise CannotStart(f"{flag('placeholders')}: {problems}") from None
 
 
-def _board(settings: OperatorSettings, base: Foundation) -> Board:
-    return Board(
+def _board(settings: OperatorSettings, base: Foundation) -> PageState:
+    return PageState(
         About(
             identity=base.leadership.identity,
             namespace=settings.namespace,
@@ -343,7 +343,7 @@ def _load(settings: OperatorSettings) -> LoadBoard:
 
 
 def _page(
-    settings: OperatorSettings, board: Board, token: str | None, load: LoadBoard | None, view: ClusterView
+    settings: OperatorSettings, board: PageState, token: str | None, load: LoadBoard | None, view: ClusterView
 ) -> Server:
     server = WebServer(*settings.web_host_port, board=board, token=token, load=load, quotas_of=view.quotas.known_of)
     return Server(server, flag("web_listen"), settings.web_listen, f"the web page at http://{settings.web_listen}")

@@ -67,7 +67,7 @@ class QueueLag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Message:
+class PulledMessage:
     """One message that was pulled. `attempt` is 1 at first; `age_seconds` is from publish to pull, by two clocks.
 
     `handle` is the broker's own: what it needs to ack, nak or extend.
@@ -112,22 +112,22 @@ class Broker(Protocol):
         """
         ...
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         """Return one to `count` messages as soon as there is one; none after `wait_seconds`.
 
         A message that was delivered `max_deliver` times already is moved to `DEAD_LETTERS` instead.
         """
         ...
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         """Tell that the run is done: the message is gone for good."""
         ...
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         """Give the message back: another may pull it after the delay. The last attempt's goes to `DEAD_LETTERS`."""
         ...
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         """Tell that the run goes on: the ack wait begins anew."""
         ...
 

@@ -31,7 +31,7 @@ _MEMORY = (
 _HAS_RESOURCES = f"has({_RESOURCES})"
 
 
-def _bounded(field: str) -> tuple[str, str]:
+def _bounds_rule(field: str) -> tuple[str, str]:
     shortest, longest = BOUNDS[field]
     name = "__for__" if field == "for" else field
     value = f"self.{name}"
@@ -54,23 +54,23 @@ def _among(words: tuple[str, ...]) -> str:
 
 
 _RULES: Rules = {
-    "Queue": (
+    "QueueSpec": (
         (f"!has(self.name) || self.name.matches('{QUEUE_NAME}')", policy.NO_QUEUE_NAME),
-        _bounded("ackWait"),
+        _bounds_rule("ackWait"),
     ),
-    "Proxy": ((f"!has(self.path) || self.path.matches('{policy.PROXY_PATH}')", policy.NO_PATH),),
-    "Limits": (
+    "ProxySpec": ((f"!has(self.path) || self.path.matches('{policy.PROXY_PATH}')", policy.NO_PATH),),
+    "PoolLimits": (
         (
             "!has(self.minContainers) || self.minContainers <= (has(self.maxContainers) ? self.maxContainers : 20)",
             policy.MIN_ABOVE_MAX,
         ),
     ),
     "Timing": tuple(
-        _bounded(field) for field in ("tick", "stale", "idleTimeout", "holdTime", "creationTimeout", "longestRun")
+        _bounds_rule(field) for field in ("tick", "stale", "idleTimeout", "holdTime", "creationTimeout", "longestRun")
     ),
-    "KeepWarm": (_bounded("for"),),
-    "Retention": (_bounded("maxAge"),),
-    "DemandPart": (_bounded("horizon"), _bounded("window")),
+    "KeepWarm": (_bounds_rule("for"),),
+    "RetentionSpec": (_bounds_rule("maxAge"),),
+    "DemandPart": (_bounds_rule("horizon"), _bounds_rule("window")),
     "ContainerTemplate": ((f"self.name != '{template.PROXY}'", template.NAME_TAKEN),),
     "TemplateSpec": (
         ("self.containers.size() > 0", template.NO_CONTAINER),

@@ -10,7 +10,7 @@ else a message that grows old would take away the containers that fresh ones hav
 
 from math import ceil
 
-from slack.demand.model import Clip, Decision, QueueFigures, QueueState
+from slack.demand.model import Clip, QueueDecision, QueueFigures, QueueState
 
 ROWS = {
     1: "there is no limit to keep: namespace or action may have no container at all",
@@ -71,21 +71,21 @@ def runs_per_window(figures: QueueFigures) -> float:
     return max(figures.stale_window_ms / figures.mean_duration_ms * figures.concurrency, _LEAST_RUNS)
 
 
-def decide(figures: QueueFigures, *, as_written: bool = False) -> Decision:
+def decide(figures: QueueFigures, *, as_written: bool = False) -> QueueDecision:
     """Return what the table says of a queue; `as_written`: without the correction of row 10."""
     if min(figures.namespace_limit, figures.action_limit) <= 0:
-        return Decision(row=1, pausing=figures.state is not QueueState.FLUSHING, reason=ROWS[1])
+        return QueueDecision(row=1, pausing=figures.state is not QueueState.FLUSHING, reason=ROWS[1])
     room = capacity(figures)
     return _without_room(figures) if room <= 0 else _with_room(figures, room, as_written)
 
 
-def _without_room(figures: QueueFigures) -> Decision:
+def _without_room(figures: QueueFigures) -> QueueDecision:
     above = over_provisions(figures)
     if figures.state is QueueState.RUNNING and (not above or over_provisioned_room(figures) <= 0):
-        return Decision(row=2, throttle=True, clipped_by=_limit(figures), reason=_full(figures, 2))
+        return QueueDecision(row=2, throttle=True, clipped_by=_limit(figures), reason=_full(figures, 2))
     if figures.state is QueueState.NAMESPACE_THROTTLED and above and over_provisioned_room(figures) > 0:
-        return Decision(row=3, throttle=False, reason=ROWS[3])
-    return Decision(row=4, clipped_by=_limit(figures), reason=_full(figures, 4))
+        return QueueDecision(row=3, throttle=False, reason=ROWS[3])
+    return QueueDecision(row=4, clipped_by=_limit(figures), reason=_full(figures, 4))
 
 
 def _limit(figures: QueueFigures) -> Clip:
@@ -97,29 +97,29 @@ def _full(figures: QueueFigures, row: int) -> str:
     return ROWS[row] if namespace_room(figures) <= 0 else "it has as many containers as it may have"
 
 
-def _with_room(figures: QueueFigures, room: int, as_written: bool) -> Decision:
+def _with_room(figures: QueueFigures, room: int, as_written: bool) -> QueueDecision:
     state, known = figures.state, figures.mean_duration_ms is not None
     running, none = state is QueueState.RUNNING, figures.total == 0
     if running and not known and none and not figures.initialized:
-        return Decision(row=5, add=1, initial=True, reason=ROWS[5])
+        return QueueDecision(row=5, add=1, initial=True, reason=ROWS[5])
     if state is QueueState.NAMESPACE_THROTTLED:
-        return Decision(row=6, throttle=False, reason=ROWS[6])
+        return QueueDecision(row=6, throttle=False, reason=ROWS[6])
     if running and none and figures.available > 0:
-        return Decision(row=7, add=1, reason=ROWS[7])
+        return QueueDecision(row=7, add=1, reason=ROWS[7])
     if state is QueueState.FLUSHING and none:
-        return Decision(row=8, add=1, initial=True, reason=ROWS[8])
+        return QueueDecision(row=8, add=1, initial=True, reason=ROWS[8])
     stale = figures.stale > 0
     if running and not known and stale:
-        return _clipped(figures, 9, _for_stale_unknown(figures), room)
+        return _clip(figures, 9, _for_stale_unknown(figures), room)
     if running and known:
-        return _clipped(figures, 10, _for_rate(figures, as_written), room)
+        return _clip(figures, 10, _for_rate(figures, as_written), room)
     if state is QueueState.REMOVING and stale:
         return (
-            _clipped(figures, 11, _for_stale(figures), room)
+            _clip(figures, 11, _for_stale(figures), room)
             if known
-            else _clipped(figures, 12, _for_stale_unknown(figures), room)
+            else _clip(figures, 12, _for_stale_unknown(figures), room)
         )
-    return Decision(row=13, reason=_WAITS if none and figures.available > 0 else ROWS[13])
+    return QueueDecision(row=13, reason=_WAITS if none and figures.available > 0 else ROWS[13])
 
 
 def _for_stale_unknown(figures: QueueFigures) -> int:
@@ -145,13 +145,13 @@ def _for_rate(figures: QueueFigures, as_written: bool) -> int:
     return max(for_stale, 0)
 
 
-def _clipped(figures: QueueFigures, row: int, wanted: int, room: int) -> Decision:
+def _clip(figures: QueueFigures, row: int, wanted: int, room: int) -> QueueDecision:
     if wanted <= 0:
-        return Decision(row=row, reason=ROWS[13])
+        return QueueDecision(row=row, reason=ROWS[13])
     if wanted <= room:
-        return Decision(row=row, add=wanted, reason=ROWS[row])
+        return QueueDecision(row=row, add=wanted, reason=ROWS[row])
     by_namespace = room >= namespace_room(figures)
-    return Decision(
+    return QueueDecision(
         row=row,
         add=room,
         throttle=True if by_namespace else None,

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slack.demand.decision import decide
-from slack.demand.lifecycle import Candidate
+from slack.demand.lifecycle import EndCandidate
 from slack.demand.model import (
     Clip,
-    Decision,
+    DecisionGuard,
     Ending,
     EndReason,
-    Guard,
     Guards,
+    QueueDecision,
     QueueFigures,
     QueueKey,
     QueueState,
@@ -30,14 +30,14 @@ LAST_IDLE_SECONDS = 0.2
 """G2 takes an action's last container only after it was idle for so long."""
 
 
-def guarded(figures: QueueFigures, guards: Guards) -> Decision:
+def apply_guards(figures: QueueFigures, guards: Guards) -> QueueDecision:
     """Return what is done for a queue."""
     asked, by = figures, None
     if guards.throttled and figures.state is QueueState.ACTION_THROTTLED:
         # G4. The table has no row for it, and so adds nothing when the queue is longest.
-        asked, by = replace(asked, state=QueueState.RUNNING), Guard.THROTTLED
+        asked, by = replace(asked, state=QueueState.RUNNING), DecisionGuard.THROTTLED
     if guards.first_container and figures.stale and awaits_first(figures):
-        asked, by = replace(asked, stale=0), Guard.FIRST_CONTAINER
+        asked, by = replace(asked, stale=0), DecisionGuard.FIRST_CONTAINER
     decision = decide(asked, as_written=guards == NONE)
     if by is not None and decision != decide(figures, as_written=guards == NONE):
         decision = replace(decision, guard=by)
@@ -61,7 +61,7 @@ def awaits_first(figures: QueueFigures) -> bool:
     return median is None or figures.oldest_creation_age_seconds <= MEDIANS * median
 
 
-def _within_nodes(decision: Decision, figures: QueueFigures, guards: Guards) -> Decision:
+def _within_nodes(decision: QueueDecision, figures: QueueFigures, guards: Guards) -> QueueDecision:
     room = figures.node_room
     cut = 0 if room is None else max(decision.add - max(room, 0), 0)
     unmet = cut + figures.unschedulable if guards.unmet else 0
@@ -72,12 +72,12 @@ def _within_nodes(decision: Decision, figures: QueueFigures, guards: Guards) -> 
         add=decision.add - cut,
         unmet=unmet,
         clipped_by=Clip.NODE_ROOM if cut else decision.clipped_by,
-        guard=Guard.UNMET if cut and guards.unmet else decision.guard,
+        guard=DecisionGuard.UNMET if cut and guards.unmet else decision.guard,
     )
 
 
 def make_way(
-    needed: int, candidates: Sequence[Candidate], spare: Mapping[QueueKey, int], guards: Guards
+    needed: int, candidates: Sequence[EndCandidate], spare: Mapping[QueueKey, int], guards: Guards
 ) -> list[Ending]:
     """Return the containers that end for `needed` actions that have messages and no container, at most as many.
 
@@ -89,7 +89,7 @@ def make_way(
     free = dict(spare)
     endings: list[Ending] = []
 
-    def take(found: Iterable[Candidate], reason: EndReason, least: int) -> None:
+    def take(found: Iterable[EndCandidate], reason: EndReason, least: int) -> None:
         for candidate in found:
             key = candidate.container.key
             if len(endings) < needed and left[key] >= least and free[key] > 0:

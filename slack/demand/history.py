@@ -28,7 +28,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class ReadingRates:
     """Messages a second."""
 
     arrivals: float = 0.0
@@ -53,7 +53,7 @@ class Growth:
 NO_GROWTH = Growth()
 
 
-class History:
+class QueueHistory:
     """The last readings of one queue, the oldest first."""
 
     __slots__ = ("_readings", "_shortest")
@@ -71,7 +71,7 @@ class History:
         """
         readings = self._readings
         last = readings[-1] if readings else None
-        if last is not None and (at_seconds <= last.at_seconds or _restarted(last.lag, lag)):
+        if last is not None and (at_seconds <= last.at_seconds or _has_restarted(last.lag, lag)):
             readings.clear()
             last = self._shortest = None
         if self._shortest is None or lag.backlog <= self._shortest.backlog:
@@ -85,7 +85,7 @@ class History:
             return None
         seconds = at_seconds - last.at_seconds
         held = (last.lag.in_flight + lag.in_flight) / 2
-        return seconds, held, max(_completed(last.lag, lag) or 0, 0), max(_arrived(last.lag, lag) or 0, 0)
+        return seconds, held, max(_completed_count(last.lag, lag) or 0, 0), max(_arrived_count(last.lag, lag) or 0, 0)
 
     def stale(self, window_seconds: float) -> int:
         """Return how many messages wait for at least the window."""
@@ -102,17 +102,17 @@ class History:
             return min(inside)
         return min(max(then.lag.backlog - taken, 0), now.lag.backlog)
 
-    def rates(self) -> Rates:
+    def rates(self) -> ReadingRates:
         """Return arrivals and completions over the last second; those that cannot be known are 0."""
         if len(self._readings) < 2:
-            return Rates()
+            return ReadingRates()
         now = self._readings[-1]
         then = self._before(now.at_seconds - RATE_SECONDS) or self._readings[0]
         seconds = now.at_seconds - then.at_seconds
         if seconds <= 0:
-            return Rates()
-        arrived, completed = _arrived(then.lag, now.lag) or 0, _completed(then.lag, now.lag) or 0
-        return Rates(max(arrived, 0) / seconds, max(completed, 0) / seconds)
+            return ReadingRates()
+        arrived, completed = _arrived_count(then.lag, now.lag) or 0, _completed_count(then.lag, now.lag) or 0
+        return ReadingRates(max(arrived, 0) / seconds, max(completed, 0) / seconds)
 
     def growth(self) -> Growth:
         """Return how the queue has grown: since it was shortest, or lately, whichever is more certain."""
@@ -139,7 +139,7 @@ class History:
 
 
 def _growth(then: QueueLag, now: QueueLag) -> Growth:
-    arrived, completed = _arrived(then, now), _completed(then, now)
+    arrived, completed = _arrived_count(then, now), _completed_count(then, now)
     if arrived is None or completed is None:
         return Growth()
     return Growth(now.backlog - then.backlog, max(arrived, 0) + max(completed, 0))
@@ -149,12 +149,12 @@ def _difference(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def _completed(before: QueueLag, after: QueueLag) -> int | None:
+def _completed_count(before: QueueLag, after: QueueLag) -> int | None:
     taken = _difference(before.delivered_total, after.delivered_total)
     return None if taken is None else taken - (after.in_flight - before.in_flight)
 
 
-def _arrived(before: QueueLag, after: QueueLag) -> int | None:
+def _arrived_count(before: QueueLag, after: QueueLag) -> int | None:
     arrived = _difference(before.published_total, after.published_total)
     if arrived is not None:
         return arrived
@@ -162,6 +162,6 @@ def _arrived(before: QueueLag, after: QueueLag) -> int | None:
     return None if taken is None else taken + after.backlog - before.backlog
 
 
-def _restarted(before: QueueLag, after: QueueLag) -> bool:
+def _has_restarted(before: QueueLag, after: QueueLag) -> bool:
     pairs = ((before.delivered_total, after.delivered_total), (before.published_total, after.published_total))
     return any((change := _difference(*pair)) is not None and change < 0 for pair in pairs)

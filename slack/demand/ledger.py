@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from slack.demand.model import (
-    Container,
     ContainerState,
     Creation,
     Ending,
     EndReason,
     Place,
+    PoolContainer,
     PoolSettings,
     QueueKey,
 )
@@ -40,7 +40,7 @@ def retry_seconds(failures: int) -> float:
 
 
 @dataclass(slots=True)
-class Asked:
+class RequestedContainer:
     """A container that was asked for and is not seen yet."""
 
     creation: Creation
@@ -73,10 +73,10 @@ class Failing:
 class PoolCount:
     """The containers of one pool at a tick."""
 
-    ready: list[Container] = field(default_factory=list)
-    creating: list[Container] = field(default_factory=list)
+    ready: list[PoolContainer] = field(default_factory=list)
+    creating: list[PoolContainer] = field(default_factory=list)
     """Seen, not ready, not draining."""
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[RequestedContainer] = field(default_factory=list)
     draining: int = 0
     unschedulable: int = 0
     subjects: Counter[str] = field(default_factory=Counter)
@@ -102,7 +102,7 @@ class PoolCount:
         since = [item.at_seconds for item in self.asked] + [item.created_at_seconds for item in self.creating]
         return max(now_seconds - min(since), 0.0) if since else None
 
-    def add_requests(self, container: Container) -> None:
+    def add_requests(self, container: PoolContainer) -> None:
         """Count what a container takes of a quota."""
         if container.cpu_millis is None or container.memory_bytes is None:
             self.unknown += 1
@@ -112,12 +112,12 @@ class PoolCount:
             self.memory_bytes += container.memory_bytes
 
 
-class Ledger:
+class ContainerLedger:
     """What is there and what was asked for, of all pools."""
 
     def __init__(self) -> None:
         """Nothing is known; the first `observe` says what is there."""
-        self._asked: dict[Place, Asked] = {}
+        self._asked: dict[Place, RequestedContainer] = {}
         self._ending: dict[Place, float] = {}
         self._failing: dict[QueueKey, Failing] = {}
         self._since: dict[Place, _Since] = {}
@@ -128,7 +128,7 @@ class Ledger:
         self._took: dict[QueueKey, deque[float]] = {}
         self._all_took: deque[float] = deque(maxlen=3 * LAST_CREATIONS)
 
-    def observe(self, containers: Sequence[Container], now_seconds: float) -> dict[QueueKey, PoolCount]:
+    def observe(self, containers: Sequence[PoolContainer], now_seconds: float) -> dict[QueueKey, PoolCount]:
         """Take what is seen now; return it by pool, with what was asked for. Those told to end count as draining."""
         counts: dict[QueueKey, PoolCount] = {}
         ending, creating, ready = dict[Place, float](), dict[Place, _Since](), dict[Place, _Since]()
@@ -159,7 +159,7 @@ class Ledger:
                     known = _Since(told, asked.at_seconds if asked else self._first_seen(told, now_seconds))
                 creating[place] = known
                 if abs(known.at - told) > APART_SECONDS:
-                    container = _created(container, known.at)
+                    container = _with_our_times(container, known.at)
             if place in ending or container.state is ContainerState.DRAINING:
                 count.draining += 1
             elif container.state is ContainerState.READY:
@@ -191,7 +191,7 @@ class Ledger:
 
     def ask(self, creation: Creation, now_seconds: float) -> None:
         """Count a container that is asked for."""
-        self._asked[creation.place] = Asked(creation, now_seconds)
+        self._asked[creation.place] = RequestedContainer(creation, now_seconds)
 
     def end(self, ending: Ending, now_seconds: float) -> None:
         """Count a container as one that ends, until it is seen no more."""
@@ -247,7 +247,7 @@ class Ledger:
         self._failing = {key: value for key, value in self._failing.items() if key in keep}
         self._took = {key: value for key, value in self._took.items() if key in keep}
 
-    def _became_ready(self, container: Container) -> None:
+    def _became_ready(self, container: PoolContainer) -> None:
         self._failing.pop(container.key, None)
         if container.ready_at_seconds is None:
             return
@@ -256,7 +256,7 @@ class Ledger:
         self._all_took.append(took)
 
 
-def _created(container: Container, since_seconds: float) -> Container:
+def _with_our_times(container: PoolContainer, since_seconds: float) -> PoolContainer:
     """Return a container that is in creation with its times as we count them."""
     unschedulable = container.unschedulable_since_seconds
     if unschedulable is not None:

@@ -7,7 +7,7 @@ looked at from its first message until ten seconds after its last.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slack.demand.model import Container, Ending, EndReason, PoolSettings
+from slack.demand.model import Ending, EndReason, PoolContainer, PoolSettings
 
 AWAKE_SECONDS = 10.0
 """A queue without messages for so long is asleep."""
@@ -18,7 +18,7 @@ def awake(last_traffic_seconds: float | None, now_seconds: float) -> bool:
     return last_traffic_seconds is not None and now_seconds - last_traffic_seconds < AWAKE_SECONDS
 
 
-def kept(pool: PoolSettings, last_traffic_seconds: float | None, now_seconds: float) -> int:
+def retained_count(pool: PoolSettings, last_traffic_seconds: float | None, now_seconds: float) -> int:
     """Return how many containers stay however idle they are."""
     warm = (
         pool.keep_warm
@@ -28,7 +28,7 @@ def kept(pool: PoolSettings, last_traffic_seconds: float | None, now_seconds: fl
     return 0 if pool.deleted else min(max(pool.min_containers, warm), pool.max_containers)
 
 
-def idle_seconds(container: Container, quiet_since_seconds: float | None, now_seconds: float) -> float | None:
+def idle_seconds(container: PoolContainer, quiet_since_seconds: float | None, now_seconds: float) -> float | None:
     """Return for how long a container has been idle; None where it is busy, or nobody can tell.
 
     Containers that report nothing are idle while their queue has no message, neither waiting nor taken; one is never
@@ -43,10 +43,10 @@ def idle_seconds(container: Container, quiet_since_seconds: float | None, now_se
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class EndCandidate:
     """A ready container that could end."""
 
-    container: Container
+    container: PoolContainer
     idle_seconds: float | None
     """None: busy, or not known."""
     held_seconds: float
@@ -58,11 +58,11 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PoolState:
     """A pool's ready containers with what their ends depend on."""
 
     pool: PoolSettings
-    ready: Sequence[Container]
+    ready: Sequence[PoolContainer]
     last_traffic_seconds: float | None
     quiet_since_seconds: float | None
     """Since when its queue has had no message at all; None: it has some."""
@@ -71,10 +71,10 @@ class Standing:
     replaced_one: bool = False
     """A new container became ready in a change of template, and no old one has gone for it yet."""
 
-    def candidates(self, now_seconds: float) -> list[Candidate]:
+    def candidates(self, now_seconds: float) -> list[EndCandidate]:
         """Return the ready containers with what speaks for their end."""
         return [
-            Candidate(
+            EndCandidate(
                 container=item,
                 idle_seconds=idle_seconds(item, self.quiet_since_seconds, now_seconds),
                 held_seconds=now_seconds - (item.ready_at_seconds or 0.0),
@@ -85,11 +85,11 @@ class Standing:
         ]
 
 
-def idle_ends(standing: Standing, now_seconds: float) -> list[Ending]:
+def idle_ends(standing: PoolState, now_seconds: float) -> list[Ending]:
     """Return the containers that end for being idle, the longest idle first."""
     pool = standing.pool
     timeout = 0.0 if pool.per_message else pool.idle_timeout_seconds
-    most = len(standing.ready) - kept(pool, standing.last_traffic_seconds, now_seconds)
+    most = len(standing.ready) - retained_count(pool, standing.last_traffic_seconds, now_seconds)
     if most <= 0:
         return []
     idle = [(item.idle_seconds, item.container.id) for item in standing.candidates(now_seconds)]
@@ -97,12 +97,12 @@ def idle_ends(standing: Standing, now_seconds: float) -> list[Ending]:
     return [Ending(container_id=name, key=pool.key, reason=EndReason.IDLE) for _, name in past[:most]]
 
 
-def first_to_go(candidates: Sequence[Candidate]) -> list[Candidate]:
+def first_to_go(candidates: Sequence[EndCandidate]) -> list[EndCandidate]:
     """Return containers in the order in which they can be spared: the longest idle, then the longest held."""
     return sorted(candidates, key=lambda item: (-(item.idle_seconds or 0.0), -item.held_seconds, item.container.id))
 
 
-def above_limit(standing: Standing, excess: int, now_seconds: float) -> list[Ending]:
+def above_limit(standing: PoolState, excess: int, now_seconds: float) -> list[Ending]:
     """Return `excess` containers that end since the limit was lowered."""
     order = first_to_go(standing.candidates(now_seconds))
     return _ends(standing.pool, [item.container for item in order[: max(excess, 0)]], EndReason.QUOTA)
@@ -116,8 +116,8 @@ class Replacement:
     end: tuple[Ending, ...] = ()
 
 
-def replaced(
-    standing: Standing,
+def next_replacement(
+    standing: PoolState,
     *,
     creating: int,
     draining: int,
@@ -144,5 +144,5 @@ def replaced(
     return Replacement(create=1)
 
 
-def _ends(pool: PoolSettings, containers: Sequence[Container], reason: EndReason) -> list[Ending]:
+def _ends(pool: PoolSettings, containers: Sequence[PoolContainer], reason: EndReason) -> list[Ending]:
     return [Ending(container_id=item.id, key=pool.key, reason=reason) for item in containers]

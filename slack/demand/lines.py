@@ -19,8 +19,8 @@ from slack.demand.bounds import (
     WindowMilliseconds,
     by_field,
 )
-from slack.demand.guards import guarded
-from slack.demand.model import DEFAULT_STALE_MS, Clip, Guard, Guards, QueueFigures, QueueState
+from slack.demand.guards import apply_guards
+from slack.demand.model import DEFAULT_STALE_MS, Clip, DecisionGuard, Guards, QueueFigures, QueueState
 from slack.demand.queue import abandoned_messages
 from slack.errors import InvalidInput
 
@@ -100,7 +100,7 @@ class DecisionLine(msgspec.Struct, kw_only=True):
     """What kept the decision from what the queue would need: NamespaceLimit, ActionLimit or NodeRoom."""
     unmet: int
     """Containers that nodes have no room for."""
-    guard: Guard | None
+    guard: DecisionGuard | None
     """The guard that changed what the table says."""
     reason: str
     """What the row found, in words."""
@@ -154,7 +154,7 @@ def decision_line(data: bytes, guards: Guards) -> bytes:
         InvalidQueueLine: The line is no queue's figures.
     """
     queue, figures = read_line(data)
-    decision = guarded(figures, guards)
+    decision = apply_guards(figures, guards)
     out = DecisionLine(
         queue=queue,
         row=decision.row,

@@ -32,7 +32,7 @@ class InvalidGuards(InvalidInput):
     """A list of guards names one that is not known."""
 
 
-class Guard(StrEnum):
+class DecisionGuard(StrEnum):
     """What stands above the table of decisions; each can be switched off."""
 
     FIRST_CONTAINER = "G1"
@@ -68,15 +68,15 @@ class Guards:
         if text == "all":
             return cls()
         words = [] if text == "none" else [word.strip().upper() for word in text.split(",")]
-        known = [str(guard) for guard in Guard]
+        known = [str(guard) for guard in DecisionGuard]
         for word in words:
             if word not in known:
                 raise InvalidGuards(f"{word or repr(text)} is no guard: all, none, or a list of {', '.join(known)}")
-        return cls(**{name: guard in words for name, guard in zip(cls.__slots__, Guard, strict=True)})
+        return cls(**{name: guard in words for name, guard in zip(cls.__slots__, DecisionGuard, strict=True)})
 
     def __str__(self) -> str:
         """Return what `parse` reads."""
-        held = [str(guard) for name, guard in zip(self.__slots__, Guard, strict=True) if getattr(self, name)]
+        held = [str(guard) for name, guard in zip(self.__slots__, DecisionGuard, strict=True) if getattr(self, name)]
         return ",".join(held) or "none"
 
 
@@ -178,7 +178,7 @@ class Clip(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class QueueDecision:
     """What is done for a queue at one tick."""
 
     row: int
@@ -194,7 +194,7 @@ class Decision:
     clipped_by: Clip | None = None
     unmet: int = 0
     """Containers that would have been created, or were asked for, and that nodes have no room for."""
-    guard: Guard | None = None
+    guard: DecisionGuard | None = None
     """The guard that changed what the table says."""
     reason: str = ""
 
@@ -209,7 +209,7 @@ class ContainerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class PoolContainer:
     """A container as it is seen: a pod, a process, or one of the simulation."""
 
     id: str
@@ -308,7 +308,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AdmissionVerdict:
     """Whether new messages of an action are taken."""
 
     reject: bool = False
@@ -324,7 +324,7 @@ class Verdict:
     retry_after_ms: int | None = None
 
 
-OPEN = Verdict()
+OPEN = AdmissionVerdict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,7 +390,7 @@ class QuotaSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class PoolTarget:
     """What a pool needs, and what slack should hold for it, in containers."""
 
     wanted: int = 0

@@ -9,7 +9,7 @@ from heapq import heapify, heapreplace
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLoad:
+class PlacementNode:
     """A node as placement sees it."""
 
     name: str
@@ -24,7 +24,7 @@ class NodeLoad:
         return max(self.slots - self.containers - self.creating, 0)
 
 
-def place(count: int, nodes: Sequence[NodeLoad]) -> list[str | None]:
+def place(count: int, nodes: Sequence[PlacementNode]) -> list[str | None]:
     """Return a node for each of `count` containers, None once all are full.
 
     The node with the fewest containers, creations included; of equals the one with fewer creations, then by name.

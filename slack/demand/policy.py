@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from slack.demand.template import PodTemplate
+from slack.demand.template import PoolPodTemplate
 from slack.schema.documents import InvalidDocument
 from slack.schema.policy_object import PolicyObject, SpecModel
 from slack.schema.values import CpuAmount, FineDuration, MemoryAmount
@@ -69,7 +69,7 @@ class InvalidQuota(InvalidDocument):
     """An ActivationQuota that cannot be used; each problem names the field and what would be right."""
 
 
-class Mode(StrEnum):
+class PoolMode(StrEnum):
     """By which rules the pool's containers come and go."""
 
     HOLD = "hold"
@@ -144,7 +144,7 @@ Count = Annotated[int, _WHOLE, Field(ge=0, le=MOST_CONTAINERS)]
 AtLeastOne = Annotated[int, _WHOLE, Field(ge=1, le=MOST_CONTAINERS)]
 
 
-class Queue(SpecModel):
+class QueueSpec(SpecModel):
     """Where the pool's messages are."""
 
     broker: BrokerKind = BrokerKind.NATS
@@ -157,7 +157,7 @@ class Queue(SpecModel):
     """So often a message is tried; then it goes to the dead letters."""
 
 
-class Proxy(SpecModel):
+class ProxySpec(SpecModel):
     """Who takes messages, and how they get to the action's container."""
 
     mode: ProxyMode = ProxyMode.SIDECAR
@@ -173,7 +173,7 @@ class Proxy(SpecModel):
     at the broker."""
 
 
-class Limits(SpecModel):
+class PoolLimits(SpecModel):
     """How many containers the pool may have, and has at the least."""
 
     max_containers: AtLeastOne = _DEFAULT_MAX
@@ -217,7 +217,7 @@ class KeepWarm(SpecModel):
     """For so long after the last message; from 0s to 24h."""
 
 
-class Retention(SpecModel):
+class RetentionSpec(SpecModel):
     """How much may wait."""
 
     max_messages: Annotated[int, _WHOLE, Field(ge=1, le=100_000_000)] = 10_000
@@ -244,21 +244,21 @@ class DemandPart(SpecModel):
 class ActivationPoolSpec(SpecModel):
     """Containers of one action that follow its queue. Only the template is needed."""
 
-    mode: Mode = Mode.HOLD
+    mode: PoolMode = PoolMode.HOLD
     """hold: a container lives longer than one message. perMessage: as the old scheduler did, for comparison."""
-    queue: Queue = Queue()
+    queue: QueueSpec = QueueSpec()
     """Where the pool's messages are."""
-    template: PodTemplate
+    template: PoolPodTemplate
     """The pod of a container; the first container is the action's."""
-    proxy: Proxy = Proxy()
+    proxy: ProxySpec = ProxySpec()
     """Who takes messages, and how they get to the action's container."""
-    limits: Limits = Limits()
+    limits: PoolLimits = PoolLimits()
     """How many containers the pool may have, and has at the least."""
     timing: Timing = Timing()
     """How fast it is decided, and how long things may take."""
     keep_warm: KeepWarm = KeepWarm()
     """Containers that stay although nothing comes."""
-    retention: Retention = Retention()
+    retention: RetentionSpec = RetentionSpec()
     """How much may wait."""
     demand: DemandPart = DemandPart()
     """What slack is told of the pool, so that nodes are there before the burst."""
@@ -274,7 +274,7 @@ class ActivationPoolSpec(SpecModel):
             raise ValueError(WARM_ABOVE_MAX)
         if self.queue.broker is BrokerKind.KAFKA and self.proxy.mode is not ProxyMode.NONE:
             raise ValueError(LAG_ONLY)
-        if self.mode is Mode.PER_MESSAGE and self.proxy.max_concurrency > 1:
+        if self.mode is PoolMode.PER_MESSAGE and self.proxy.max_concurrency > 1:
             raise ValueError(ONE_MESSAGE)
         if not self.template.memory_mib:
             raise ValueError(NO_MEMORY)

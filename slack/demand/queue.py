@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from slack.demand.broker import QueueLag
 from slack.demand.durations import Durations
-from slack.demand.history import History, Rates
+from slack.demand.history import QueueHistory, ReadingRates
 from slack.demand.ledger import RETRIES, Failing, PoolCount
-from slack.demand.lifecycle import Standing, awake
-from slack.demand.model import Container, Decision, PoolSettings, QueueFigures, QueueState
+from slack.demand.lifecycle import PoolState, awake
+from slack.demand.model import PoolContainer, PoolSettings, QueueDecision, QueueFigures, QueueState
 from slack.demand.room import NamespaceRoom
 from slack.demand.targets import DemandHistory
 from slack.demand.verdict import Held
@@ -15,7 +15,7 @@ from slack.demand.verdict import Held
 NO_LAG = QueueLag(backlog=0, in_flight=0)
 
 
-class Queue:
+class QueueMemory:
     """What is remembered of a queue. Owned by one scheduler."""
 
     __slots__ = (
@@ -41,12 +41,12 @@ class Queue:
     def __init__(self, pool: PoolSettings) -> None:
         """It is new: no message came yet."""
         self.pool = pool
-        self.history = History()
+        self.history = QueueHistory()
         self.durations = Durations()
         self.demand = DemandHistory()
         self.state = QueueState.RUNNING
         self.held = Held()
-        self.rates = Rates()
+        self.rates = ReadingRates()
         self.lag = NO_LAG
         self.backlog = 0
         """Messages that wait for a container with the pool's memory."""
@@ -114,13 +114,13 @@ class Queue:
             item.creation.also for item in count.asked
         )
 
-    def serving(self, count: PoolCount) -> list[Container]:
+    def serving(self, count: PoolCount) -> list[PoolContainer]:
         """Return the ready containers that take from the pool's own subject."""
         return [item for item in count.ready if item.subject == self.pool.subject]
 
-    def standing(self, count: PoolCount) -> Standing:
+    def standing(self, count: PoolCount) -> PoolState:
         """Return what the ends of the pool's containers depend on."""
-        return Standing(
+        return PoolState(
             pool=self.pool,
             ready=count.ready,
             last_traffic_seconds=self.last_traffic_seconds,
@@ -152,7 +152,7 @@ class Queue:
         elif state in (QueueState.REMOVING, QueueState.FLUSHING):
             self.state = QueueState.RUNNING
 
-    def follow(self, decision: Decision) -> None:
+    def follow(self, decision: QueueDecision) -> None:
         """Take over what a decision says of the state."""
         if decision.initial and decision.add:
             self.initialized = True
@@ -214,7 +214,7 @@ def abandoned_messages(in_flight: int, containers: int, concurrency: int) -> int
     return max(in_flight - containers * concurrency, 0)
 
 
-def per_message(figures: QueueFigures, idle: int) -> Decision:
+def per_message(figures: QueueFigures, idle: int) -> QueueDecision:
     """Return the decision of mode perMessage: a container for each message that no idle or coming one will take."""
     room = min(
         figures.namespace_limit - figures.namespace_containers - figures.namespace_creating,
@@ -222,4 +222,4 @@ def per_message(figures: QueueFigures, idle: int) -> Decision:
     )
     needed = figures.available - figures.creating - idle
     add = max(min(needed, room), 0)
-    return Decision(row=0, add=add, reason="a container for each message")
+    return QueueDecision(row=0, add=add, reason="a container for each message")

@@ -7,31 +7,31 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slack.demand.guards import guarded, make_way
+from slack.demand.guards import apply_guards, make_way
 from slack.demand.history import NO_GROWTH
-from slack.demand.ledger import Failing, Ledger, PoolCount
-from slack.demand.lifecycle import Candidate, above_limit, first_to_go, idle_ends, kept, replaced
+from slack.demand.ledger import ContainerLedger, Failing, PoolCount
+from slack.demand.lifecycle import EndCandidate, above_limit, first_to_go, idle_ends, next_replacement, retained_count
 from slack.demand.model import (
+    AdmissionVerdict,
     Clip,
-    Container,
     ContainerState,
     Creation,
-    Decision,
     Ending,
     EndReason,
     Guards,
     Place,
+    PoolContainer,
+    PoolTarget,
+    QueueDecision,
     QueueFigures,
     QueueKey,
     QueueState,
-    Target,
-    Verdict,
 )
-from slack.demand.placement import NodeLoad, place
-from slack.demand.queue import Queue, per_message
+from slack.demand.placement import PlacementNode, place
+from slack.demand.queue import QueueMemory, per_message
 from slack.demand.room import NamespaceRoom
 from slack.demand.targets import target_of
-from slack.demand.verdict import LEAST_GROWN, Pressure, judge
+from slack.demand.verdict import LEAST_GROWN, ActionPressure, judge
 
 _NOTHING = PoolCount()
 
@@ -40,7 +40,7 @@ _NOTHING = PoolCount()
 class _Turn:
     """One queue in this round."""
 
-    queue: Queue
+    queue: QueueMemory
     count: PoolCount
     room: NamespaceRoom
     incoming: int
@@ -48,7 +48,7 @@ class _Turn:
     weight: float
     failing: Failing | None
     figures: QueueFigures | None = None
-    decision: Decision | None = None
+    decision: QueueDecision | None = None
     added: int = 0
 
     @property
@@ -64,12 +64,12 @@ class Round:
         *,
         now_seconds: float,
         guards: Guards,
-        ledger: Ledger,
+        ledger: ContainerLedger,
         counts: Mapping[QueueKey, PoolCount],
         rooms: Mapping[str, NamespaceRoom],
-        queues: Mapping[QueueKey, Queue],
+        queues: Mapping[QueueKey, QueueMemory],
         nodes: list[tuple[str, int]] | None,
-        containers: Sequence[Container],
+        containers: Sequence[PoolContainer],
         node_start_seconds: float | None,
         unread: frozenset[str] = frozenset(),
         name: Callable[[QueueKey], str],
@@ -110,12 +110,12 @@ class Round:
         self.creations: list[Creation] = []
         self.endings: list[Ending] = []
         self.figures: dict[QueueKey, QueueFigures] = {}
-        self.decisions: dict[QueueKey, Decision] = {}
-        self.verdicts: dict[QueueKey, Verdict] = {}
-        self.targets: dict[QueueKey, Target] = {}
+        self.decisions: dict[QueueKey, QueueDecision] = {}
+        self.verdicts: dict[QueueKey, AdmissionVerdict] = {}
+        self.targets: dict[QueueKey, PoolTarget] = {}
         self.drop: list[QueueKey] = []
 
-    def read(self, queue: Queue, incoming: int) -> None:
+    def read(self, queue: QueueMemory, incoming: int) -> None:
         """Take a queue into the round."""
         key = queue.pool.key
         count = self._counts.get(key, _NOTHING)
@@ -182,14 +182,14 @@ class Round:
             idle = sum(item.idle_seconds is not None for item in queue.standing(count).candidates(self._now))
             decision = per_message(figures, idle)
         else:
-            decision = guarded(figures, self._guards)
+            decision = apply_guards(figures, self._guards)
         queue.follow(decision)
         decision = self._within(turn, self._for_retired(turn, self._at_least(turn, decision)), figures)
         turn.figures, turn.decision = figures, decision
         self._create(turn, decision.add)
         self._replace(turn)
 
-    def _at_least(self, turn: _Turn, decision: Decision) -> Decision:
+    def _at_least(self, turn: _Turn, decision: QueueDecision) -> QueueDecision:
         """Raise a decision to what the owner always wants."""
         pool, total = turn.queue.pool, len(turn.queue.serving(turn.count)) + turn.count.in_creation
         short = 0 if pool.deleted else min(pool.min_containers, pool.max_containers) - total
@@ -197,7 +197,7 @@ class Round:
             return decision
         return replace(decision, add=short, reason="minContainers are always there")
 
-    def _for_retired(self, turn: _Turn, decision: Decision) -> Decision:
+    def _for_retired(self, turn: _Turn, decision: QueueDecision) -> QueueDecision:
         """Have a container that takes what is left of retired subjects, where those that are there do not."""
         if decision.add > 0 or not turn.queue.lacks_taker(turn.count):
             return decision
@@ -215,7 +215,7 @@ class Round:
         for item in first_to_go(held)[:1]:
             self._end([Ending(container_id=item.container.id, key=turn.key, reason=EndReason.REVISION)])
 
-    def _within(self, turn: _Turn, decision: Decision, figures: QueueFigures) -> Decision:
+    def _within(self, turn: _Turn, decision: QueueDecision, figures: QueueFigures) -> QueueDecision:
         """Bound a decision by what the table does not know: draining containers, resources, the next try."""
         if decision.add <= 0:
             return decision
@@ -258,7 +258,7 @@ class Round:
         free = min(room.limit - room.used, pool.max_containers - count.occupied - turn.added, room.by_resources(pool))
         if self._node_room is not None:
             free = min(free, self._node_room)
-        step = replaced(
+        step = next_replacement(
             queue.standing(count),
             creating=count.in_creation + turn.added,
             draining=count.draining,
@@ -311,7 +311,7 @@ class Round:
         elif count.ready and not self._ended_of[turn.key] and not queue.backlog:
             self._end(idle_ends(queue.standing(count), self._now))
 
-    def _candidates(self, namespace: str) -> list[Candidate]:
+    def _candidates(self, namespace: str) -> list[EndCandidate]:
         """Return the ready containers of a namespace that are not told to end, those of queues that are asleep too."""
         return [
             item
@@ -367,7 +367,7 @@ class Round:
             rest = max(start - (self._now - min(waits_since)), 0.0)
         full = turn.room.used >= turn.room.limit
         queue.held = judge(
-            Pressure(
+            ActionPressure(
                 containers=turn.room.used,
                 limit=turn.room.limit,
                 lag=figures.available,
@@ -399,13 +399,13 @@ class Round:
             )
         return self._idle_in[namespace] if self._guards.eviction else 0
 
-    def _want(self, turn: _Turn, figures: QueueFigures, decision: Decision) -> None:
+    def _want(self, turn: _Turn, figures: QueueFigures, decision: QueueDecision) -> None:
         queue, pool, count, room = turn.queue, turn.queue.pool, turn.count, turn.room
         wanted = len(count.ready) + count.in_creation + turn.added - self._ended_of[turn.key]
         wanted = max(wanted, 0) + max(decision.unmet - count.unschedulable, 0)
         horizon = self._node_start_seconds or pool.demand.horizon_seconds
         queue.demand.observe(self._now, wanted, horizon, pool.demand, before=max(wanted - turn.added, 0))
-        warm = kept(pool, queue.last_traffic_seconds, self._now)
+        warm = retained_count(pool, queue.last_traffic_seconds, self._now)
         self.targets[turn.key] = target_of(
             queue.demand,
             pool.demand,
@@ -429,8 +429,8 @@ def _most(room: NamespaceRoom) -> int:
 
 
 def _loads(
-    nodes: Sequence[tuple[str, int]], containers: Sequence[Container], counts: Mapping[QueueKey, PoolCount]
-) -> list[NodeLoad]:
+    nodes: Sequence[tuple[str, int]], containers: Sequence[PoolContainer], counts: Mapping[QueueKey, PoolCount]
+) -> list[PlacementNode]:
     """Return what each node has of containers, creations that are not seen yet included."""
     there = {name: [0, 0] for name, _ in nodes}
     for item in containers:
@@ -440,4 +440,4 @@ def _loads(
         for asked in count.asked:
             if asked.creation.node_hint in there:
                 there[asked.creation.node_hint][1] += 1
-    return [NodeLoad(name, slots, *there[name]) for name, slots in nodes]
+    return [PlacementNode(name, slots, *there[name]) for name, slots in nodes]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from slack.demand.broker import Duration, QueueSettings
 from slack.demand.model import DemandSettings, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.policy import ActivationPool, ActivationQuota, Mode, ProxyMode
+from slack.demand.policy import ActivationPool, ActivationQuota, PoolMode, ProxyMode
 
 
 def pool_settings(pool: ActivationPool, retired_subjects: Sequence[str] = ()) -> PoolSettings:
@@ -27,7 +27,7 @@ def pool_settings(pool: ActivationPool, retired_subjects: Sequence[str] = ()) ->
         concurrency=spec.proxy.max_concurrency,
         max_containers=spec.limits.max_containers,
         min_containers=spec.limits.min_containers,
-        per_message=spec.mode is Mode.PER_MESSAGE,
+        per_message=spec.mode is PoolMode.PER_MESSAGE,
         stale_seconds=timing.stale.total_seconds(),
         idle_timeout_seconds=timing.idle_timeout.total_seconds(),
         hold_seconds=timing.hold_time.total_seconds(),

@@ -8,7 +8,7 @@ the percentile of what was wanted more within one such time. The target rises at
 from collections import deque
 from math import ceil
 
-from slack.demand.model import DemandSettings, Target
+from slack.demand.model import DemandSettings, PoolTarget
 
 BUCKET_SECONDS = 10.0
 LOWER_AFTER_SECONDS = 600.0
@@ -113,7 +113,7 @@ def target_of(
     unmet: int,
     keep_warm_shortfall: int,
     room: int,
-) -> Target:
+) -> PoolTarget:
     """Return what a pool needs; `room`: containers that its limits still leave beyond what is wanted.
 
     The larger of the three, never their sum, and never more than there is room for: a placeholder for a container that
@@ -121,7 +121,7 @@ def target_of(
     """
     growth, peak = history.growth(wanted), history.peak_increment
     slack = history.held(max(keep_warm_shortfall, growth, peak)) if settings.publish else 0
-    return Target(
+    return PoolTarget(
         wanted=wanted,
         unmet=unmet,
         growth=growth,

@@ -53,7 +53,7 @@ class _Open(SpecModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Resources(_Open):
+class TemplateResources(_Open):
     """What a container asks for."""
 
     requests: Amounts = Field(default_factory=dict)
@@ -84,7 +84,7 @@ class ContainerTemplate(_Open):
 
     name: str = Field(max_length=63)
     """Its name."""
-    resources: Resources = Resources()
+    resources: TemplateResources = TemplateResources()
     """What it asks for; the first container's memory is part of the queue's name."""
 
     @model_validator(mode="after")
@@ -131,7 +131,7 @@ class TemplateSpec(_Open):
         return self
 
 
-class PodTemplate(_Open):
+class PoolPodTemplate(_Open):
     """A pod as a Deployment's template has it."""
 
     metadata: TemplateMetadata = TemplateMetadata()

@@ -1,7 +1,7 @@
 """One round over all queues: from what is seen to what is created, ended, refused and wanted. Pure, and deterministic.
 
-A `Scheduler` holds all that must live from one tick to the next, and its owner calls it from one thread. The same calls
-give the same answers: no clock, no randomness. A recording of `Observation`s is therefore enough to play a run again.
+A `PoolScheduler` holds all that must live from one tick to the next, and its owner calls it from one thread. The same
+calls give the same answers: no clock, no randomness. So a recording of `TickInput`s is enough to play a run again.
 After a change of leader a new one starts from the containers that are seen.
 
 Usage:
@@ -18,23 +18,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slack.demand.broker import QueueLag
-from slack.demand.ledger import Failing, Ledger, PoolCount
+from slack.demand.ledger import ContainerLedger, Failing, PoolCount
 from slack.demand.model import (
     OPEN,
-    Container,
+    AdmissionVerdict,
     Creation,
-    Decision,
     Ending,
     EndReason,
     Guards,
+    PoolContainer,
     PoolSettings,
+    PoolTarget,
+    QueueDecision,
     QueueFigures,
     QueueKey,
     QuotaSettings,
-    Target,
-    Verdict,
 )
-from slack.demand.queue import NO_LAG, Queue
+from slack.demand.queue import NO_LAG, QueueMemory
 from slack.demand.room import limits, rooms
 from slack.demand.round import Round
 
@@ -54,7 +54,7 @@ class NodeRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class TickInput:
     """All that a tick is told. `containers` are those of all pools, in any order."""
 
     now_seconds: float
@@ -62,7 +62,7 @@ class Observation:
     """By subject; a queue that is not named is empty. None: the broker could not be read, and nothing is decided."""
     unread: frozenset[str] = frozenset()
     """Subjects that could not be read while others could: nothing is decided about their pools, and these count on."""
-    containers: Sequence[Container]
+    containers: Sequence[PoolContainer]
     durations_ms: Mapping[QueueKey, Sequence[float]] = field(default_factory=dict)
     """Run times that containers reported since the last tick."""
     nodes: Sequence[NodeRoom] = ()
@@ -80,16 +80,16 @@ class TickResult:
     creations: tuple[Creation, ...] = ()
     endings: tuple[Ending, ...] = ()
     figures: Mapping[QueueKey, QueueFigures] = field(default_factory=dict)
-    decisions: Mapping[QueueKey, Decision] = field(default_factory=dict)
-    verdicts: Mapping[QueueKey, Verdict] = field(default_factory=dict)
+    decisions: Mapping[QueueKey, QueueDecision] = field(default_factory=dict)
+    verdicts: Mapping[QueueKey, AdmissionVerdict] = field(default_factory=dict)
     """A queue that is not named takes messages."""
-    targets: Mapping[QueueKey, Target] = field(default_factory=dict)
+    targets: Mapping[QueueKey, PoolTarget] = field(default_factory=dict)
     """Those that were computed at this tick; others are as they were."""
     drop: tuple[QueueKey, ...] = ()
     """Queues of which messages older than the retention are to be dropped."""
 
 
-class Scheduler:
+class PoolScheduler:
     """Decides for all pools; one leader has one."""
 
     def __init__(self, *, epoch: str, guards: Guards | None = None) -> None:
@@ -99,10 +99,10 @@ class Scheduler:
         self._pools: dict[QueueKey, PoolSettings] = {}
         self._quotas: dict[str, QuotaSettings] = {}
         self._limits: dict[str, int] = {}
-        self._queues: dict[QueueKey, Queue] = {}
-        self._verdicts: dict[QueueKey, Verdict] = {}
-        self._targets: dict[QueueKey, Target] = {}
-        self._ledger = Ledger()
+        self._queues: dict[QueueKey, QueueMemory] = {}
+        self._verdicts: dict[QueueKey, AdmissionVerdict] = {}
+        self._targets: dict[QueueKey, PoolTarget] = {}
+        self._ledger = ContainerLedger()
         self._sequence = 0
         self._last_seconds = float("-inf")
 
@@ -118,7 +118,7 @@ class Scheduler:
             queue.configured(self._pools[key])
         self._ledger.forget(set(self._pools))
 
-    def tick(self, observation: Observation) -> TickResult:
+    def tick(self, observation: TickInput) -> TickResult:
         """Return what is to be done now; containers that are asked for count until they are seen, fail or time out."""
         if observation.now_seconds < self._last_seconds:
             self._turn_back(observation.now_seconds)
@@ -175,16 +175,16 @@ class Scheduler:
         """Return how the pool's creations fail; None where the last one succeeded."""
         return self._ledger.failing(key)
 
-    def verdict(self, key: QueueKey) -> Verdict:
+    def verdict(self, key: QueueKey) -> AdmissionVerdict:
         """Return whether new messages of the action are taken; open where nothing is known."""
         return self._verdicts.get(key, OPEN)
 
     @property
-    def targets(self) -> Mapping[QueueKey, Target]:
+    def targets(self) -> Mapping[QueueKey, PoolTarget]:
         """What each pool needs, as it was computed last."""
         return self._targets
 
-    def _busy(self, observation: Observation, counts: Mapping[QueueKey, PoolCount]) -> list[QueueKey]:
+    def _busy(self, observation: TickInput, counts: Mapping[QueueKey, PoolCount]) -> list[QueueKey]:
         """Return the queues that are looked at, each having read its counters; those asleep cost next to nothing."""
         now, lags, durations = observation.now_seconds, observation.lags or {}, observation.durations_ms
         unread = observation.unread
@@ -208,7 +208,7 @@ class Scheduler:
                 ):
                     continue
             if queue is None:
-                queue = queues[key] = Queue(pool)
+                queue = queues[key] = QueueMemory(pool)
             queue.checked_seconds = now
             retired = sum(lags.get(subject, NO_LAG).backlog for subject in pool.retired_subjects)
             queue.read(now, lag, retired, durations.get(key, ()))

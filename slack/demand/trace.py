@@ -14,8 +14,8 @@ import msgspec
 
 from slack.demand.bounds import Instant, Messages, Milliseconds, Seconds, by_field
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, EndReason, Guards, InvalidGuards, PoolSettings, QueueKey, QuotaSettings
-from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.demand.model import EndReason, Guards, InvalidGuards, PoolContainer, PoolSettings, QueueKey, QuotaSettings
+from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack.errors import InvalidInput
 
 MOST_LINE_BYTES: Final = 64 << 20
@@ -42,7 +42,7 @@ class TickLine(msgspec.Struct, frozen=True, kw_only=True, tag="tick", omit_defau
     lags: dict[str, QueueLag] | None = None
     broker: bool = True
     """Whether the broker could be read."""
-    containers: tuple[Container, ...] | None = None
+    containers: tuple[PoolContainer, ...] | None = None
     """None: as before."""
     durations_ms: tuple[tuple[QueueKey, tuple[Milliseconds, ...]], ...] = ()
     incoming: tuple[tuple[QueueKey, Messages], ...] = ()
@@ -91,9 +91,9 @@ class TraceWriter:
 
     def __init__(self) -> None:
         """Nothing is written yet."""
-        self._containers: tuple[Container, ...] | None = None
+        self._containers: tuple[PoolContainer, ...] | None = None
 
-    def tick(self, seen: Observation, failed: Sequence[tuple[str, str]], result: TickResult) -> TickLine:
+    def tick(self, seen: TickInput, failed: Sequence[tuple[str, str]], result: TickResult) -> TickLine:
         """Return the line of a tick."""
         containers = tuple(seen.containers)
         line = TickLine(
@@ -128,7 +128,7 @@ class PoolTotals:
 
 
 @dataclass(slots=True)
-class Totals:
+class RunTotals:
     """What a run came to."""
 
     ticks: int = 0
@@ -145,7 +145,9 @@ class Totals:
         return self.pools.setdefault(key, PoolTotals())
 
 
-def replay(lines: Iterable[Line], guards: Guards | None = None, changes: Mapping[str, object] | None = None) -> Totals:
+def replay(
+    lines: Iterable[Line], guards: Guards | None = None, changes: Mapping[str, object] | None = None
+) -> RunTotals:
     """Play a recording again.
 
     Args:
@@ -156,13 +158,13 @@ def replay(lines: Iterable[Line], guards: Guards | None = None, changes: Mapping
     Raises:
         InvalidRecording: a tick comes before any settings.
     """
-    totals, scheduler, began = Totals(), None, 0.0
-    containers: tuple[Container, ...] = ()
+    totals, scheduler, began = RunTotals(), None, 0.0
+    containers: tuple[PoolContainer, ...] = ()
     for line in lines:
         if isinstance(line, SettingsLine):
             if scheduler is None or line.fresh:
-                scheduler = Scheduler(epoch=line.epoch, guards=guards or Guards.parse(line.guards))
-            scheduler.configure([_changed(pool, changes or {}) for pool in line.pools], line.quotas)
+                scheduler = PoolScheduler(epoch=line.epoch, guards=guards or Guards.parse(line.guards))
+            scheduler.configure([_apply_changes(pool, changes or {}) for pool in line.pools], line.quotas)
             continue
         if scheduler is None:
             raise InvalidRecording("line 1: the settings are missing: a recording begins with them")
@@ -176,15 +178,15 @@ def replay(lines: Iterable[Line], guards: Guards | None = None, changes: Mapping
     return totals
 
 
-def _changed(pool: PoolSettings, changes: Mapping[str, object]) -> PoolSettings:
+def _apply_changes(pool: PoolSettings, changes: Mapping[str, object]) -> PoolSettings:
     try:
         return msgspec.convert(msgspec.to_builtins(pool) | dict(changes), PoolSettings) if changes else pool
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"the changed settings of {pool.key}: {by_field(str(error))}") from None
 
 
-def _observation(line: TickLine, containers: tuple[Container, ...]) -> Observation:
-    return Observation(
+def _observation(line: TickLine, containers: tuple[PoolContainer, ...]) -> TickInput:
+    return TickInput(
         now_seconds=line.now_seconds,
         lags=(line.lags or {}) if line.broker else None,
         unread=frozenset(line.unread),
@@ -195,7 +197,7 @@ def _observation(line: TickLine, containers: tuple[Container, ...]) -> Observati
     )
 
 
-def _count(totals: Totals, line: TickLine, result: TickResult) -> None:
+def _count(totals: RunTotals, line: TickLine, result: TickResult) -> None:
     totals.ticks += 1
     totals.created += len(result.creations)
     for creation in result.creations:

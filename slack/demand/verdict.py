@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from slack.demand.history import NO_GROWTH, Growth
-from slack.demand.model import OPEN, Refusal, Verdict
+from slack.demand.model import OPEN, AdmissionVerdict, Refusal
 
 CLEARED_AT = 0.9
 """A refusal ends when the lag is down to this share of what it was when it began."""
@@ -28,7 +28,7 @@ SHORTEST_RETRY_MS, LONGEST_RETRY_MS, UNKNOWN_RETRY_MS = 100, 60_000, 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressure:
+class ActionPressure:
     """What the verdict about one action is given."""
 
     containers: int
@@ -75,14 +75,14 @@ class Pressure:
 class Held:
     """A verdict with the lag at which its refusal began."""
 
-    verdict: Verdict = OPEN
+    verdict: AdmissionVerdict = OPEN
     lag_at_set: int = 0
 
 
-def judge(pressure: Pressure, before: Held) -> Held:
+def judge(pressure: ActionPressure, before: Held) -> Held:
     """Return the verdict, given the one before."""
     reason, level = _reason(pressure, before)
-    verdict = Verdict(
+    verdict = AdmissionVerdict(
         reject=reason is not None,
         reason=reason,
         containers=pressure.containers,
@@ -98,7 +98,7 @@ def judge(pressure: Pressure, before: Held) -> Held:
     return Held(replace(verdict, reason=reason, retry_after_ms=_retry_after_ms(pressure, level)), level)
 
 
-def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
+def _reason(pressure: ActionPressure, before: Held) -> tuple[Refusal | None, int]:
     if min(pressure.limit, pressure.action_limit) <= 0:
         return Refusal.NO_CONTAINERS, 0
     was = before.verdict.reason
@@ -115,7 +115,7 @@ def _reason(pressure: Pressure, before: Held) -> tuple[Refusal | None, int]:
     return (Refusal.NAMESPACE_FULL, pressure.lag) if pressure.slower else (None, 0)
 
 
-def _retry_after_ms(pressure: Pressure, level: int) -> int:
+def _retry_after_ms(pressure: ActionPressure, level: int) -> int:
     """When to ask again: when nodes should be there, else when the lag should be low enough."""
     if pressure.node_wait_seconds is not None:
         # The usual start of a node may be over while none has come: nobody knows then how long it still takes.
@@ -127,6 +127,6 @@ def _retry_after_ms(pressure: Pressure, level: int) -> int:
     return round(min(max(above / pressure.speed_per_second * 1000, SHORTEST_RETRY_MS), LONGEST_RETRY_MS))
 
 
-def told(verdict: Verdict, age_seconds: float, tick_seconds: float) -> Verdict:
+def verdict_at_age(verdict: AdmissionVerdict, age_seconds: float, tick_seconds: float) -> AdmissionVerdict:
     """Return what is answered by a verdict of that age: open once it is stale, for its leader is gone then."""
     return verdict if age_seconds <= STALE_TICKS * tick_seconds else OPEN

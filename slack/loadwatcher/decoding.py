@@ -18,7 +18,7 @@ import msgspec
 
 from slack.errors import InvalidInput
 from slack.loadwatcher.encoding import NESTED_KEY, UPSTREAM_TYPES
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 
 MOST_BYTES = 64 << 20
 """5,000 nodes with all that upstream's Prometheus provider fetches are 22 MB."""
@@ -105,7 +105,7 @@ def decode(data: bytes) -> Decoded:
         head, found = _loosely(data, error, ignored)
     nodes = {name: load for name, node in found if (load := _load(node, ignored)) is not None}
     try:
-        duration = Window(head.window.duration)
+        duration = RollupWindow(head.window.duration)
     except ValueError:
         raise InvalidPayload(f"window.duration: {head.window.duration[:20]!r} is none of 15m, 10m and 5m") from None
     span = Span(duration, _time(head.window.start, "window.start"), _time(head.window.end, "window.end"))
@@ -165,13 +165,13 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def _load(node: _Node, ignored: Counter[Ignored]) -> NodeLoad | None:
+def _load(node: _Node, ignored: Counter[Ignored]) -> NodeLoadFigures | None:
     if node.metrics is msgspec.UNSET:
         return None
     metrics = tuple(kept for metric in node.metrics or () if (kept := _metric(metric, ignored)) is not None)
     at = node.observed_at
     observed_at = int(at) if at is not None and 0 <= at <= _MOST_TIME else None
-    return NodeLoad(metrics, _texts(node.tags), _texts(node.metadata), observed_at)
+    return NodeLoadFigures(metrics, _texts(node.tags), _texts(node.metadata), observed_at)
 
 
 def _metric(metric: _Metric, ignored: Counter[Ignored]) -> Metric | None:

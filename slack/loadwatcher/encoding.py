@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup
 
 NESTED_KEY = "NodeMetricsMap"
 UPSTREAM_TYPES = {
@@ -21,7 +21,7 @@ UPSTREAM_TYPES = {
 }
 
 
-class Format(StrEnum):
+class ReportFormat(StrEnum):
     """How reports are written."""
 
     PROPOSAL = "proposal"
@@ -46,9 +46,9 @@ class _Node(msgspec.Struct, frozen=True, omit_defaults=True):
 _ENCODER = msgspec.json.Encoder()
 
 
-def encode(report: LoadReport, style: Format = Format.PROPOSAL) -> bytes:
+def encode(report: LoadReport, style: ReportFormat = ReportFormat.PROPOSAL) -> bytes:
     """Return a report as JSON."""
-    if style is Format.PROPOSAL:
+    if style is ReportFormat.PROPOSAL:
         return _ENCODER.encode(report)
     nested = {
         "timestamp": report.timestamp,
@@ -59,7 +59,7 @@ def encode(report: LoadReport, style: Format = Format.PROPOSAL) -> bytes:
     return _ENCODER.encode(nested)
 
 
-def _node(load: NodeLoad, window: str) -> _Node:
+def _node(load: NodeLoadFigures, window: str) -> _Node:
     metadata = {"dataCenter": "", **load.metadata}
     averaged = {metric.type for metric in load.metrics if metric.rollup is Rollup.AVG}
     # upstream's TargetLoadPacking takes whichever of AVG and Latest comes last, its Peaks whichever comes first

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, Window
+from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, RollupWindow
 from slack.loadwatcher.promql import InvalidProviderAnswer
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.readings import ReadingKey, Statistic
 
 TAG = "host"
 SHARES = {
@@ -26,17 +26,17 @@ _WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InfluxStatement:
     """One statement."""
 
     type: MetricType
-    window: Window | None
+    window: RollupWindow | None
     """None: the newest sample."""
     query: str
     required: bool
 
 
-def questions(own: Mapping[MetricType, str], tag: str, now: int) -> Iterator[Question]:
+def questions(own: Mapping[MetricType, str], tag: str, now: int) -> Iterator[InfluxStatement]:
     """Yield all statements of one fetch, for windows that end at a time (Unix seconds)."""
     for kind in MetricType:
         share = own.get(kind, SHARES.get(kind))
@@ -45,9 +45,9 @@ def questions(own: Mapping[MetricType, str], tag: str, now: int) -> Iterator[Que
         required = kind in REQUIRED
         for window in WINDOWS:
             asked = 'mean("value") AS "avg", stddev("value") AS "std"'
-            yield Question(kind, window, _statement(asked, share, tag, now - window.seconds, now), required)
+            yield InfluxStatement(kind, window, _statement(asked, share, tag, now - window.seconds, now), required)
         newest = _statement('last("value") AS "latest"', share, tag, now - WINDOWS[0].seconds, now)
-        yield Question(kind, None, newest, required)
+        yield InfluxStatement(kind, None, newest, required)
 
 
 def _statement(asked: str, share: str, tag: str, start: int, end: int) -> str:
@@ -76,7 +76,7 @@ class _Answer(msgspec.Struct):
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
-def decode(body: bytes, tag: str, question: Question) -> dict[Key, dict[str, float]]:
+def decode(body: bytes, tag: str, question: InfluxStatement) -> dict[ReadingKey, dict[str, float]]:
     """Return the values of an answer in percent, and times in Unix seconds, by the tag's value.
 
     Raises:
@@ -89,7 +89,7 @@ def decode(body: bytes, tag: str, question: Question) -> dict[Key, dict[str, flo
     said = answer.error or next((result.error for result in answer.results if result.error), "")
     if said:
         raise InvalidProviderAnswer(f"it says: {said[:_LONGEST_SAID]}")
-    found: dict[Key, dict[str, float]] = {}
+    found: dict[ReadingKey, dict[str, float]] = {}
     for result in answer.results:
         for series in result.series:
             name = series.tags.get(tag, "")
@@ -99,17 +99,17 @@ def decode(body: bytes, tag: str, question: Question) -> dict[Key, dict[str, flo
     return found
 
 
-def _figures(row: Mapping[str, object], question: Question) -> Iterator[tuple[Key, float]]:
+def _figures(row: Mapping[str, object], question: InfluxStatement) -> Iterator[tuple[ReadingKey, float]]:
     if question.window is None:
         latest, at = row.get("latest"), row.get("time")
         if latest is not None:
-            yield Key(Statistic.LATEST, question.type), 100.0 * _number(latest)
-            yield Key(Statistic.OBSERVED_AT, question.type), _number(at)
+            yield ReadingKey(Statistic.LATEST, question.type), 100.0 * _number(latest)
+            yield ReadingKey(Statistic.OBSERVED_AT, question.type), _number(at)
         return
     for column, statistic in _COLUMNS.items():
         value = row.get(column)
         if value is not None:  # the deviation of one sample is null
-            yield Key(statistic, question.type, question.window), 100.0 * _number(value)
+            yield ReadingKey(statistic, question.type, question.window), 100.0 * _number(value)
 
 
 def _number(value: object) -> float:

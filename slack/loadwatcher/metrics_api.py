@@ -9,7 +9,7 @@ import msgspec
 from slack.cluster.quantity import QuantityError, thousandths
 from slack.loadwatcher.node_names import KnownNode
 from slack.loadwatcher.promql import InvalidProviderAnswer
-from slack.loadwatcher.sample import Sample
+from slack.loadwatcher.sample import LoadSample
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
 _NANOS = {"n": 1e-6, "u": 1e-3, "m": 1.0}
@@ -41,7 +41,7 @@ class _List(msgspec.Struct):
 _LIST = msgspec.json.Decoder(_List)
 
 
-def decode(body: bytes, nodes: Mapping[str, KnownNode]) -> Iterator[Sample]:
+def decode(body: bytes, nodes: Mapping[str, KnownNode]) -> Iterator[LoadSample]:
     """Yield a sample a node that the cluster has; what cannot be read is NaN, which the analyser drops.
 
     Raises:
@@ -54,13 +54,13 @@ def decode(body: bytes, nodes: Mapping[str, KnownNode]) -> Iterator[Sample]:
     return _samples(found, nodes)
 
 
-def _samples(items: list[_Item], nodes: Mapping[str, KnownNode]) -> Iterator[Sample]:
+def _samples(items: list[_Item], nodes: Mapping[str, KnownNode]) -> Iterator[LoadSample]:
     for item in items:
         node, at = nodes.get(item.metadata.name), _time(item.timestamp)
         if node is None or at is None:
             continue
         cpu = _share(_cpu_millis(item.usage.cpu), node.cpu_millis)
-        yield Sample(node.name, at, cpu, _share(_bytes(item.usage.memory), node.memory_bytes))
+        yield LoadSample(node.name, at, cpu, _share(_bytes(item.usage.memory), node.memory_bytes))
 
 
 def _share(used: float, capacity: float) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slack.loadwatcher.payload import WINDOWS, LoadReport, MetricType, Rollup, Window
+from slack.loadwatcher.payload import WINDOWS, LoadReport, MetricType, Rollup, RollupWindow
 from slack.loadwatcher.verdicts import Verdicts
 
 GOOD = "good"
@@ -22,7 +22,7 @@ class NodeSeen:
     """One node."""
 
     name: str
-    uses: Mapping[tuple[MetricType, Window], Use]
+    uses: Mapping[tuple[MetricType, RollupWindow], Use]
     age_seconds: float | None
     """Of its newest sample; None where nothing is told of it."""
     verdicts: tuple[str, ...]
@@ -38,7 +38,7 @@ class NodeSeen:
 class NodesSeen:
     """What a watcher says."""
 
-    reports: Mapping[Window, LoadReport]
+    reports: Mapping[RollupWindow, LoadReport]
     verdicts: Verdicts | None
     now: float
 
@@ -58,7 +58,7 @@ class NodesSeen:
         return tuple(self._node(name, tuple(against.get(name, ()))) for name in sorted(told | against.keys()))
 
     def _node(self, name: str, verdicts: tuple[str, ...]) -> NodeSeen:
-        uses: dict[tuple[MetricType, Window], Use] = {}
+        uses: dict[tuple[MetricType, RollupWindow], Use] = {}
         seen_at: int | None = None
         for window in WINDOWS:
             report = self.reports.get(window)

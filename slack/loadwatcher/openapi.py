@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.payload import WINDOWS, MetricType, Rollup
 
 SLIPS = (
@@ -28,7 +28,7 @@ _WINDOW = {
 }
 
 
-def document(version: str, style: Format = Format.PROPOSAL) -> dict[str, Any]:
+def document(version: str, style: ReportFormat = ReportFormat.PROPOSAL) -> dict[str, Any]:
     """Return the document.
 
     Args:
@@ -79,14 +79,14 @@ _ANALYSIS = {
 _SELF = {"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}}
 
 
-def _schemas(style: Format) -> dict[str, Any]:
+def _schemas(style: ReportFormat) -> dict[str, Any]:
     text, whole = {"type": "string"}, {"type": "integer", "description": "Unix seconds."}
     words = {"type": "object", "additionalProperties": text}
     nodes = {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/Node"}}
     nested = {"type": "object", "properties": {"NodeMetricsMap": nodes}, "required": ["NodeMetricsMap"]}
     value = {"type": "number", "minimum": 0, "description": "Percent of what the node has."}
     rollups = {"type": "string", "enum": [rollup.value for rollup in Rollup]}
-    if style is Format.PROPOSAL:
+    if style is ReportFormat.PROPOSAL:
         kinds = {"type": "string", "enum": [kind.value for kind in MetricType]}
         metric = {"name": text, "type": kinds, "rollup": rollups, "value": value}
     else:
@@ -101,7 +101,7 @@ def _schemas(style: Format) -> dict[str, Any]:
                 "timestamp": whole,
                 "window": _object({"duration": duration, "start": whole, "end": whole}),
                 "source": text,
-                "data": nodes if style is Format.PROPOSAL else nested,
+                "data": nodes if style is ReportFormat.PROPOSAL else nested,
             }
         ),
         "Node": _object(

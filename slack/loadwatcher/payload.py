@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Window(StrEnum):
+class RollupWindow(StrEnum):
     """Over how long is rolled up."""
 
     FIFTEEN_MINUTES = "15m"
@@ -23,7 +23,7 @@ class Window(StrEnum):
         return int(self[:-1]) * 60
 
 
-WINDOWS = tuple(Window)
+WINDOWS = tuple(RollupWindow)
 """The longest first: the order in which one falls back."""
 
 
@@ -58,7 +58,7 @@ class Metric(msgspec.Struct, frozen=True, gc=False):
     """In percent."""
 
 
-class NodeLoad(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeLoadFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     """The figures of one node."""
 
     metrics: tuple[Metric, ...]
@@ -76,7 +76,7 @@ class NodeLoad(msgspec.Struct, frozen=True, omit_defaults=True):
 class Span(msgspec.Struct, frozen=True):
     """The window that a report is about."""
 
-    duration: Window
+    duration: RollupWindow
     start: int
     end: int
 
@@ -89,7 +89,7 @@ class LoadReport(msgspec.Struct, frozen=True):
     window: Span
     source: str
     """The provider's name."""
-    nodes: dict[str, NodeLoad] = msgspec.field(name="data")
+    nodes: dict[str, NodeLoadFigures] = msgspec.field(name="data")
 
     def observed_at(self, node: str) -> int | None:
         """Return when the newest sample of a node was made; None for a node that is not there."""

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from slack.errors import InvalidInput
-from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, Window
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, RollupWindow
+from slack.loadwatcher.readings import ReadingKey, Statistic
 
 _FUNCTIONS = {Statistic.AVERAGE: "avg_over_time", Statistic.DEVIATION: "stddev_over_time"}
 _LONGEST_SAID = 300
@@ -27,7 +27,7 @@ class InvalidProviderAnswer(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySet:
+class PromQueries:
     """Expressions of each node's share in use, and how a node is named by them."""
 
     shares: Mapping[MetricType, str]
@@ -44,7 +44,7 @@ _IDLE = 'sum by (instance) (rate(node_cpu_seconds_total{mode=~"idle|iowait|steal
 _ALL = "sum by (instance) (rate(node_cpu_seconds_total[2m]))"
 """Not the number of CPUs: a series that is younger than the 2 minutes has a rate that is too low, as the sum of all
 modes has; by the number of CPUs a new node would read as busy all over."""
-NODE_EXPORTER = QuerySet(
+NODE_EXPORTER = PromQueries(
     {
         # sums of rates are rounded: an idle node would be a little below 0 at times; counters that stand are no figure
         MetricType.CPU: f"clamp_min(1 - {_IDLE} / ({_ALL} > 0), 0)",
@@ -59,7 +59,7 @@ NODE_EXPORTER = QuerySet(
         MetricType.MEMORY: "node_memory_MemAvailable_bytes",
     },
 )
-UPSTREAM = QuerySet(
+UPSTREAM = PromQueries(
     {
         MetricType.CPU: "instance:node_cpu:ratio",
         MetricType.MEMORY: "instance:node_memory_utilisation:ratio",
@@ -70,16 +70,18 @@ UPSTREAM = QuerySet(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InstantQuery:
     """One instant query."""
 
-    key: Key
+    key: ReadingKey
     query: str
     required: bool
     """Whether a fetch fails with it."""
 
 
-def questions(base: QuerySet, step_seconds: float, own: Mapping[MetricType, str], label: str | None) -> list[Question]:
+def questions(
+    base: PromQueries, step_seconds: float, own: Mapping[MetricType, str], label: str | None
+) -> list[InstantQuery]:
     """Return all queries of one fetch.
 
     Args:
@@ -98,7 +100,7 @@ def questions(base: QuerySet, step_seconds: float, own: Mapping[MetricType, str]
         by = label_of(base, own, label, kind)
         seen = share if kind in own else base.seen.get(kind, share)
         expression = _Expression(share, seen, join, by, step, ranged=base.ranged and kind not in own)
-        asked += [Question(key, query, kind in REQUIRED) for key, query in expression.queries(kind)]
+        asked += [InstantQuery(key, query, kind in REQUIRED) for key, query in expression.queries(kind)]
     return asked
 
 
@@ -111,16 +113,16 @@ class _Expression:
     step: str
     ranged: bool = field(kw_only=True)
 
-    def queries(self, kind: MetricType) -> Iterator[tuple[Key, str]]:
+    def queries(self, kind: MetricType) -> Iterator[tuple[ReadingKey, str]]:
         for window in WINDOWS:
             for statistic, function in _FUNCTIONS.items():
-                yield Key(statistic, kind, window), self._named(f"{function}({self._over(window)})")
+                yield ReadingKey(statistic, kind, window), self._named(f"{function}({self._over(window)})")
         share = self.share if self.ranged else f"({self.share})"
-        yield Key(Statistic.LATEST, kind), self._named(share)
+        yield ReadingKey(Statistic.LATEST, kind), self._named(share)
         newest = f"max_over_time(timestamp({self.seen})[{WINDOWS[0]}:{self.step}])"
-        yield Key(Statistic.OBSERVED_AT, kind), f"max by ({self.label}) ({newest}{self.join})"
+        yield ReadingKey(Statistic.OBSERVED_AT, kind), f"max by ({self.label}) ({newest}{self.join})"
 
-    def _over(self, window: Window) -> str:
+    def _over(self, window: RollupWindow) -> str:
         return f"{self.share}[{window}]" if self.ranged else f"({self.share})[{window}:{self.step}]"
 
     def _named(self, inner: str) -> str:
@@ -142,7 +144,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode(body: bytes, label: str, key: Key) -> dict[str, float]:
+def decode(body: bytes, label: str, key: ReadingKey) -> dict[str, float]:
     """Return the values of an answer by node; percent, times as they are. A series without the label has no name: ''.
 
     Raises:
@@ -160,7 +162,7 @@ def decode(body: bytes, label: str, key: Key) -> dict[str, float]:
         names = [sys.intern(found.metric.name) for found in series]
         values = [factor * float(found.value[1]) for found in series]
         found = dict(zip(names, values, strict=True))
-        return found if len(found) == len(names) else averaged(zip(names, values, strict=True))
+        return found if len(found) == len(names) else average_pairs(zip(names, values, strict=True))
     except _BAD_JSON as error:
         raise InvalidProviderAnswer(f"the answer is not Prometheus': {str(error)[:_LONGEST_SAID]}") from None
     except InvalidProviderAnswer:
@@ -177,7 +179,7 @@ def _result_decoder(label: str) -> "msgspec.json.Decoder[list[Any]]":
     return msgspec.json.Decoder(list[series])  # type: ignore[valid-type]
 
 
-def averaged(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+def average_pairs(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return the mean of what is there more than once."""
     sums: dict[str, tuple[float, int]] = {}
     for name, value in pairs:
@@ -186,6 +188,6 @@ def averaged(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {name: total / count for name, (total, count) in sums.items()}
 
 
-def label_of(base: QuerySet, own: Mapping[MetricType, str], label: str | None, kind: MetricType) -> str:
+def label_of(base: PromQueries, own: Mapping[MetricType, str], label: str | None, kind: MetricType) -> str:
     """Return the label that names the node in answers about something."""
     return label or ("instance" if kind in own and base.join else base.label)

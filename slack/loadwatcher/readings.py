@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from slack.loadwatcher.payload import MetricType, Window
+from slack.loadwatcher.payload import MetricType, RollupWindow
 
 Values = Mapping[str, float]
 """By the provider's name for the node; percent, or Unix seconds. May hold NaN: the analyser counts it."""
@@ -21,12 +21,12 @@ class Statistic(StrEnum):
     """When the newest sample was made."""
 
 
-class Key(NamedTuple):
+class ReadingKey(NamedTuple):
     """What some values are about."""
 
     statistic: Statistic
     type: MetricType
-    window: Window | None = None
+    window: RollupWindow | None = None
     """Of averages and deviations."""
 
 
@@ -36,13 +36,13 @@ class Readings:
 
     ends_at: float
     """Where its windows end, in Unix seconds."""
-    values: Mapping[Key, Values]
-    windows: frozenset[Window] = field(default_factory=lambda: frozenset(Window))
+    values: Mapping[ReadingKey, Values]
+    windows: frozenset[RollupWindow] = field(default_factory=lambda: frozenset(RollupWindow))
     """Those that can be told; a sampler that is young has no long ones."""
 
-    def of(self, statistic: Statistic, kind: MetricType, window: Window | None = None) -> Values:
+    def of(self, statistic: Statistic, kind: MetricType, window: RollupWindow | None = None) -> Values:
         """Return values; none where they were not asked for."""
-        return self.values.get(Key(statistic, kind, window), {})
+        return self.values.get(ReadingKey(statistic, kind, window), {})
 
     def types(self) -> tuple[MetricType, ...]:
         """Return what there is anything about."""

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from slack.loadwatcher.analysis import Judgement
 from slack.loadwatcher.node_names import NodeNames
-from slack.loadwatcher.payload import WINDOWS, LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import (
+    WINDOWS,
+    LoadReport,
+    Metric,
+    MetricType,
+    NodeLoadFigures,
+    Rollup,
+    RollupWindow,
+    Span,
+)
 from slack.loadwatcher.readings import Readings, Statistic
 
 _DECIMALS = 4
@@ -23,14 +32,14 @@ _NOTHING: dict[str, str] = {}
 class Assembled:
     """What one fetch came to."""
 
-    reports: Mapping[Window, LoadReport]
+    reports: Mapping[RollupWindow, LoadReport]
     unmatched: tuple[str, ...]
     """Names of series that no node goes by, or several do; sorted."""
 
 
 def assemble(readings: Readings, judgement: Judgement, names: NodeNames, *, source: str) -> Assembled:
     """Make the reports of all windows; series that were dropped are in none."""
-    series, unmatched = _matched(readings, judgement, names)
+    series, unmatched = _match_series(readings, judgement, names)
     observed = _observed_at(readings, series)
     end = int(readings.ends_at)
     latest = _latest(readings, series)
@@ -39,14 +48,21 @@ def assemble(readings: Readings, judgement: Judgement, names: NodeNames, *, sour
         if window not in readings.windows:
             continue
         metrics = _metrics(readings, series, latest, window)
-        nodes = {node: NodeLoad(tuple(found), _NOTHING, _NOTHING, observed[node]) for node, found in metrics.items()}
+        nodes = {
+            node: NodeLoadFigures(tuple(found), _NOTHING, _NOTHING, observed[node]) for node, found in metrics.items()
+        }
         if nodes:
             reports[window] = LoadReport(end, Span(window, end - window.seconds, end), source, nodes)
     return Assembled(reports, unmatched)
 
 
 def choose(
-    reports: Mapping[Window, LoadReport], asked: Window, *, now: float, max_age_seconds: float, node: str | None = None
+    reports: Mapping[RollupWindow, LoadReport],
+    asked: RollupWindow,
+    *,
+    now: float,
+    max_age_seconds: float,
+    node: str | None = None,
 ) -> LoadReport | None:
     """Return the report that answers a question; None where there is nothing to tell.
 
@@ -72,7 +88,7 @@ def fresh(report: LoadReport, now: float, max_age_seconds: float) -> bool:
     return -max_age_seconds <= now - report.window.end <= max_age_seconds
 
 
-def _matched(
+def _match_series(
     readings: Readings, judgement: Judgement, names: NodeNames
 ) -> tuple[Mapping[str, Mapping[MetricType, str]], tuple[str, ...]]:
     """Return by node which series is its own; of several the one with the newest sample."""
@@ -119,7 +135,7 @@ def _metrics(
     readings: Readings,
     series: Mapping[str, Mapping[MetricType, str]],
     latest: Mapping[MetricType, Mapping[str, Metric]],
-    window: Window,
+    window: RollupWindow,
 ) -> Mapping[str, list[Metric]]:
     """Return the figures of one window by node; a deviation alone reads as an idle node, and is not told."""
     found: dict[str, list[Metric]] = {}

@@ -7,7 +7,7 @@ from slack.loadwatcher.payload import WINDOWS
 KEPT_SECONDS = float(WINDOWS[0].seconds)
 
 
-class Sample(NamedTuple):
+class LoadSample(NamedTuple):
     """One node at one time."""
 
     node: str

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slack.loadwatcher.analysis import FUTURE_SECONDS
-from slack.loadwatcher.payload import WINDOWS, MetricType, Window
-from slack.loadwatcher.readings import Key, Readings, Statistic
-from slack.loadwatcher.sample import KEPT_SECONDS, Sample
+from slack.loadwatcher.payload import WINDOWS, MetricType, RollupWindow
+from slack.loadwatcher.readings import ReadingKey, Readings, Statistic
+from slack.loadwatcher.sample import KEPT_SECONDS, LoadSample
 
 _FIRST_ROWS = 64
 TYPES = (MetricType.CPU, MetricType.MEMORY)
@@ -35,7 +35,7 @@ class Rings:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, samples: Iterable[Sample]) -> list[Sample]:
+    def add(self, samples: Iterable[LoadSample]) -> list[LoadSample]:
         """Take samples in; returns those that were new."""
         new = []
         for sample in samples:
@@ -61,22 +61,22 @@ class Rings:
         rows = np.fromiter(self._rows.values(), np.int64, len(names))
         at = self._at[rows]
         newest = at.max(axis=1, initial=-np.inf)
-        values: dict[Key, Mapping[str, float]] = {}
+        values: dict[ReadingKey, Mapping[str, float]] = {}
         last = (self._next[rows] - 1) % self._depth
         for index, kind in enumerate(TYPES):
             of_kind = self._values[index][rows].astype(np.float64)
             latest = of_kind[np.arange(len(names)), last]
-            values[Key(Statistic.LATEST, kind)] = dict(zip(names, latest.tolist(), strict=True))
-            values[Key(Statistic.OBSERVED_AT, kind)] = _by(names, newest)
+            values[ReadingKey(Statistic.LATEST, kind)] = dict(zip(names, latest.tolist(), strict=True))
+            values[ReadingKey(Statistic.OBSERVED_AT, kind)] = _by(names, newest)
             readable = np.isfinite(of_kind)
             for window in WINDOWS:
                 average, deviation = _rolled_up(of_kind, readable & (at > now - window.seconds))
-                values[Key(Statistic.AVERAGE, kind, window)] = _by(names, average)
-                values[Key(Statistic.DEVIATION, kind, window)] = _by(names, deviation)
+                values[ReadingKey(Statistic.AVERAGE, kind, window)] = _by(names, average)
+                values[ReadingKey(Statistic.DEVIATION, kind, window)] = _by(names, deviation)
         for name, seen in zip(names, newest.tolist(), strict=True):
             if seen > now + FUTURE_SECONDS:
                 self._free.append(self._rows.pop(name))
-        return Readings(now, values, _told(at, now))
+        return Readings(now, values, _windows_at(at, now))
 
     def _row(self, node: str) -> int:
         row = self._rows.get(node)
@@ -113,7 +113,7 @@ def _rolled_up(values: NDArray[np.float64], within: NDArray[np.bool_]) -> tuple[
     return average, np.sqrt(squares / counts)
 
 
-def _told(at: NDArray[np.float64], now: float) -> frozenset[Window]:
+def _windows_at(at: NDArray[np.float64], now: float) -> frozenset[RollupWindow]:
     oldest = np.where(at > now - KEPT_SECONDS, at, np.inf).min(initial=np.inf)
     reach = now - oldest
     return frozenset(window for window in WINDOWS if window is WINDOWS[-1] or reach >= window.seconds / 2)

@@ -2,7 +2,7 @@
 
 Each answer has a Content-Length (with chunks Go's client opens a connection a call), and its status is exactly 200 or
 an error that says why in one line. Nothing that a request brings is kept, and no request changes anything: the
-scheduler also asks for pods that it will not bind. It knows scores through `Scores` only, and no server.
+scheduler also asks for pods that it will not bind. It knows scores through `Scorer` only, and no server.
 """
 
 import json
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from slack.cluster.wire import Pod
 from slack.scorer.extender import (
     MOST_BYTES,
-    Asked,
+    ExtenderRequest,
     InvalidRequest,
     decode,
     decode_preemption,
@@ -40,7 +40,7 @@ class NotKnown(Exception):
     """There is nothing to explain; the text says what is missing."""
 
 
-class Scores(Protocol):
+class Scorer(Protocol):
     """Who decides. Called in the server's thread: it answers from memory, within a millisecond."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
@@ -70,7 +70,7 @@ class Scores(Protocol):
         """
 
 
-class Answer(Exception):
+class HttpRefusal(Exception):
     """An answer that is not 200."""
 
     def __init__(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -88,7 +88,7 @@ class Extender:
 
     def __init__(
         self,
-        scores: Scores,
+        scores: Scorer,
         *,
         filters: bool = False,
         observe: Observe = lambda *_: None,
@@ -118,7 +118,7 @@ class Extender:
             given = scope.get("query_string", b"") if verb == "explain" else await self._body(scope, receive)
             began = self._clock()  # what the scheduler takes to send is its own time
             body, status, kind = handle(given), 200, JSON
-        except Answer as answer:
+        except HttpRefusal as answer:
             body, status, headers = f"{answer}\n".encode(), answer.status, tuple(answer.headers)
         except InvalidRequest as error:
             body, status = f"{error}\n".encode(), 400
@@ -141,10 +141,10 @@ class Extender:
     def _handler(self, path: str, method: str) -> Callable[[bytes], bytes]:
         known = self._routes.get(path)
         if known is None:
-            raise Answer(404, f"there is no {path[:80]!r} here; known are {', '.join(self._routes)}")
+            raise HttpRefusal(404, f"there is no {path[:80]!r} here; known are {', '.join(self._routes)}")
         needed, handle = known
         if method != needed:
-            raise Answer(405, f"{path} takes {needed}, not {method[:20]}", [(b"allow", needed.encode())])
+            raise HttpRefusal(405, f"{path} takes {needed}, not {method[:20]}", [(b"allow", needed.encode())])
         return handle
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
@@ -156,13 +156,13 @@ class Extender:
             if name == b"content-length" and value.isdigit() and int(value) > _DISCARDED_BYTES:
                 raise self._too_long()
             if name == b"content-encoding" and value != b"identity":
-                raise Answer(415, "the body must not be compressed")
+                raise HttpRefusal(415, "the body must not be compressed")
         chunks: list[bytes] = []
         length = 0
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise Answer(400, "the body was cut short")
+                raise HttpRefusal(400, "the body was cut short")
             chunk = message.get("body", b"")
             length += len(chunk)
             is_too_long = length > self._most_bytes
@@ -176,18 +176,18 @@ class Extender:
             if is_over:
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def _too_long(self) -> Answer:
+    def _too_long(self) -> HttpRefusal:
         text = (
             f"the body is longer than {self._most_bytes} bytes; nodeCacheCapable: true makes the scheduler send names"
         )
-        return Answer(413, text, [(b"connection", b"close")])
+        return HttpRefusal(413, text, [(b"connection", b"close")])
 
     def _prioritize(self, body: bytes) -> bytes:
         asked = decode(body)
         return self._scores.prioritize(asked.pod, asked.names)
 
     def _filter(self, body: bytes) -> bytes:
-        asked: Asked = decode(body)
+        asked: ExtenderRequest = decode(body)
         status = asked.pod.status
         nominated = status.nominated_node_name if status is not None else None
         return filter_reply(asked, self._scores.refused(asked.pod, asked.names, nominated=nominated or ""))
@@ -198,7 +198,7 @@ class Extender:
 
     def _explain(self, query: bytes) -> bytes:
         if len(query) > _SLOWEST_QUERY_BYTES:
-            raise Answer(414, "the query is too long")
+            raise HttpRefusal(414, "the query is too long")
         words = parse_qs(query.decode("latin-1"), keep_blank_values=True)
         pod = words.get("pod", [""])[-1].removeprefix("pod/")
         if not pod:

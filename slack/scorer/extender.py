@@ -90,7 +90,7 @@ class AskedToPreempt(msgspec.Struct, frozen=True):
     victims: Mapping[str, MetaVictims]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ExtenderRequest(msgspec.Struct, frozen=True):
     """What the scheduler asks: this pod, among these nodes."""
 
     pod: Pod
@@ -106,7 +106,7 @@ _ITEMS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
 
 
-def decode(body: bytes) -> Asked:
+def decode(body: bytes) -> ExtenderRequest:
     """Read ExtenderArgs.
 
     Raises:
@@ -117,7 +117,7 @@ def decode(body: bytes) -> Asked:
         if args.pod is None:
             raise InvalidRequest("Pod: is missing")
         if args.node_names is not None:
-            return Asked(args.pod, args.node_names)
+            return ExtenderRequest(args.pod, args.node_names)
         if args.nodes in _NULL:
             raise InvalidRequest(
                 "NodeNames: is missing, and so is Nodes; nodeCacheCapable: true makes the scheduler send names"
@@ -127,7 +127,7 @@ def decode(body: bytes) -> Asked:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise InvalidRequest(f"no ExtenderArgs: {error}") from None
     names = [node.metadata.name for node in (listed.items or () if listed else ())]
-    return Asked(args.pod, names, args.nodes)
+    return ExtenderRequest(args.pod, names, args.nodes)
 
 
 def decode_preemption(body: bytes) -> AskedToPreempt:
@@ -188,7 +188,7 @@ def _opening(name: str) -> bytes:
     return b'{"Host":' + _ENCODER.encode(name) + b',"Score":'
 
 
-def filter_reply(asked: Asked, refused: Mapping[str, str]) -> bytes:
+def filter_reply(asked: ExtenderRequest, refused: Mapping[str, str]) -> bytes:
     """Return the answer to /filter: the nodes that stay, and why others do not.
 
     Args:

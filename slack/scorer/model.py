@@ -29,7 +29,7 @@ HIGHEST_SCORE = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeColumns:
+class ScoredNodes:
     """N nodes, as the API server shows them with the pods that are bound there. Placeholders of slack stand apart."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class NodeColumns:
         placeholders: FloatArray | None = None,
         pod_count: IntArray | None = None,
         created_seconds: FloatArray | None = None,
-    ) -> "NodeColumns":
+    ) -> "ScoredNodes":
         """Return columns; what is left out: allocatable is the capacity, limits are requests, nothing runs there."""
         size = len(names)
         nothing = np.zeros((len(RESOURCES), size))
@@ -104,7 +104,7 @@ class RecentPods:
     """
 
     node: IntArray
-    """[P] row in `NodeColumns`."""
+    """[P] row in `ScoredNodes`."""
     bound_seconds: FloatArray
     """[P] Unix time."""
     use: FloatArray
@@ -138,7 +138,7 @@ class PodDemand:
     """It is one of slack's own: no load, wherever it goes."""
 
 
-class NodeState(IntEnum):
+class UsageState(IntEnum):
     """Why a node's use is known, or is not."""
 
     MEASURED = 0
@@ -156,7 +156,7 @@ class NodeState(IntEnum):
     @property
     def known(self) -> bool:
         """Whether the algorithms may score the node; else it has the minimum."""
-        return self <= NodeState.NEW
+        return self <= UsageState.NEW
 
 
 class Coverage(StrEnum):
@@ -168,7 +168,7 @@ class Coverage(StrEnum):
     NONE = "None"
 
 
-class Rule(StrEnum):
+class DecisionRule(StrEnum):
     """What held for a whole decision."""
 
     MEASURED = "Measured"
@@ -190,14 +190,14 @@ class Scores:
     """The answer for one pod, in the order of the rows that were asked for."""
 
     rows: IntArray
-    """[n] rows in `NodeColumns`."""
+    """[n] rows in `ScoredNodes`."""
     total: IntArray
     """[n] 0 to 100, the mean of the algorithms' scores by their weights."""
     by_algorithm: Mapping[str, IntArray]
     """[n] 0 to 100 each, by the algorithm's name. Empty where the rule is another than Measured."""
     state: npt.NDArray[np.uint8]
-    """[n] `NodeState`."""
-    rule: Rule
+    """[n] `UsageState`."""
+    rule: DecisionRule
     terms: Terms
     """[n] each; an algorithm's own begin with its name: `TargetLoadPacking.utilization_percent`. Empty where they were
     not asked for."""
@@ -215,7 +215,7 @@ class Scores:
 
 def best_first(total: IntArray, state: npt.NDArray[np.uint8]) -> IntArray:
     """Return the places of nodes, the best first. Of equal scores, a node whose CPU use is measured is first."""
-    order: IntArray = np.lexsort((state != NodeState.MEASURED, -total))
+    order: IntArray = np.lexsort((state != UsageState.MEASURED, -total))
     return order
 
 
@@ -227,11 +227,11 @@ class Prepared(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Usage:
+class NodeUsage:
     """What is used on each node as far as can be told now; made by `slack.scorer.usage.usage_of`."""
 
     state: npt.NDArray[np.uint8]
-    """[N] `NodeState`."""
+    """[N] `UsageState`."""
     known: BoolArray
     """[2, N] whether a mean of the resource is known."""
     mean_percent: FloatArray
@@ -253,7 +253,7 @@ class Algorithm(Protocol):
     def name(self) -> str:
         """Upstream's name of the plugin."""
 
-    def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
+    def prepare(self, nodes: ScoredNodes, usage: NodeUsage, before: Prepared | None) -> Prepared:
         """Return what scores pods; `before`: what the same algorithm prepared last, which may save work."""
 
 

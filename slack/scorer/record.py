@@ -22,14 +22,14 @@ from slack.scorer.model import (
     Coverage,
     FloatArray,
     IntArray,
-    NodeColumns,
-    NodeState,
+    NodeUsage,
     PodDemand,
+    ScoredNodes,
     Scores,
-    Usage,
+    UsageState,
     Weighted,
 )
-from slack.scorer.rules import Prediction, Rules
+from slack.scorer.rules import MetricRules, Prediction
 from slack.scorer.scoring import DEFAULT_RULES, Basis, basis_of
 
 VERSION = 2
@@ -61,7 +61,7 @@ class _Nodes(msgspec.Struct):
     limited: Pair
     placeholders: Pair
     pods: list[Count]
-    state: list[NodeState]
+    state: list[UsageState]
     known: tuple[list[bool], list[bool]]
     mean_percent: Pair
     deviation_percent: Pair
@@ -97,8 +97,8 @@ class Recorded:
     name: str
     spec: PodSpec
     placeholder: bool
-    nodes: NodeColumns
-    usage: Usage
+    nodes: ScoredNodes
+    usage: NodeUsage
     coverage: Coverage
     total: IntArray
     """As it was then."""
@@ -112,7 +112,7 @@ class Recorded:
         """
         return demand_of(self.spec, prediction, placeholder=self.placeholder)
 
-    def basis(self, algorithms: Sequence[Weighted], rules: Rules = DEFAULT_RULES) -> Basis:
+    def basis(self, algorithms: Sequence[Weighted], rules: MetricRules = DEFAULT_RULES) -> Basis:
         """Return what these algorithms score by."""
         return basis_of(algorithms, self.nodes, self.usage, self.at, rules, coverage=self.coverage)
 
@@ -183,7 +183,7 @@ def read_line(line: bytes) -> Recorded:
     flat = [column for value in columns for column in (value if isinstance(value, tuple) else (value,))]
     if any(len(column) != size for column in [*flat, found.scores]):
         raise InvalidRecord("no recorded decision: not every column has a value for each node")
-    nodes = NodeColumns.of(
+    nodes = ScoredNodes.of(
         tuple(own.names),
         _array(own.capacity),
         allocatable=_array(own.allocatable),
@@ -193,7 +193,7 @@ def read_line(line: bytes) -> Recorded:
         pod_count=np.array(own.pods, dtype=np.int64),
     )
     known: BoolArray = np.array(own.known, dtype=np.bool_).reshape(2, size)
-    usage = Usage(
+    usage = NodeUsage(
         state=np.array(own.state, dtype=np.uint8),
         known=known,
         mean_percent=_array(own.mean_percent),

@@ -46,7 +46,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MetricRules:
     """What holds when metrics are missing, late or wrong (the proposal's section on bad metrics)."""
 
     window_seconds: float = 300.0

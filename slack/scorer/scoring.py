@@ -4,8 +4,8 @@
 both. A node whose CPU use is not known has the minimum. A new node, whose use is taken to be that of its recent pods,
 has at most the lowest score of the measured nodes that are asked for beside it. So neither is ever above a node whose
 CPU use is known. If the load of too few nodes is known, all nodes score the same. If no node's load is known,
-`Rules.without_load` says what decides. A placeholder is no load, and scores the same everywhere. No data is never the
-best score.
+`MetricRules.without_load` says what decides. A placeholder is no load, and scores the same everywhere. No data is
+never the best score.
 """
 
 from collections.abc import Sequence
@@ -15,33 +15,33 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.scorer.algorithms.allocation import allocated_percent
-from slack.scorer.algorithms.figures import round_scores, taken
+from slack.scorer.algorithms.figures import round_scores, take_columns
 from slack.scorer.model import (
     HIGHEST_SCORE,
     Coverage,
+    DecisionRule,
     FloatArray,
     IntArray,
     LoadColumns,
-    NodeColumns,
-    NodeState,
+    NodeUsage,
     PodDemand,
     Prepared,
-    Rule,
+    ScoredNodes,
     Scores,
-    Usage,
+    UsageState,
     Weighted,
 )
-from slack.scorer.rules import Rules, WithoutLoad
+from slack.scorer.rules import MetricRules, WithoutLoad
 from slack.scorer.usage import SaidByWindows, said_by, usage_of
 
-DEFAULT_RULES = Rules()
+DEFAULT_RULES = MetricRules()
 _EVERY_ROW = slice(None)
-_LAST_KNOWN = int(NodeState.NEW)
-_BY_ALLOCATIONS = (Rule.SPREAD_ON_ALLOCATIONS, Rule.BEST_FIT_ON_ALLOCATIONS)
+_LAST_KNOWN = int(UsageState.NEW)
+_BY_ALLOCATIONS = (DecisionRule.SPREAD_ON_ALLOCATIONS, DecisionRule.BEST_FIT_ON_ALLOCATIONS)
 _RULES_WITHOUT_LOAD = {
-    WithoutLoad.SPREAD: Rule.SPREAD_ON_ALLOCATIONS,
-    WithoutLoad.NEUTRAL: Rule.NO_LOAD,
-    WithoutLoad.PACK: Rule.BEST_FIT_ON_ALLOCATIONS,
+    WithoutLoad.SPREAD: DecisionRule.SPREAD_ON_ALLOCATIONS,
+    WithoutLoad.NEUTRAL: DecisionRule.NO_LOAD,
+    WithoutLoad.PACK: DecisionRule.BEST_FIT_ON_ALLOCATIONS,
 }
 _SEEN = ("age_seconds", "window_seconds", "missing_cpu_millis", "missing_memory_bytes")
 
@@ -52,8 +52,8 @@ class Basis:
 
     algorithms: tuple[Weighted, ...]
     prepared: tuple[Prepared, ...]
-    nodes: NodeColumns
-    usage: Usage
+    nodes: ScoredNodes
+    usage: NodeUsage
     seen: FloatArray
     """[4, N] age of the newest window, length of the one that tells of CPU, what of CPU and memory no window shows."""
     now: float
@@ -68,10 +68,10 @@ class Basis:
 def score_nodes(
     algorithms: Sequence[Weighted],
     pod: PodDemand,
-    nodes: NodeColumns,
+    nodes: ScoredNodes,
     load: LoadColumns,
     now: float,
-    rules: Rules = DEFAULT_RULES,
+    rules: MetricRules = DEFAULT_RULES,
 ) -> Scores:
     """Score every node for a pod.
 
@@ -88,10 +88,10 @@ def score_nodes(
 
 def prepare(
     algorithms: Sequence[Weighted],
-    nodes: NodeColumns,
+    nodes: ScoredNodes,
     load: LoadColumns,
     now: float,
-    rules: Rules = DEFAULT_RULES,
+    rules: MetricRules = DEFAULT_RULES,
     before: Basis | None = None,
 ) -> Basis:
     """Do what does not depend on the pod; see `score_nodes`. `before`: the basis of last time, which may save work."""
@@ -109,10 +109,10 @@ def prepare(
 
 def basis_of(
     algorithms: Sequence[Weighted],
-    nodes: NodeColumns,
-    usage: Usage,
+    nodes: ScoredNodes,
+    usage: NodeUsage,
     now: float,
-    rules: Rules = DEFAULT_RULES,
+    rules: MetricRules = DEFAULT_RULES,
     *,
     coverage: Coverage | None = None,
     before: Basis | None = None,
@@ -139,12 +139,12 @@ def basis_of(
     return Basis(tuple(algorithms), prepared, nodes, usage, seen, now, coverage, rules.without_load)
 
 
-def coverage_of(usage: Usage, min_share: float) -> Coverage:
+def coverage_of(usage: NodeUsage, min_share: float) -> Coverage:
     """Return of how many nodes the CPU load is known; new nodes, which nobody expects to be measured, do not count."""
-    measured = int((usage.state == NodeState.MEASURED).sum())
+    measured = int((usage.state == UsageState.MEASURED).sum())
     if not measured:
         return Coverage.NONE
-    expected = len(usage.state) - int((usage.state == NodeState.NEW).sum())
+    expected = len(usage.state) - int((usage.state == UsageState.NEW).sum())
     return Coverage.ENOUGH if measured >= min_share * expected else Coverage.TOO_FEW
 
 
@@ -157,16 +157,16 @@ def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_te
     asked = _EVERY_ROW if rows is None else rows
     own_rows = np.arange(len(basis.nodes)) if rows is None else rows
     state = basis.usage.state[asked]
-    terms: dict[str, FloatArray] = dict(zip(_SEEN, taken(basis.seen, asked), strict=True)) if with_terms else {}
+    terms: dict[str, FloatArray] = dict(zip(_SEEN, take_columns(basis.seen, asked), strict=True)) if with_terms else {}
     by_algorithm: dict[str, IntArray] = {}
     rule = rule_of(basis, pod)
     if rule in _BY_ALLOCATIONS:
         percent = allocated_percent(basis.nodes, pod, asked)
         if with_terms:
             terms["allocation_percent"] = percent
-        preferred = percent if rule is Rule.BEST_FIT_ON_ALLOCATIONS else HIGHEST_SCORE - percent
+        preferred = percent if rule is DecisionRule.BEST_FIT_ON_ALLOCATIONS else HIGHEST_SCORE - percent
         total = round_scores(np.where(percent <= HIGHEST_SCORE, preferred, 0.0))
-    elif rule is not Rule.MEASURED:
+    elif rule is not DecisionRule.MEASURED:
         total = np.zeros(len(own_rows), dtype=np.int64)
     else:
         own_scores: list[FloatArray] = []
@@ -177,29 +177,29 @@ def score(basis: Basis, pod: PodDemand, rows: IntArray | None = None, *, with_te
                 terms |= {f"{weighted.algorithm.name}.{term}": values for term, values in own_terms.items()}
         rounded = _held_to_measured(round_scores(np.stack(own_scores)) * (state <= _LAST_KNOWN), state)
         by_algorithm = {found.algorithm.name: own for found, own in zip(basis.algorithms, rounded, strict=True)}
-        total = _weighed(basis.algorithms, rounded)
+        total = _weighted_sum(basis.algorithms, rounded)
     return Scores(own_rows, total, by_algorithm, state, rule, terms)
 
 
-def rule_of(basis: Basis, pod: PodDemand) -> Rule:
+def rule_of(basis: Basis, pod: PodDemand) -> DecisionRule:
     """Return what decides for a pod."""
     if pod.placeholder:
-        return Rule.PLACEHOLDER
+        return DecisionRule.PLACEHOLDER
     if basis.coverage is Coverage.NONE:
         return _RULES_WITHOUT_LOAD[basis.without_load]
-    return Rule.MEASURED if basis.coverage is Coverage.ENOUGH else Rule.TOO_FEW_MEASURED
+    return DecisionRule.MEASURED if basis.coverage is Coverage.ENOUGH else DecisionRule.TOO_FEW_MEASURED
 
 
 def _held_to_measured(scores: IntArray, state: npt.NDArray[np.uint8]) -> IntArray:
     """Hold new nodes to the lowest score of a measured one, by algorithm; among new nodes alone nothing is changed."""
-    is_new, measured = state == NodeState.NEW, state == NodeState.MEASURED
+    is_new, measured = state == UsageState.NEW, state == UsageState.MEASURED
     if is_new.any() and measured.any():
         lowest = scores[:, measured].min(axis=1, keepdims=True)
         scores[:, is_new] = np.minimum(scores[:, is_new], lowest)
     return scores
 
 
-def _weighed(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:
+def _weighted_sum(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:
     if len(algorithms) == 1:
         only: IntArray = scores[0]
         return only
@@ -207,6 +207,6 @@ def _weighed(algorithms: Sequence[Weighted], scores: IntArray) -> IntArray:
     return round_scores((weights / weights.sum()) @ scores.astype(np.float64))
 
 
-def scaled(total: IntArray, highest: int) -> IntArray:
+def scale_scores(total: IntArray, highest: int) -> IntArray:
     """Return scores of 0 to 100 as scores of 0 to `highest`: 10 is the convention of extenders."""
     return total if highest == HIGHEST_SCORE else round_scores(total.astype(np.float64) * (highest / HIGHEST_SCORE))

@@ -1,10 +1,10 @@
 """What is used on each node as far as can be told: which window tells, whether it is new enough, what it does not show.
 
-Per resource the first window in the order of `Rules.window_seconds` that is new enough and has a mean. Recent pods come
-on top, each with what of it the window cannot show yet: all of it while the window ends before the pod's use is
-reported, then less and less, and nothing when the window has taken in five minutes of it. A node that was just made,
-without metrics and without older pods, uses nothing but by its recent pods. A node whose memory is known and whose CPU
-is not is not known either. Everything else is not known.
+Per resource the first window in the order of `MetricRules.window_seconds` that is new enough and has a mean. Recent
+pods come on top, each with what of it the window cannot show yet: all of it while the window ends before the pod's
+use is reported, then less and less, and nothing when the window has taken in five minutes of it. A node that was just
+made, without metrics and without older pods, uses nothing but by its recent pods. A node whose memory is known and
+whose CPU is not is not known either. Everything else is not known.
 
 Windows come each quarter of a minute, pods at any moment: what windows say (`SaidByWindows`) is worked out once for as
 long as it holds, and pods come on top of it.
@@ -22,13 +22,13 @@ from slack.scorer.model import (
     FloatArray,
     IntArray,
     LoadColumns,
-    NodeColumns,
-    NodeState,
+    NodeUsage,
     RecentPods,
-    Usage,
+    ScoredNodes,
+    UsageState,
     WindowLoad,
 )
-from slack.scorer.rules import Rules
+from slack.scorer.rules import MetricRules
 
 HOLDS_SECONDS = 1.0
 """For how long what windows say holds; limits of age are minutes."""
@@ -50,7 +50,7 @@ class SaidByWindows:
     """What windows say at one moment, NaN where they say nothing; [2, N] but for the age, which is of a node."""
 
     windows: tuple[WindowLoad, ...]
-    rules: Rules
+    rules: MetricRules
     now: float
     mean: FloatArray
     deviation: FloatArray
@@ -59,12 +59,12 @@ class SaidByWindows:
     newest_age: FloatArray
     measured: BoolArray
 
-    def holds(self, windows: tuple[WindowLoad, ...], rules: Rules, now: float) -> bool:
+    def holds(self, windows: tuple[WindowLoad, ...], rules: MetricRules, now: float) -> bool:
         """Return whether it may be told again: of the same windows, and hardly older than limits of age are exact."""
         return windows is self.windows and rules is self.rules and 0.0 <= now - self.now < HOLDS_SECONDS
 
 
-def said_by(windows: tuple[WindowLoad, ...], count: int, rules: Rules, now: float) -> SaidByWindows:
+def said_by(windows: tuple[WindowLoad, ...], count: int, rules: MetricRules, now: float) -> SaidByWindows:
     """Ask the windows about `count` nodes at `now` (Unix seconds)."""
     shape = len(RESOURCES), count
     mean, deviation, window_seconds, end = (np.full(shape, np.nan) for _ in range(4))
@@ -92,23 +92,23 @@ def said_by(windows: tuple[WindowLoad, ...], count: int, rules: Rules, now: floa
 
 
 def usage_of(
-    nodes: NodeColumns, load: LoadColumns, rules: Rules, now: float, said: SaidByWindows | None = None
-) -> Usage:
+    nodes: ScoredNodes, load: LoadColumns, rules: MetricRules, now: float, said: SaidByWindows | None = None
+) -> NodeUsage:
     """Tell what is used on each node at `now` (Unix seconds); `said`: by the windows, where that is known already."""
     if said is None:
         said = said_by(load.windows, len(nodes), rules, now)
     measured, newest_age = said.measured, said.newest_age + (now - said.now)
     if measured[CPU].all():
-        state, known = np.full(len(nodes), NodeState.MEASURED, dtype=np.uint8), measured
+        state, known = np.full(len(nodes), UsageState.MEASURED, dtype=np.uint8), measured
     else:
         new = np.isnan(newest_age) & _is_new(nodes, load.recent, rules, now)
         known = measured | new
         state = np.select(
             [measured[CPU], measured.any(axis=0), new, np.isnan(newest_age), newest_age > 0],
-            [NodeState.MEASURED, NodeState.NO_CPU, NodeState.NEW, NodeState.NO_METRICS, NodeState.STALE],
-            NodeState.FUTURE,
+            [UsageState.MEASURED, UsageState.NO_CPU, UsageState.NEW, UsageState.NO_METRICS, UsageState.STALE],
+            UsageState.FUTURE,
         ).astype(np.uint8)
-    return Usage(
+    return NodeUsage(
         state=state,
         known=known,
         mean_percent=said.mean,
@@ -123,7 +123,7 @@ def _has_mean(window: WindowLoad) -> BoolArray:
     return np.isfinite(window.mean_percent) & (window.mean_percent >= 0.0)
 
 
-def _is_new(nodes: NodeColumns, recent: RecentPods, rules: Rules, now: float) -> BoolArray:
+def _is_new(nodes: ScoredNodes, recent: RecentPods, rules: MetricRules, now: float) -> BoolArray:
     lately = now - recent.bound_seconds <= rules.recent_seconds
     count: IntArray = np.bincount(recent.node[lately], minlength=len(nodes))
     young = now - nodes.created_seconds <= rules.new_node_seconds  # of a time that is not known: no
@@ -139,7 +139,9 @@ def _with_deviation(measured: BoolArray, deviation: FloatArray) -> FloatArray:
     return filled
 
 
-def _missing(recent: RecentPods, end: FloatArray, window_seconds: FloatArray, rules: Rules, now: float) -> FloatArray:
+def _missing(
+    recent: RecentPods, end: FloatArray, window_seconds: FloatArray, rules: MetricRules, now: float
+) -> FloatArray:
     missing = np.zeros(end.shape)
     for resource in range(len(RESOURCES)):
         own_end, own_window = end[resource][recent.node], window_seconds[resource][recent.node]

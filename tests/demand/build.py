@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, ContainerState, PoolSettings, QueueFigures, QueueKey
-from slack.demand.tick import Observation
+from slack.demand.model import ContainerState, PoolContainer, PoolSettings, QueueFigures, QueueKey
+from slack.demand.tick import TickInput
 
 MEDIA = "media"
 
@@ -27,14 +27,14 @@ def pool(action: str = "thumb", **values: Any) -> PoolSettings:
     return PoolSettings(**(given | {"creation_timeout_seconds": 20.0} | values))
 
 
-def ready(name: str, action: str = "thumb", **values: Any) -> Container:
+def ready(name: str, action: str = "thumb", **values: Any) -> PoolContainer:
     """A container that has been ready since second 1, busy."""
     given: dict[str, Any] = {"id": name, "namespace": MEDIA, "pool": action, "revision": "r1"}
     given |= {"subject": f"act.media.{action}.128", "state": ContainerState.READY}
-    return Container(**(given | {"created_at_seconds": 0.0, "ready_at_seconds": 1.0} | values))
+    return PoolContainer(**(given | {"created_at_seconds": 0.0, "ready_at_seconds": 1.0} | values))
 
 
-def creating(name: str, action: str = "thumb", **values: Any) -> Container:
+def creating(name: str, action: str = "thumb", **values: Any) -> PoolContainer:
     return ready(name, action, **({"state": ContainerState.CREATING, "ready_at_seconds": None} | values))
 
 
@@ -43,8 +43,8 @@ def lag(backlog: int = 0, in_flight: int = 0, delivered: int | None = 0, **value
 
 
 def seen(
-    now: float, lags: Mapping[str, QueueLag] | None, containers: Sequence[Container] = (), **values: Any
-) -> Observation:
+    now: float, lags: Mapping[str, QueueLag] | None, containers: Sequence[PoolContainer] = (), **values: Any
+) -> TickInput:
     """What a tick is told; lags by action."""
     by_subject = None if lags is None else {f"act.media.{action}.128": value for action, value in lags.items()}
-    return Observation(now_seconds=now, lags=by_subject, containers=containers, **values)
+    return TickInput(now_seconds=now, lags=by_subject, containers=containers, **values)

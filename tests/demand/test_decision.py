@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.demand.decision import ROWS, capacity, decide
-from slack.demand.guards import guarded
-from slack.demand.model import Clip, Decision, Guard, Guards, QueueFigures, QueueState
+from slack.demand.guards import apply_guards
+from slack.demand.model import Clip, DecisionGuard, Guards, QueueDecision, QueueFigures, QueueState
 from tests.demand.build import figures
 
 FULL = {"namespace_containers": 20}
@@ -110,35 +110,35 @@ def test_the_actions_limit_is_never_more_than_its_namespaces() -> None:
 
 def test_g1_waits_for_the_first_container_and_no_longer_than_twice_the_median() -> None:
     waiting = {"creating": 1, "queued": 8, "stale": 8, "median_creation_seconds": 1.0}
-    held = guarded(figures(**waiting, oldest_creation_age_seconds=2.0), Guards())
-    assert (held.add, held.guard) == (0, Guard.FIRST_CONTAINER)
-    assert guarded(figures(**waiting, oldest_creation_age_seconds=2.01), Guards()).add == 7
-    assert guarded(figures(**waiting, oldest_creation_age_seconds=0.1), Guards.parse("none")).add == 7
+    held = apply_guards(figures(**waiting, oldest_creation_age_seconds=2.0), Guards())
+    assert (held.add, held.guard) == (0, DecisionGuard.FIRST_CONTAINER)
+    assert apply_guards(figures(**waiting, oldest_creation_age_seconds=2.01), Guards()).add == 7
+    assert apply_guards(figures(**waiting, oldest_creation_age_seconds=0.1), Guards.parse("none")).add == 7
 
 
 def test_g1_waits_for_the_first_run_to_be_told_of() -> None:
     waiting = {"containers": 1, "queued": 8, "stale": 8}
-    assert guarded(figures(**waiting, oldest_ready_age_seconds=0.6), Guards()).add == 0
-    assert guarded(figures(**waiting, oldest_ready_age_seconds=0.61), Guards()).add == 8
-    assert guarded(figures(**waiting, oldest_ready_age_seconds=0.1, mean_duration_ms=100.0), Guards()).add == 8
+    assert apply_guards(figures(**waiting, oldest_ready_age_seconds=0.6), Guards()).add == 0
+    assert apply_guards(figures(**waiting, oldest_ready_age_seconds=0.61), Guards()).add == 8
+    assert apply_guards(figures(**waiting, oldest_ready_age_seconds=0.1, mean_duration_ms=100.0), Guards()).add == 8
 
 
 def test_g1_without_a_median_leaves_the_end_of_the_wait_to_the_creations_time_out() -> None:
-    assert guarded(figures(creating=1, queued=8, stale=8, oldest_creation_age_seconds=19.0), Guards()).add == 0
+    assert apply_guards(figures(creating=1, queued=8, stale=8, oldest_creation_age_seconds=19.0), Guards()).add == 0
 
 
 def test_g4_decides_about_a_queue_that_is_too_long_as_about_any_other() -> None:
     long = figures(containers=1, queued=9000, stale=9000, mean_duration_ms=10.0, state=QueueState.ACTION_THROTTLED)
-    assert guarded(long, Guards()).add == 9
-    assert guarded(long, Guards()).guard is Guard.THROTTLED
-    assert guarded(long, Guards.parse("G1,G2,G3,G5")).add == 0
+    assert apply_guards(long, Guards()).add == 9
+    assert apply_guards(long, Guards()).guard is DecisionGuard.THROTTLED
+    assert apply_guards(long, Guards.parse("G1,G2,G3,G5")).add == 0
 
 
 def test_g5_tells_what_nodes_have_no_room_for() -> None:
     stale = figures(containers=1, creating=2, queued=9, stale=9, mean_duration_ms=100.0, node_room=3, unschedulable=2)
-    cut = guarded(stale, Guards())
-    assert (cut.add, cut.unmet, cut.clipped_by, cut.guard) == (3, 6, Clip.NODE_ROOM, Guard.UNMET)
-    quiet = guarded(stale, Guards.parse("G1"))
+    cut = apply_guards(stale, Guards())
+    assert (cut.add, cut.unmet, cut.clipped_by, cut.guard) == (3, 6, Clip.NODE_ROOM, DecisionGuard.UNMET)
+    quiet = apply_guards(stale, Guards.parse("G1"))
     assert (quiet.add, quiet.unmet, quiet.clipped_by) == (3, 0, Clip.NODE_ROOM)
 
 
@@ -175,13 +175,13 @@ def test_more_backlog_never_means_fewer_containers(base: QueueFigures, stale: in
     values = {name: getattr(before, name) for name in QueueFigures.__dataclass_fields__}
     grown = {"queued": before.queued + more, "stale": before.stale + (more if old else 0)}
     after = QueueFigures(**values | grown)
-    assert guarded(after, Guards()).add >= guarded(before, Guards()).add
+    assert apply_guards(after, Guards()).add >= apply_guards(before, Guards()).add
 
 
 @given(FIGURES, COUNT, st.sampled_from(["none", "all", "G1,G4"]))
 def test_no_decision_exceeds_a_limit(base: QueueFigures, stale: int, guards: str) -> None:
     asked = _older(base, stale)
-    decision: Decision = guarded(asked, Guards.parse(guards))
+    decision: QueueDecision = apply_guards(asked, Guards.parse(guards))
     assert decision.add >= 0
     if decision.add and not asked.over_provision_ratio:
         used = asked.namespace_containers + asked.namespace_creating

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from slack.demand.durations import Durations
 from slack.demand.guards import make_way
-from slack.demand.history import History
-from slack.demand.ledger import Ledger, retry_seconds
-from slack.demand.lifecycle import Candidate, Standing, awake, idle_ends, kept
+from slack.demand.history import QueueHistory
+from slack.demand.ledger import ContainerLedger, retry_seconds
+from slack.demand.lifecycle import EndCandidate, PoolState, awake, idle_ends, retained_count
 from slack.demand.model import Creation, DemandSettings, Ending, EndReason, Guards
-from slack.demand.placement import NodeLoad, place
+from slack.demand.placement import PlacementNode, place
 from slack.demand.subjects import InvalidSubject, Subject, topics_of
 from slack.demand.targets import DemandHistory, target_of
 from tests.demand.build import creating, key, lag, pool, ready
@@ -19,25 +19,29 @@ from tests.demand.build import creating, key, lag, pool, ready
 
 
 def test_the_least_loaded_node_is_taken_and_what_is_placed_counts_for_the_rest_of_the_batch() -> None:
-    nodes = [NodeLoad("a", 8, containers=3), NodeLoad("b", 8, containers=1), NodeLoad("c", 8, containers=2)]
+    nodes = [
+        PlacementNode("a", 8, containers=3),
+        PlacementNode("b", 8, containers=1),
+        PlacementNode("c", 8, containers=2),
+    ]
     assert place(4, nodes) == ["b", "b", "c", "a"] or place(4, nodes)[:3] == ["b", "c", "b"]
     assert sorted(map(str, place(6, nodes))) == ["a", "b", "b", "b", "c", "c"]
 
 
 def test_of_equally_loaded_nodes_the_one_with_fewer_creations_is_taken() -> None:
-    assert place(1, [NodeLoad("a", 8, 1, 2), NodeLoad("b", 8, 2, 1)]) == ["b"]
+    assert place(1, [PlacementNode("a", 8, 1, 2), PlacementNode("b", 8, 2, 1)]) == ["b"]
 
 
 def test_what_does_not_fit_has_no_node() -> None:
-    assert place(3, [NodeLoad("a", 2, containers=1), NodeLoad("b", 0)]) == ["a", None, None]
-    assert place(0, [NodeLoad("a", 2)]) == []
+    assert place(3, [PlacementNode("a", 2, containers=1), PlacementNode("b", 0)]) == ["a", None, None]
+    assert place(0, [PlacementNode("a", 2)]) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 4)), max_size=6), st.integers(0, 30))
 def test_no_node_gets_more_than_it_has_room_for_and_none_is_left_empty(
     loads: list[tuple[int, int, int]], count: int
 ) -> None:
-    nodes = [NodeLoad(f"n{i}", slots, there, coming) for i, (slots, there, coming) in enumerate(loads)]
+    nodes = [PlacementNode(f"n{i}", slots, there, coming) for i, (slots, there, coming) in enumerate(loads)]
     placed = place(count, nodes)
     assert len(placed) == count
     for node in nodes:
@@ -53,7 +57,7 @@ def _creation(name: str) -> Creation:
 
 
 def test_what_was_asked_for_counts_until_it_is_seen() -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.ask(_creation("c1"), 0.0)
     assert ledger.observe([], 1.0)[key()].in_creation == 1
     assert ledger.observe([creating("c1")], 1.0)[key()].in_creation == 1
@@ -63,7 +67,7 @@ def test_what_was_asked_for_counts_until_it_is_seen() -> None:
 
 
 def test_what_is_told_to_end_counts_until_it_is_gone() -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.end(Ending(container_id="c1", key=key(), reason=EndReason.IDLE), 0.0)
     count = ledger.observe([ready("c1")], 1.0)[key()]
     assert (len(count.ready), count.draining, count.occupied) == (0, 1, 1)
@@ -73,7 +77,7 @@ def test_what_is_told_to_end_counts_until_it_is_gone() -> None:
 def test_a_creation_is_late_after_its_time_out(timeout: float, before: float, after: float) -> None:
     """20 s for processes, 300 s for pods; one that was never seen is told to end too."""
     settings = pool(creation_timeout_seconds=timeout)
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.ask(_creation("never-seen"), 0.0)
     count = ledger.observe([creating("slow")], 1.0)[key()]
     assert ledger.late(count, settings, before) == []
@@ -88,7 +92,7 @@ def test_a_creation_is_late_after_its_time_out(timeout: float, before: float, af
 @pytest.mark.parametrize("apart", [-3600.0, -400.0, 0.0, 400.0, 3600.0])
 def test_a_creation_is_late_by_our_own_clock_however_far_the_clusters_is_away(apart: float) -> None:
     settings = pool(creation_timeout_seconds=300.0)
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.observe([], 1000.0)
     seen_later = creating("c1", created_at_seconds=1000.0 + apart)
     count = ledger.observe([seen_later], 1001.0)[key()]
@@ -99,7 +103,7 @@ def test_a_creation_is_late_by_our_own_clock_however_far_the_clusters_is_away(ap
 
 @pytest.mark.parametrize("apart", [-3600.0, 3600.0])
 def test_a_ready_container_is_held_since_we_saw_it_where_the_clusters_clock_is_away(apart: float) -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.observe([], 1000.0)
     seen_later = ready("c1", ready_at_seconds=1000.0 + apart)
     for now in (1001.0, 1010.0):
@@ -109,7 +113,7 @@ def test_a_ready_container_is_held_since_we_saw_it_where_the_clusters_clock_is_a
 
 
 def test_a_clock_that_goes_back_makes_nobody_wait_for_what_it_said_before() -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.ask(_creation("c1"), 5000.0)
     ledger.failed(key("other"), 5000.0, "why")
     ledger.observe([creating("c2", created_at_seconds=5000.0)], 5000.0)
@@ -122,7 +126,7 @@ def test_a_clock_that_goes_back_makes_nobody_wait_for_what_it_said_before() -> N
 
 
 def test_a_creation_that_waits_for_a_node_is_not_late() -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     count = ledger.observe([creating("c1", unschedulable_since_seconds=1.0)], 1.0)[key()]
     assert ledger.late(count, pool(), 1e6) == []
     assert count.unschedulable == 1
@@ -130,7 +134,7 @@ def test_a_creation_that_waits_for_a_node_is_not_late() -> None:
 
 def test_a_failed_creation_is_tried_again_after_100_ms_times_2_to_the_n_five_times_then_each_half_minute() -> None:
     assert [retry_seconds(n) for n in range(1, 8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 30.0, 30.0]
-    ledger = Ledger()
+    ledger = ContainerLedger()
     ledger.ask(_creation("c1"), 0.0)
     ledger.refused("c1", 5.0, "quota exceeded")
     ledger.refused("c1", 5.0, "told twice")
@@ -142,7 +146,7 @@ def test_a_failed_creation_is_tried_again_after_100_ms_times_2_to_the_n_five_tim
 
 
 def test_the_median_creation_is_the_pools_own_else_that_of_all() -> None:
-    ledger = Ledger()
+    ledger = ContainerLedger()
     assert ledger.median_creation_seconds(key()) is None
     ledger.observe(
         [ready("a", ready_at_seconds=1.0), ready("b", ready_at_seconds=2.0), ready("c", ready_at_seconds=9.0)], 9.0
@@ -162,9 +166,9 @@ def test_a_queue_is_awake_from_its_first_message_to_ten_seconds_without() -> Non
     assert not awake(5.0, 15.0)
 
 
-def _standing(**values: object) -> Standing:
+def _standing(**values: object) -> PoolState:
     base: dict[str, object] = {"pool": pool(), "ready": [], "last_traffic_seconds": 0.0, "quiet_since_seconds": None}
-    return Standing(**(base | values))  # type: ignore[arg-type]  # what a test gives is of the right type
+    return PoolState(**(base | values))  # type: ignore[arg-type]  # what a test gives is of the right type
 
 
 @pytest.mark.parametrize("timeout", [10.0, 60.0])
@@ -182,16 +186,18 @@ def test_containers_that_report_nothing_are_idle_while_their_queue_is_empty() ->
 
 def test_keep_warm_and_min_containers_stay() -> None:
     warm = pool(keep_warm=2, keep_warm_seconds=60.0, min_containers=1)
-    assert [kept(warm, 0.0, now) for now in (60.0, 60.1)] == [2, 1]
-    assert kept(warm, None, 0.0) == 1
-    assert kept(pool(keep_warm=2, keep_warm_seconds=60.0, deleted=True), 0.0, 0.0) == 0
+    assert [retained_count(warm, 0.0, now) for now in (60.0, 60.1)] == [2, 1]
+    assert retained_count(warm, None, 0.0) == 1
+    assert retained_count(pool(keep_warm=2, keep_warm_seconds=60.0, deleted=True), 0.0, 0.0) == 0
     containers = [ready(name, idle_since_seconds=since) for name, since in (("a", 20.0), ("b", 10.0), ("c", 30.0))]
     ended = idle_ends(_standing(pool=warm, ready=containers), 59.0)
     assert [ending.container_id for ending in ended] == ["b"]
 
 
-def _candidate(name: str, action: str, idle: float | None, held: float = 0.5, waits: bool = False) -> Candidate:
-    return Candidate(container=ready(name, action), idle_seconds=idle, held_seconds=held, hold_seconds=1.0, waits=waits)
+def _candidate(name: str, action: str, idle: float | None, held: float = 0.5, waits: bool = False) -> EndCandidate:
+    return EndCandidate(
+        container=ready(name, action), idle_seconds=idle, held_seconds=held, hold_seconds=1.0, waits=waits
+    )
 
 
 def test_g2_takes_the_longest_idle_of_actions_with_more_than_one_first() -> None:
@@ -285,7 +291,7 @@ def test_two_actions_with_the_same_kafka_topic_are_refused() -> None:
 
 
 def test_what_waited_a_window_ago_and_was_not_taken_since_is_stale() -> None:
-    history = History()
+    history = QueueHistory()
     history.add(0.0, lag(0), 0.2)
     history.add(0.1, lag(10, delivered=5), 0.2)
     assert history.stale(0.1) == 0
@@ -296,7 +302,7 @@ def test_what_waited_a_window_ago_and_was_not_taken_since_is_stale() -> None:
 
 
 def test_without_a_count_of_what_was_taken_what_waited_all_the_time_is_stale() -> None:
-    history = History()
+    history = QueueHistory()
     for tick, backlog in enumerate([10, 4, 9]):
         history.add(tick * 0.1, lag(backlog, delivered=None), 0.2)
     assert history.stale(0.2) == 4
@@ -304,7 +310,7 @@ def test_without_a_count_of_what_was_taken_what_waited_all_the_time_is_stale() -
 
 
 def test_rates_are_those_of_the_last_second() -> None:
-    history = History()
+    history = QueueHistory()
     for tick in range(31):
         history.add(tick * 0.1, lag(tick, 2, tick * 3), 0.2)
     rates = history.rates()
@@ -313,7 +319,7 @@ def test_rates_are_those_of_the_last_second() -> None:
 
 
 def test_a_queue_that_is_another_under_the_same_name_and_a_clock_that_goes_back_begin_anew() -> None:
-    history = History()
+    history = QueueHistory()
     history.add(5.0, lag(9, delivered=100), 0.2)
     assert history.add(5.1, lag(9, delivered=3), 0.2) is None
     assert history.stale(0.1) == 0

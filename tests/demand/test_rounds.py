@@ -9,20 +9,22 @@ from hypothesis import strategies as st
 
 from slack.demand.model import ContainerState, Guards, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import Load, Traffic
-from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.load import PublishedLoad, Traffic
+from slack.demand.simulation.pools import PoolRules, SimulatedPools
 from slack.demand.simulation.runs import run_old, run_pools
 from slack.demand.simulation.world import World
-from slack.demand.tick import Observation, Scheduler
+from slack.demand.tick import PoolScheduler, TickInput
 from tests.demand.build import creating, key, lag, pool, ready, seen
 
 TICK, HOLD, LONGEST_CREATION, REMOVAL = 0.1, 1.0, 1.3, 0.2
 
 
-def begun(world: World, load: Load, seed: int) -> tuple[Events, Pools]:
+def begun(world: World, load: PublishedLoad, seed: int) -> tuple[Events, SimulatedPools]:
     events, random = Events(), Random(seed)
     traffic = Traffic(load, events, random)
-    pools = Pools(world, Rules(guards=Guards(), tick_seconds=TICK, hold_seconds=HOLD), events, random, traffic)
+    pools = SimulatedPools(
+        world, PoolRules(guards=Guards(), tick_seconds=TICK, hold_seconds=HOLD), events, random, traffic
+    )
     traffic.taker = pools
     traffic.begin()
     return events, pools
@@ -40,7 +42,7 @@ def test_no_namespace_has_more_containers_than_its_limit_and_none_starves_beside
     seed: int, nodes: int, slots: int, actions: int, rate: float, run: float
 ) -> None:
     world = World(nodes=nodes, slots=slots)
-    load = Load(actions=actions, rate_per_second=rate, run_seconds=(run, run), seconds=6.0, cut_seconds=0.0)
+    load = PublishedLoad(actions=actions, rate_per_second=rate, run_seconds=(run, run), seconds=6.0, cut_seconds=0.0)
     events, pools = begun(world, load, seed)
     patience = 3 * TICK + LONGEST_CREATION + REMOVAL + HOLD
     for step in range(1, 25):
@@ -63,31 +65,33 @@ def test_no_namespace_has_more_containers_than_its_limit_and_none_starves_beside
 @given(seed=st.integers(0, 1000), actions=st.integers(1, 12), burst=st.integers(1, 200))
 def test_each_message_is_run(seed: int, actions: int, burst: int) -> None:
     world = World(nodes=2, slots=4)
-    load = Load(actions=actions, burst=burst, burst_at_seconds=1.0, run_seconds=(0.01, 0.05), seconds=40, cut_seconds=0)
-    outcome = run_pools(world, load, Rules(guards=Guards()), Random(seed))
+    load = PublishedLoad(
+        actions=actions, burst=burst, burst_at_seconds=1.0, run_seconds=(0.01, 0.05), seconds=40, cut_seconds=0
+    )
+    outcome = run_pools(world, load, PoolRules(guards=Guards()), Random(seed))
     assert outcome.finished == outcome.published == burst
     assert outcome.highest <= world.all_slots
     assert outcome.gone_seconds is not None, "idle ones end"
 
 
 def test_the_same_run_twice_is_the_same_run() -> None:
-    load = Load(actions=6, rate_per_second=50.0, seconds=10.0, cut_seconds=0.0)
-    first, second = (run_pools(World(nodes=2, slots=4), load, Rules(guards=Guards()), Random(3)) for _ in range(2))
+    load = PublishedLoad(actions=6, rate_per_second=50.0, seconds=10.0, cut_seconds=0.0)
+    first, second = (run_pools(World(nodes=2, slots=4), load, PoolRules(guards=Guards()), Random(3)) for _ in range(2))
     assert first.waits == second.waits
     assert first.started == second.started
 
 
 @pytest.mark.parametrize(("actions", "times"), [(20, 150.0), (24, 150.0), (48, 1.5)])
 def test_the_headline_holds_with_its_condition(actions: int, times: float) -> None:
-    world, load = World(nodes=3, slots=8), Load(actions=actions, clients=actions, seconds=4.0, cut_seconds=3.0)
+    world, load = World(nodes=3, slots=8), PublishedLoad(actions=actions, clients=actions, seconds=4.0, cut_seconds=3.0)
     if actions > world.all_slots:
         load = replace(load, seconds=9.0)
     old = run_old(world, load, Random(1)).per_second
-    assert run_pools(world, load, Rules(guards=Guards()), Random(1)).per_second >= times * old
+    assert run_pools(world, load, PoolRules(guards=Guards()), Random(1)).per_second >= times * old
 
 
-def scheduler(*pools: PoolSettings, limit: int = 10) -> Scheduler:
-    found = Scheduler(epoch="t")
+def scheduler(*pools: PoolSettings, limit: int = 10) -> PoolScheduler:
+    found = PoolScheduler(epoch="t")
     found.configure(pools, [QuotaSettings(namespace="media", max_containers=limit)])
     return found
 
@@ -152,7 +156,7 @@ def test_another_memory_gets_its_containers_while_the_old_ones_drain_and_never_a
     now, ended = 0.0, set[str]()
     for turn in range(100):
         now = turn * 0.1
-        observation = Observation(
+        observation = TickInput(
             now_seconds=now,
             lags={"act.media.thumb.512": lag(40)},
             containers=containers,
@@ -170,16 +174,16 @@ def test_another_memory_gets_its_containers_while_the_old_ones_drain_and_never_a
 def test_five_thousand_queues_without_messages_cost_no_decision() -> None:
     many = [pool(f"a{number}") for number in range(5000)]
     found = scheduler(*many, limit=100)
-    result = found.tick(Observation(now_seconds=0.0, lags={"act.media.a7.128": lag(1)}, containers=[]))
+    result = found.tick(TickInput(now_seconds=0.0, lags={"act.media.a7.128": lag(1)}, containers=[]))
     assert set(result.decisions) == {QueueKey("media", "a7")}
 
 
-class Jumping(Pools):
+class Jumping(SimulatedPools):
     """Pools whose controller's clock jumps, or is wrong from the start: forward or back, by as much as an hour."""
 
     jumps: tuple[tuple[float, float], ...] = ()
 
-    def observation(self) -> Observation:
+    def observation(self) -> TickInput:
         seen_now = super().observation()
         off = sum(by for at, by in self.jumps if at <= seen_now.now_seconds)
         return replace(seen_now, now_seconds=seen_now.now_seconds + off)
@@ -193,10 +197,10 @@ def test_a_clock_that_jumps_exceeds_no_limit_and_each_message_is_run(
     seed: int, jumps: list[tuple[float, float]]
 ) -> None:
     world = World(nodes=1, slots=4)
-    load = Load(actions=3, rate_per_second=5.0, run_seconds=(0.01, 0.05), seconds=25.0, cut_seconds=0.0)
+    load = PublishedLoad(actions=3, rate_per_second=5.0, run_seconds=(0.01, 0.05), seconds=25.0, cut_seconds=0.0)
     events, random = Events(), Random(seed)
     traffic = Traffic(load, events, random)
-    pools = Jumping(world, Rules(guards=Guards()), events, random, traffic)
+    pools = Jumping(world, PoolRules(guards=Guards()), events, random, traffic)
     pools.jumps = tuple(jumps)
     traffic.taker = pools
     traffic.begin()

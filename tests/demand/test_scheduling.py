@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from slack.demand.model import Clip, EndReason, Guards, PoolSettings, QueueKey, QueueState, QuotaSettings, Refusal
-from slack.demand.simulation.load import Load
+from slack.demand.simulation.load import PublishedLoad
 from slack.demand.simulation.polled import Polling
 from slack.demand.simulation.runs import run_polled
 from slack.demand.simulation.world import World
-from slack.demand.tick import NodeRoom, Scheduler, TickResult
+from slack.demand.tick import NodeRoom, PoolScheduler, TickResult
 from tests.demand.build import creating, key, lag, pool, ready, seen
 
 
-def scheduler(*pools: PoolSettings, limit: int = 10, guards: str = "all", **quota: Any) -> Scheduler:
-    found = Scheduler(epoch="t", guards=Guards.parse(guards))
+def scheduler(*pools: PoolSettings, limit: int = 10, guards: str = "all", **quota: Any) -> PoolScheduler:
+    found = PoolScheduler(epoch="t", guards=Guards.parse(guards))
     found.configure(pools, [QuotaSettings(namespace="media", max_containers=limit, **quota)])
     return found
 
@@ -190,7 +190,7 @@ def test_containers_are_spread_over_nodes_and_never_more_than_they_have_room_for
 
 
 def test_without_a_quota_the_pools_may_have_what_they_ask_for_together() -> None:
-    found = Scheduler(epoch="t")
+    found = PoolScheduler(epoch="t")
     found.configure([pool("a", max_containers=3), pool("b", max_containers=4)])
     assert found.tick(seen(0.0, {"a": lag(1)})).figures[key("a")].namespace_limit == 7
     found.configure([pool("b", max_containers=4)])
@@ -206,7 +206,9 @@ def test_a_pool_of_no_containers_refuses_and_has_what_is_too_old_dropped() -> No
 
 
 def test_by_polling_the_first_container_comes_with_a_poll_and_the_last_goes_after_the_cooldown() -> None:
-    load = Load(actions=1, burst=100, burst_at_seconds=40.0, run_seconds=(0.1, 0.1), seconds=600.0, cut_seconds=0.0)
+    load = PublishedLoad(
+        actions=1, burst=100, burst_at_seconds=40.0, run_seconds=(0.1, 0.1), seconds=600.0, cut_seconds=0.0
+    )
     outcome = run_polled(World(nodes=2, slots=8), load, Polling(), Random(1))
     assert outcome.finished == 100
     assert outcome.first_start_seconds is not None
@@ -242,7 +244,7 @@ def test_without_room_for_it_one_that_does_not_take_them_makes_way_and_idle_ones
 
 
 def test_a_container_of_the_same_name_in_another_namespace_is_another() -> None:
-    found = Scheduler(epoch="t")
+    found = PoolScheduler(epoch="t")
     evil = replace(pool("evil"), key=QueueKey("evil", "evil"), subject="act.evil.evil.128")
     found.configure([pool(max_containers=3), evil], [QuotaSettings(namespace="media", max_containers=3)])
     asked: list[str] = []

@@ -11,10 +11,10 @@ from msgspec.structs import replace as replaced
 
 from slack.demand.model import Guards, PoolSettings, QuotaSettings
 from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import Load, Traffic
-from slack.demand.simulation.pools import NAMESPACE, Pools, Rules
+from slack.demand.simulation.load import PublishedLoad, Traffic
+from slack.demand.simulation.pools import NAMESPACE, PoolRules, SimulatedPools
 from slack.demand.simulation.world import World
-from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack.demand.trace import (
     MOST_LINE_BYTES,
     InvalidRecording,
@@ -34,12 +34,12 @@ from tests.demand.build import key, lag, pool, ready, seen
 class Recorded:
     """A scheduler whose ticks are written down; where containers go is not part of a recording, so none is pinned."""
 
-    scheduler: Scheduler
+    scheduler: PoolScheduler
     lines: list[Line]
     writer: TraceWriter = field(default_factory=TraceWriter)
     creations: int = 0
 
-    def tick(self, observation: Observation) -> TickResult:
+    def tick(self, observation: TickInput) -> TickResult:
         observation = replace(observation, nodes=())
         result = self.scheduler.tick(observation)
         self.lines.append(self.writer.tick(observation, (), result))
@@ -49,15 +49,15 @@ class Recorded:
 
 def recorded(seed: int, actions: int, rate: float, slots: int = 4) -> Recorded:
     """A run of the simulation, with its lines."""
-    load = Load(actions=actions, rate_per_second=rate, seconds=15.0, cut_seconds=0.0)
+    load = PublishedLoad(actions=actions, rate_per_second=rate, seconds=15.0, cut_seconds=0.0)
     events, random = Events(), Random(seed)
     traffic = Traffic(load, events, random)
-    pools = Pools(World(nodes=1, slots=slots), Rules(guards=Guards()), events, random, traffic)
+    pools = SimulatedPools(World(nodes=1, slots=slots), PoolRules(guards=Guards()), events, random, traffic)
     settings = [
         PoolSettings(key=at, subject=subject, revision="r1", max_containers=slots, creation_timeout_seconds=20.0)
         for at, subject in zip(pools.keys, pools.subjects, strict=True)
     ]
-    run = Recorded(Scheduler(epoch="s"), [SettingsLine(epoch="s", guards="all", pools=tuple(settings), fresh=True)])
+    run = Recorded(PoolScheduler(epoch="s"), [SettingsLine(epoch="s", guards="all", pools=tuple(settings), fresh=True)])
     run.scheduler.configure(settings)
     pools.scheduler = run  # type: ignore[assignment]  # a tick is all that is asked of it
     traffic.taker = pools
@@ -79,7 +79,7 @@ def test_a_run_that_is_written_and_read_is_decided_the_same(seed: int, actions: 
 
 
 def test_a_container_is_told_once_and_what_failed_is_tried_later() -> None:
-    writer, scheduler = TraceWriter(), Scheduler(epoch="x")
+    writer, scheduler = TraceWriter(), PoolScheduler(epoch="x")
     scheduler.configure([pool()])
     lines: list[Line] = [SettingsLine(epoch="x", guards="all", pools=(pool(),), fresh=True)]
     failed: list[tuple[str, str]] = []
@@ -111,7 +111,7 @@ def test_other_guards_and_settings_answer_otherwise() -> None:
 
 
 def test_a_broker_that_is_gone_and_refusals_are_in_the_recording() -> None:
-    writer, scheduler = TraceWriter(), Scheduler(epoch="x")
+    writer, scheduler = TraceWriter(), PoolScheduler(epoch="x")
     full = pool(max_messages=3)
     scheduler.configure([full])
     lines: list[Line] = [SettingsLine(epoch="x", guards="all", pools=(full,), fresh=True)]

@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from slack.demand.broker import QueueLag
-from slack.demand.history import NO_GROWTH, Growth, History
-from slack.demand.model import OPEN, Refusal, Verdict
-from slack.demand.verdict import LEAST_CERTAINTY, Held, Pressure, judge, told
+from slack.demand.history import NO_GROWTH, Growth, QueueHistory
+from slack.demand.model import OPEN, AdmissionVerdict, Refusal
+from slack.demand.verdict import LEAST_CERTAINTY, ActionPressure, Held, judge, verdict_at_age
 
 GREW = Growth(100, 1000)
 
 
-def pressure(**values: Any) -> Pressure:
+def pressure(**values: Any) -> ActionPressure:
     given: dict[str, Any] = {"containers": 100, "limit": 100, "lag": 50, "growth": GREW}
-    return Pressure(**(given | {"rate_per_second": 20.0, "speed_per_second": 10.0} | values))
+    return ActionPressure(**(given | {"rate_per_second": 20.0, "speed_per_second": 10.0} | values))
 
 
-def verdict(**values: Any) -> Verdict:
+def verdict(**values: Any) -> AdmissionVerdict:
     return judge(pressure(**values), Held()).verdict
 
 
@@ -62,7 +62,7 @@ def test_an_idle_container_ends_a_refusal() -> None:
 
 def test_a_queue_that_keeps_up_is_not_taken_for_one_that_grows() -> None:
     """Ten a tick come and are run; the queue goes up and down by as many as chance has it."""
-    history, delivered, certainties = History(), 0, []
+    history, delivered, certainties = QueueHistory(), 0, []
     for tick in range(200):
         backlog = (0, 9, 14, 6, 3)[tick % 5]
         delivered += 10
@@ -72,14 +72,14 @@ def test_a_queue_that_keeps_up_is_not_taken_for_one_that_grows() -> None:
 
 
 def test_growth_is_seen_within_seconds_and_over_hours_alike() -> None:
-    history, delivered = History(), 0
+    history, delivered = QueueHistory(), 0
     for tick in range(4):
         delivered += 300
         lag = QueueLag(backlog=60 * tick, in_flight=10, delivered_total=delivered)
         history.add(tick * 0.3, lag, 0.2)
     assert history.growth().grown == 180
     assert history.growth().certainty > LEAST_CERTAINTY
-    slow, delivered = History(), 0
+    slow, delivered = QueueHistory(), 0
     for tick in range(2000):  # one more each 100 s, of three that are run
         delivered += tick % 33 == 0
         slow.add(tick * 1.0, QueueLag(backlog=tick // 50, in_flight=1, delivered_total=delivered), 0.2)
@@ -147,5 +147,5 @@ def test_when_to_ask_again_follows_from_how_fast_messages_are_run(speed: float, 
 
 def test_a_verdict_of_three_ticks_is_gone_by_and_an_older_one_is_not() -> None:
     rejected = verdict()
-    assert told(rejected, 0.3, 0.1) == rejected
-    assert told(rejected, 0.31, 0.1) == OPEN
+    assert verdict_at_age(rejected, 0.3, 0.1) == rejected
+    assert verdict_at_age(rejected, 0.31, 0.1) == OPEN

@@ -30,7 +30,7 @@ QUESTIONS = {
     "minRate": "size_of",
     "somebody took is taken back": "changed_parts",
     "placeholder to be removed": "victims",
-    "metric is declared": "families",
+    "metric is declared": "metric_definitions",
     "410": "_after_refusal",
     "uncovered": "_why_uncovered",
     "two numbers": "judge",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.demand.broker import DEAD_LETTERS, Message, QueueSettings
+from slack.demand.broker import DEAD_LETTERS, PulledMessage, QueueSettings
 from slack_operator.demand.brokers import nats_layout, redis_scripts
 from slack_operator.demand.brokers.opening import _QUERIES
 from slack_operator.demand.proxy.loopback import LoopbackRunner
@@ -21,7 +21,7 @@ def part(heading: str) -> str:
 
 
 def test_the_headers_of_a_message_are_those_that_the_proxy_sends() -> None:
-    head = LoopbackRunner("http://127.0.0.1:8080")._head(Message(queue=QUEUE, id="1", body=b"", age_seconds=1.0))
+    head = LoopbackRunner("http://127.0.0.1:8080")._head(PulledMessage(queue=QUEUE, id="1", body=b"", age_seconds=1.0))
     sent = set(_HEADER.findall(head.decode()))
     assert sent == {"Act-Queue", "Act-Message", "Act-Attempt", "Act-Age-Ms"}
     text = PAGE.read_text()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
-from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
-from slack_operator.placeholders.families import FAMILIES
-from slack_operator.scorer.families import SCORER_FAMILIES
-from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
-from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
+from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
+from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
+from slack_operator.placeholders.metric_definitions import FAMILIES
+from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
+from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
+from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
 from tests.docs.pages import PAGES, ROOT, blocks, inline_code, name_of, prose
 from tests.monitoring.promql import family_of
 

@@ -31,12 +31,12 @@ from slack.planner.policy.scale import SCALE_KIND
 from slack.planner.policy.spec import KIND, parse_policy
 from slack.process import http_server
 from slack.process.reasons import REASONS
-from slack.scorer.model import NodeState, Rule
+from slack.scorer.model import DecisionRule, UsageState
 from slack.simulator.scenario.scenario import parse_scenario
 from slack.throttler.reports import messages as throttler_messages
 from slack_operator.auditor.controller import policy_status
 from slack_operator.demand import throttle
-from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.displaced import DELETED, OVERCOMMITTED, PREEMPTED, RESIZED
 from slack_operator.placeholders.failures import CAUSES
 from slack_operator.placeholders.releasing import RELEASE_BLOCKED
@@ -45,7 +45,7 @@ from slack_operator.runtime import callers, report_receiver, review_pace, review
 from slack_operator.scorer.metrics import state_word
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.controller import late_pods, webhook
-from slack_operator.throttler.gate import doorbell
+from slack_operator.throttler.gate import probe_server
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors, blocks, inline_code, links, name_of, prose
 
 PICTURES = sorted((DOCS / "pictures").glob("*.svg"))
@@ -81,8 +81,8 @@ OURS |= {
     REPORT_KIND,
     *map(str, ReleaseNodes),
     *map(str, Mode),
-    *map(str, Rule),
-    *map(state_word, NodeState),
+    *map(str, DecisionRule),
+    *map(state_word, UsageState),
     *("TargetLoadPacking", "LoadVariationRiskBalancing", "LowRiskOverCommitment"),
 }
 FOREIGN = {
@@ -418,6 +418,6 @@ def test_the_bounds_on_the_page_are_those_of_the_servers() -> None:
         f"{throttle.MAX_BODY_BYTES // mebi} MiB per message, {throttle.MAX_PUBLISHING:,} messages",
     ):
         assert bound in text, bound
-    bound = f"{doorbell._MOST_SILENT} connections that say nothing, {doorbell._MAX_REQUEST:,} bytes per request"
+    bound = f"{probe_server._MOST_SILENT} connections that say nothing, {probe_server._MAX_REQUEST:,} bytes per request"
     assert bound in text
     assert late_pods.EVERY_SECONDS == 0.2, "the page says five evictions per second"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, Window
-from slack.loadwatcher.readings import Key, Readings, Statistic, Values
+from slack.loadwatcher.payload import REQUIRED, WINDOWS, MetricType, RollupWindow
+from slack.loadwatcher.readings import ReadingKey, Readings, Statistic, Values
 
 NOW = 1_800_000_000.0
 
@@ -16,18 +16,18 @@ def readings(
     latest: float = 25.0,
     age_seconds: float = 10.0,
     now: float = NOW,
-    windows: Iterable[Window] = WINDOWS,
+    windows: Iterable[RollupWindow] = WINDOWS,
     types: Iterable[MetricType] = REQUIRED,
-    more: Mapping[Key, Values] | None = None,
+    more: Mapping[ReadingKey, Values] | None = None,
 ) -> Readings:
     names = list(names)
-    values: dict[Key, Values] = {}
+    values: dict[ReadingKey, Values] = {}
     for kind in types:
-        values[Key(Statistic.LATEST, kind)] = dict.fromkeys(names, latest)
-        values[Key(Statistic.OBSERVED_AT, kind)] = dict.fromkeys(names, now - age_seconds)
+        values[ReadingKey(Statistic.LATEST, kind)] = dict.fromkeys(names, latest)
+        values[ReadingKey(Statistic.OBSERVED_AT, kind)] = dict.fromkeys(names, now - age_seconds)
         for window in WINDOWS:
-            values[Key(Statistic.AVERAGE, kind, window)] = dict.fromkeys(names, average)
-            values[Key(Statistic.DEVIATION, kind, window)] = dict.fromkeys(names, deviation)
+            values[ReadingKey(Statistic.AVERAGE, kind, window)] = dict.fromkeys(names, average)
+            values[ReadingKey(Statistic.DEVIATION, kind, window)] = dict.fromkeys(names, deviation)
     for key, given in (more or {}).items():
         values[key] = {**values.get(key, {}), **given}
     return Readings(now, values, frozenset(windows))

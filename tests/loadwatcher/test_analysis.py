@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.loadwatcher.analysis import Analyser, Fault
-from slack.loadwatcher.payload import MetricType, Window
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.payload import MetricType, RollupWindow
+from slack.loadwatcher.readings import ReadingKey, Statistic
 from tests.loadwatcher.build import NOW, readings
 
-_AVERAGE = Key(Statistic.AVERAGE, MetricType.CPU, Window.TEN_MINUTES)
-_LATEST = Key(Statistic.LATEST, MetricType.CPU)
-_OBSERVED = Key(Statistic.OBSERVED_AT, MetricType.CPU)
+_AVERAGE = ReadingKey(Statistic.AVERAGE, MetricType.CPU, RollupWindow.TEN_MINUTES)
+_LATEST = ReadingKey(Statistic.LATEST, MetricType.CPU)
+_OBSERVED = ReadingKey(Statistic.OBSERVED_AT, MetricType.CPU)
 
 
 def analyser() -> Analyser:
@@ -31,7 +31,7 @@ def analyser() -> Analyser:
         (_OBSERVED, NOW + 61, Fault.FUTURE),
     ],
 )
-def test_a_bad_series_is_dropped_and_the_nodes_other_one_is_kept(key: Key, value: float, fault: Fault) -> None:
+def test_a_bad_series_is_dropped_and_the_nodes_other_one_is_kept(key: ReadingKey, value: float, fault: Fault) -> None:
     found = analyser().judge(readings(("a", "b"), more={key: {"a": value}}), NOW)
     assert found.good == {MetricType.CPU: {"b"}, MetricType.MEMORY: {"a", "b"}}
     assert [(dropped.name, dropped.type, dropped.fault) for dropped in found.dropped] == [("a", MetricType.CPU, fault)]

@@ -4,16 +4,16 @@ import pytest
 
 from slack.loadwatcher.analysis import Fault
 from slack.loadwatcher.nodes_seen import GOOD, NodesSeen, Use
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 from slack.loadwatcher.verdicts import DroppedSeries, InvalidVerdicts, Verdicts, decode, encode
 
 NOW = 1_000_000
 CPU = MetricType.CPU
 
 
-def _report(window: Window, seen_at: dict[str, int], *rollups: tuple[Rollup, float]) -> LoadReport:
+def _report(window: RollupWindow, seen_at: dict[str, int], *rollups: tuple[Rollup, float]) -> LoadReport:
     metrics = tuple(Metric("use", CPU, rollup, value) for rollup, value in rollups)
-    nodes = {name: NodeLoad(metrics, {}, {}, at) for name, at in seen_at.items()}
+    nodes = {name: NodeLoadFigures(metrics, {}, {}, at) for name, at in seen_at.items()}
     return LoadReport(NOW, Span(window, NOW - window.seconds, NOW), "test", nodes)
 
 
@@ -26,17 +26,22 @@ def _verdicts() -> Verdicts:
 
 
 def test_each_window_tells_its_use_and_the_newest_sample_its_age() -> None:
-    short = _report(Window.FIVE_MINUTES, {"a": NOW - 20}, (Rollup.AVG, 30.0), (Rollup.STD, 4.0))
-    long = _report(Window.FIFTEEN_MINUTES, {"a": NOW - 50, "b": NOW - 90}, (Rollup.LATEST, 10.0))
-    seen = NodesSeen({Window.FIVE_MINUTES: short, Window.FIFTEEN_MINUTES: long}, None, float(NOW))
+    short = _report(RollupWindow.FIVE_MINUTES, {"a": NOW - 20}, (Rollup.AVG, 30.0), (Rollup.STD, 4.0))
+    long = _report(RollupWindow.FIFTEEN_MINUTES, {"a": NOW - 50, "b": NOW - 90}, (Rollup.LATEST, 10.0))
+    seen = NodesSeen({RollupWindow.FIVE_MINUTES: short, RollupWindow.FIFTEEN_MINUTES: long}, None, float(NOW))
     a, b = seen.nodes()
-    assert a.uses == {(CPU, Window.FIVE_MINUTES): Use(30.0, 4.0), (CPU, Window.FIFTEEN_MINUTES): Use(10.0, None)}
+    assert a.uses == {
+        (CPU, RollupWindow.FIVE_MINUTES): Use(30.0, 4.0),
+        (CPU, RollupWindow.FIFTEEN_MINUTES): Use(10.0, None),
+    }
     assert (a.age_seconds, a.verdict) == (20.0, GOOD)
-    assert (b.name, b.uses, b.age_seconds) == ("b", {(CPU, Window.FIFTEEN_MINUTES): Use(10.0, None)}, 90.0)
+    assert (b.name, b.uses, b.age_seconds) == ("b", {(CPU, RollupWindow.FIFTEEN_MINUTES): Use(10.0, None)}, 90.0)
 
 
 def test_what_the_analyser_has_against_a_node_is_with_the_node_or_with_the_series_that_has_none() -> None:
-    seen = NodesSeen({Window.FIVE_MINUTES: _report(Window.FIVE_MINUTES, {"a": NOW})}, _verdicts(), float(NOW)).nodes()
+    seen = NodesSeen(
+        {RollupWindow.FIVE_MINUTES: _report(RollupWindow.FIVE_MINUTES, {"a": NOW})}, _verdicts(), float(NOW)
+    ).nodes()
     found = {node.name: (node.verdict, node.age_seconds) for node in seen}
     assert found == {
         "a": (f"{CPU}: {Fault.NEGATIVE}, -1", 0.0),

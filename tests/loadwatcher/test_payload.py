@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.loadwatcher.decoding import Ignored, InvalidPayload, decode
-from slack.loadwatcher.encoding import Format, encode
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.encoding import ReportFormat, encode
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 
 _END = 1556985422
-_NODE = NodeLoad(
+_NODE = NodeLoadFigures(
     (
         Metric("host.cpu.utilisation", MetricType.CPU, Rollup.AVG, 20.0),
         Metric("host.memory.utilisation", MetricType.MEMORY, Rollup.STD, 5.0),
@@ -22,7 +22,7 @@ _NODE = NodeLoad(
     {"dataCenter": "data-center-1", "pool": "critical-apps"},
     observed_at=_END - 20,
 )
-REPORT = LoadReport(1556987522, Span(Window.FIFTEEN_MINUTES, _END - 900, _END), "InfluxDB", {"node-1": _NODE})
+REPORT = LoadReport(1556987522, Span(RollupWindow.FIFTEEN_MINUTES, _END - 900, _END), "InfluxDB", {"node-1": _NODE})
 
 EXAMPLE = """
 {"timestamp": 1556987522, "window": {"duration": "15m", "start": 1556984522, "end": 1556985422}, "source": "InfluxDB",
@@ -65,7 +65,7 @@ def test_nodes_are_directly_below_data_as_the_source_has_it() -> None:
 
 
 def test_upstreams_nesting_has_operators_and_its_words_for_types() -> None:
-    written: Any = json.loads(encode(REPORT, Format.UPSTREAM))
+    written: Any = json.loads(encode(REPORT, ReportFormat.UPSTREAM))
     node = written["data"]["NodeMetricsMap"]["node-1"]
     assert node["metrics"][1] == {
         "name": "host.memory.utilisation",
@@ -187,7 +187,7 @@ _PERCENT = st.floats(0, 1e6, allow_nan=False)
 _METRICS = st.builds(Metric, st.text(max_size=5), st.sampled_from(MetricType), st.sampled_from(Rollup), _PERCENT)
 _WORDS = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
 _LOADS = st.builds(
-    NodeLoad,
+    NodeLoadFigures,
     st.lists(_METRICS, max_size=4).map(tuple),
     _WORDS,
     _WORDS.map(lambda words: {"dataCenter": "", **words}),
@@ -197,7 +197,7 @@ _TIMES = st.integers(0, 1 << 33)
 _REPORTS = st.builds(
     LoadReport,
     _TIMES,
-    st.builds(Span, st.sampled_from(Window), _TIMES, _TIMES),
+    st.builds(Span, st.sampled_from(RollupWindow), _TIMES, _TIMES),
     st.text(max_size=8),
     st.dictionaries(st.from_regex(r"[a-z0-9][-a-z0-9.:]{0,9}", fullmatch=True), _LOADS, max_size=4),
 )
@@ -213,10 +213,10 @@ def without_latest(report: LoadReport) -> LoadReport:
     return msgspec.structs.replace(report, nodes=nodes)
 
 
-@given(_REPORTS, st.sampled_from(Format))
-def test_both_formats_are_read_back_as_they_were_written(report: LoadReport, style: Format) -> None:
+@given(_REPORTS, st.sampled_from(ReportFormat))
+def test_both_formats_are_read_back_as_they_were_written(report: LoadReport, style: ReportFormat) -> None:
     decoded = decode(encode(report, style))
-    told = report if style is Format.PROPOSAL else without_latest(report)
+    told = report if style is ReportFormat.PROPOSAL else without_latest(report)
     assert decoded.report == told
     assert not decoded.ignored
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.loadwatcher import influxql, promql
-from slack.loadwatcher.payload import MetricType, Window
+from slack.loadwatcher.payload import MetricType, RollupWindow
 from slack.loadwatcher.promql import NODE_EXPORTER, UPSTREAM, InvalidProviderAnswer
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.readings import ReadingKey, Statistic
 
-_CPU = Key(Statistic.AVERAGE, MetricType.CPU, Window.FIVE_MINUTES)
-_SEEN = Key(Statistic.OBSERVED_AT, MetricType.CPU)
+_CPU = ReadingKey(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES)
+_SEEN = ReadingKey(Statistic.OBSERVED_AT, MetricType.CPU)
 
 
-def asked(*args: Any) -> dict[Key, str]:
+def asked(*args: Any) -> dict[ReadingKey, str]:
     return {question.key: question.query for question in promql.questions(*args)}
 
 
@@ -30,7 +30,7 @@ def test_every_window_has_average_and_deviation_of_cpu_and_memory_and_each_its_n
 def test_upstreams_rules_are_asked_as_upstream_asks_them_apart_from_the_grouping() -> None:
     found = asked(UPSTREAM, 30.0, {}, None)
     assert found[_CPU] == "avg by (instance) (avg_over_time(instance:node_cpu:ratio[5m]))"
-    deviation = Key(Statistic.DEVIATION, MetricType.MEMORY, Window.FIFTEEN_MINUTES)
+    deviation = ReadingKey(Statistic.DEVIATION, MetricType.MEMORY, RollupWindow.FIFTEEN_MINUTES)
     assert found[deviation] == "avg by (instance) (stddev_over_time(instance:node_memory_utilisation:ratio[15m]))"
 
 
@@ -94,8 +94,8 @@ _KEYS = st.sampled_from(["status", "data", "resultType", "result", "metric", "va
 _JSON = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4)
 ).map(lambda value: json.dumps(value).encode())
-_STATEMENT = influxql.Question(MetricType.CPU, Window.FIVE_MINUTES, "", True)
-_NEWEST = influxql.Question(MetricType.CPU, None, "", True)
+_STATEMENT = influxql.InfluxStatement(MetricType.CPU, RollupWindow.FIVE_MINUTES, "", True)
+_NEWEST = influxql.InfluxStatement(MetricType.CPU, None, "", True)
 
 
 @given(st.binary(max_size=80) | _JSON, st.sampled_from([b"%s", b'{"status":"success","data":%s}', b'{"results":%s}']))
@@ -120,9 +120,9 @@ def influx(columns: list[str], *rows: tuple[str, list[Any]]) -> bytes:
 def test_influxdb_is_asked_for_each_window_within_its_bounds_and_for_the_newest_sample() -> None:
     found = list(influxql.questions({}, "host", 1000))
     assert [(question.type, question.window) for question in found[:4]] == [
-        (MetricType.CPU, Window.FIFTEEN_MINUTES),
-        (MetricType.CPU, Window.TEN_MINUTES),
-        (MetricType.CPU, Window.FIVE_MINUTES),
+        (MetricType.CPU, RollupWindow.FIFTEEN_MINUTES),
+        (MetricType.CPU, RollupWindow.TEN_MINUTES),
+        (MetricType.CPU, RollupWindow.FIVE_MINUTES),
         (MetricType.CPU, None),
     ]
     assert found[2].query == (
@@ -140,10 +140,10 @@ def test_influxdbs_answers_become_percent() -> None:
     body = influx(["time", "avg", "std"], ("a", [0, 0.25, 0.05]), ("b", [0, 0.5, None]), ("c", [0, None, None]))
     found = influxql.decode(body, "host", _STATEMENT)
     assert found[_CPU] == {"a": 25.0, "b": 50.0}
-    assert found[Key(Statistic.DEVIATION, MetricType.CPU, Window.FIVE_MINUTES)] == {"a": 5.0}
+    assert found[ReadingKey(Statistic.DEVIATION, MetricType.CPU, RollupWindow.FIVE_MINUTES)] == {"a": 5.0}
     newest = influxql.decode(influx(["time", "latest"], ("a", [900, 0.3]), ("b", [901, "x"])), "host", _NEWEST)
     assert newest[_SEEN] == {"a": 900.0, "b": 901.0}
-    assert math.isnan(newest[Key(Statistic.LATEST, MetricType.CPU)]["b"])
+    assert math.isnan(newest[ReadingKey(Statistic.LATEST, MetricType.CPU)]["b"])
     assert influxql.decode(influx(["time", "latest"], ("a", [900, None])), "host", _NEWEST) == {}
     assert influxql.decode(b'{"results":[{"statement_id":0}]}', "host", _STATEMENT) == {}
 

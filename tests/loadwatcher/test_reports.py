@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from slack.loadwatcher.analysis import Analyser
 from slack.loadwatcher.node_names import AsTheyAre, KnownNode, NodeNames, bare
-from slack.loadwatcher.payload import WINDOWS, LoadReport, MetricType, Rollup, Window
-from slack.loadwatcher.readings import Key, Readings, Statistic
+from slack.loadwatcher.payload import WINDOWS, LoadReport, MetricType, Rollup, RollupWindow
+from slack.loadwatcher.readings import ReadingKey, Readings, Statistic
 from slack.loadwatcher.reports import Assembled, assemble, choose
 from tests.loadwatcher.build import NOW, readings
 
@@ -58,12 +58,12 @@ def test_a_bare_name_stays_as_it_is(name: str) -> None:
 
 def test_ports_in_names_are_taken_off_and_unmatched_names_are_told() -> None:
     found = made(readings(["10.0.0.1:9100", "10.0.0.9:9100"]), NODES)
-    assert list(found.reports[Window.FIVE_MINUTES].nodes) == ["ip-10-0-0-1.eu.compute"]
+    assert list(found.reports[RollupWindow.FIVE_MINUTES].nodes) == ["ip-10-0-0-1.eu.compute"]
     assert found.unmatched == ("10.0.0.9:9100",)
 
 
 def test_a_report_has_average_deviation_and_latest_and_says_when_the_node_was_seen() -> None:
-    report = made(readings(age_seconds=20)).reports[Window.TEN_MINUTES]
+    report = made(readings(age_seconds=20)).reports[RollupWindow.TEN_MINUTES]
     load = report.nodes["node-1"]
     assert [load.percent(MetricType.CPU, rollup) for rollup in Rollup] == [20.0, 5.0, 25.0]
     assert load.percent(MetricType.NETWORK, Rollup.AVG) is None
@@ -72,29 +72,32 @@ def test_a_report_has_average_deviation_and_latest_and_says_when_the_node_was_se
 
 
 def test_of_two_series_of_a_node_the_one_with_the_newest_sample_counts() -> None:
-    newest = {Key(Statistic.OBSERVED_AT, kind): {"host-1": NOW - 1} for kind in MetricType}
-    values = {Key(Statistic.AVERAGE, MetricType.CPU, window): {"host-1": 77.0} for window in WINDOWS}
+    newest = {ReadingKey(Statistic.OBSERVED_AT, kind): {"host-1": NOW - 1} for kind in MetricType}
+    values = {ReadingKey(Statistic.AVERAGE, MetricType.CPU, window): {"host-1": 77.0} for window in WINDOWS}
     found = made(readings(["10.0.0.1", "host-1"], more={**newest, **values}), NODES)
-    assert found.reports[Window.FIVE_MINUTES].nodes["ip-10-0-0-1.eu.compute"].percent(MetricType.CPU, Rollup.AVG) == 77
+    assert (
+        found.reports[RollupWindow.FIVE_MINUTES].nodes["ip-10-0-0-1.eu.compute"].percent(MetricType.CPU, Rollup.AVG)
+        == 77
+    )
 
 
 def test_a_deviation_without_its_average_is_no_idle_node() -> None:
-    deviation = Key(Statistic.DEVIATION, MetricType.CPU, Window.FIVE_MINUTES)
-    found = readings((), more={deviation: {"a": 3.0}, Key(Statistic.OBSERVED_AT, MetricType.CPU): {"a": NOW}})
+    deviation = ReadingKey(Statistic.DEVIATION, MetricType.CPU, RollupWindow.FIVE_MINUTES)
+    found = readings((), more={deviation: {"a": 3.0}, ReadingKey(Statistic.OBSERVED_AT, MetricType.CPU): {"a": NOW}})
     assert made(found).reports == {}
 
 
 def test_a_deviation_may_be_missing() -> None:
     found = readings(types=())
     values = {
-        Key(Statistic.AVERAGE, MetricType.CPU, Window.FIVE_MINUTES): {"a": 3.0},
-        Key(Statistic.OBSERVED_AT, MetricType.CPU): {"a": NOW},
+        ReadingKey(Statistic.AVERAGE, MetricType.CPU, RollupWindow.FIVE_MINUTES): {"a": 3.0},
+        ReadingKey(Statistic.OBSERVED_AT, MetricType.CPU): {"a": NOW},
     }
-    report = made(Readings(found.ends_at, values)).reports[Window.FIVE_MINUTES]
+    report = made(Readings(found.ends_at, values)).reports[RollupWindow.FIVE_MINUTES]
     assert [metric.rollup for metric in report.nodes["a"].metrics] == [Rollup.AVG]
 
 
-def reports(*windows: Window, age_seconds: float = 0.0) -> dict[Window, LoadReport]:
+def reports(*windows: RollupWindow, age_seconds: float = 0.0) -> dict[RollupWindow, LoadReport]:
     return dict(made(readings(windows=windows, now=NOW - age_seconds)).reports)
 
 
@@ -113,22 +116,25 @@ def reports(*windows: Window, age_seconds: float = 0.0) -> dict[Window, LoadRepo
 def test_a_question_falls_back_to_shorter_windows_down_to_five_minutes(
     there: tuple[str, ...], asked: str, given_: str | None
 ) -> None:
-    found = choose(reports(*map(Window, there)), Window(asked), now=NOW, max_age_seconds=300)
+    found = choose(reports(*map(RollupWindow, there)), RollupWindow(asked), now=NOW, max_age_seconds=300)
     assert (found and found.window.duration) == given_
 
 
 def test_a_window_that_is_too_old_is_not_told_and_a_newer_shorter_one_is() -> None:
-    both = reports(Window.FIFTEEN_MINUTES, age_seconds=250) | reports(Window.FIVE_MINUTES)
+    both = reports(RollupWindow.FIFTEEN_MINUTES, age_seconds=250) | reports(RollupWindow.FIVE_MINUTES)
     for later, given_ in ((0, "15m"), (60, "5m"), (301, None), (-700, None)):
-        found = choose(both, Window.FIFTEEN_MINUTES, now=NOW + later, max_age_seconds=300)
+        found = choose(both, RollupWindow.FIFTEEN_MINUTES, now=NOW + later, max_age_seconds=300)
         assert (found and found.window.duration) == given_
 
 
 def test_a_question_about_one_node_falls_back_for_this_node() -> None:
     long = dict(made(readings(["old"])).reports)
     short = dict(made(readings(["old", "new"])).reports)
-    both = {Window.FIFTEEN_MINUTES: long[Window.FIFTEEN_MINUTES], Window.FIVE_MINUTES: short[Window.FIVE_MINUTES]}
-    found = choose(both, Window.FIFTEEN_MINUTES, now=NOW, max_age_seconds=300, node="new")
+    both = {
+        RollupWindow.FIFTEEN_MINUTES: long[RollupWindow.FIFTEEN_MINUTES],
+        RollupWindow.FIVE_MINUTES: short[RollupWindow.FIVE_MINUTES],
+    }
+    found = choose(both, RollupWindow.FIFTEEN_MINUTES, now=NOW, max_age_seconds=300, node="new")
     assert found is not None
     assert (found.window.duration, list(found.nodes)) == ("5m", ["new"])
-    assert choose(both, Window.FIFTEEN_MINUTES, now=NOW, max_age_seconds=300, node="none") is None
+    assert choose(both, RollupWindow.FIFTEEN_MINUTES, now=NOW, max_age_seconds=300, node="none") is None

@@ -17,14 +17,14 @@ from slack.monitoring.rules import Alert, Recording, Severity, alerts, recording
 from slack.planner.model.result import ConditionType
 from slack.planner.policy.crd import crd
 from slack.process.reasons import REASONS
-from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
-from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
+from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
+from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
+from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
 from slack_operator.placeholders.metrics import KNOWN_CAUSES, described
 from slack_operator.placeholders.status import PREEMPTION_STUCK, VIEW_STALE
-from slack_operator.scorer.families import SCORER_FAMILIES
-from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
-from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
+from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
+from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
+from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
 from tests.monitoring.promql import family_of, metric_names
 
 ROOT = Path(__file__).parents[2]

@@ -158,7 +158,7 @@ class ProxyInThread:
 
     def __init__(self, settings: DemandProxySettings) -> None:
         self._stopping = Stopping()
-        self._proxy = proxy.Proxy(settings, self._stopping)
+        self._proxy = proxy.ProxyProcess(settings, self._stopping)
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
 
     def start(self) -> None:

@@ -13,7 +13,7 @@ from slack.process.reasons import REASONS, REFILL_LASTS, Level, reason
 from slack.schema.conditions import GOOD_WHEN_TRUE
 from slack_operator.auditor.controller.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
 from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED
-from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.releasing import RELEASE_BLOCKED
 from slack_operator.placeholders.status import (
     OWNERSHIP_CONTESTED,
@@ -38,14 +38,14 @@ SPEAKING = (
     "operator/slack_operator/placeholders/subjects.py",
     "operator/slack_operator/placeholders/unbound.py",
     "operator/slack_operator/scaling/policy_scaler.py",
-    "operator/slack_operator/learning/keeper.py",
-    "operator/slack_operator/demand/book.py",
+    "operator/slack_operator/learning/history_store.py",
+    "operator/slack_operator/demand/pool_registry.py",
     "operator/slack_operator/demand/pool_reporter.py",
     "operator/slack_operator/demand/status.py",
     "operator/slack_operator/auditor/controller/enforcer.py",
     "operator/slack_operator/auditor/controller/policy_status.py",
     "operator/slack_operator/auditor/controller/event_reporter.py",
-    "operator/slack_operator/throttler/agent/telling.py",
+    "operator/slack_operator/throttler/agent/event_reporter.py",
     "operator/slack_operator/throttler/controller/permits.py",
     "operator/slack_operator/throttler/controller/policy_reporter.py",
     "operator/slack_operator/throttler/controller/policy_status.py",

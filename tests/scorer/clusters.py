@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slack.scorer.model import FloatArray, LoadColumns, NodeColumns, RecentPods, WindowLoad
+from slack.scorer.model import FloatArray, LoadColumns, RecentPods, ScoredNodes, WindowLoad
 
 NOW = 1_800_000_000.0
 GB = 1e9
 
 
-def nodes(size: int, cpu_millis: float = 4000.0, memory_bytes: float = 8 * GB, **more: FloatArray) -> NodeColumns:
+def nodes(size: int, cpu_millis: float = 4000.0, memory_bytes: float = 8 * GB, **more: FloatArray) -> ScoredNodes:
     """N equal nodes."""
     capacity = np.full((2, size), [[cpu_millis], [memory_bytes]])
-    return NodeColumns.of(tuple(f"n{row}" for row in range(size)), capacity, **more)  # type: ignore[arg-type]
+    return ScoredNodes.of(tuple(f"n{row}" for row in range(size)), capacity, **more)  # type: ignore[arg-type]
 
 
 def window(

@@ -11,9 +11,9 @@ from slack.scorer.algorithms.load_variation import LoadVariationRiskBalancing
 from slack.scorer.algorithms.low_risk_overcommitment import LowRiskOverCommitment
 from slack.scorer.algorithms.peaks import Peaks, PowerModel
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
-from slack.scorer.model import NodeState, PodDemand, Rule, Weighted
-from slack.scorer.rules import Rules, WithoutLoad
-from slack.scorer.scoring import prepare, scaled, score, score_nodes
+from slack.scorer.model import DecisionRule, PodDemand, UsageState, Weighted
+from slack.scorer.rules import MetricRules, WithoutLoad
+from slack.scorer.scoring import prepare, scale_scores, score, score_nodes
 from slack.scorer.usage import HOLDS_SECONDS, in_order, usage_of
 from tests.scorer.clusters import GB, NOW, load, nodes, recent, window
 
@@ -24,7 +24,7 @@ EVERY = tuple(
     for algorithm in (TargetLoadPacking(), LoadVariationRiskBalancing(), LowRiskOverCommitment(), Peaks(MODELS))
 )
 POD = PodDemand(requests=(100.0, 1 * GB), limits=(100.0, 1 * GB), predicted=(100.0, 1 * GB))
-RULES = Rules()
+RULES = MetricRules()
 nan = np.nan
 
 
@@ -74,21 +74,21 @@ def test_recent_pods_count_in_every_algorithm(algorithm: object) -> None:
 @pytest.mark.parametrize(
     ("age", "state"),
     [
-        (0.0, NodeState.MEASURED), (300.0, NodeState.MEASURED), (300.1, NodeState.STALE), (1e9, NodeState.STALE),
-        (-60.0, NodeState.MEASURED), (-60.1, NodeState.FUTURE),
+        (0.0, UsageState.MEASURED), (300.0, UsageState.MEASURED), (300.1, UsageState.STALE), (1e9, UsageState.STALE),
+        (-60.0, UsageState.MEASURED), (-60.1, UsageState.FUTURE),
     ],
 )  # fmt: skip
-def test_a_window_tells_for_five_minutes_and_one_from_the_future_tells_nothing(age: float, state: NodeState) -> None:
+def test_a_window_tells_for_five_minutes_and_one_from_the_future_tells_nothing(age: float, state: UsageState) -> None:
     used = load(window([10, 10], age=[age, 0.0]))
     scores = score_nodes(TLP, POD, nodes(2), used, NOW)
-    assert scores.state.tolist() == [state, NodeState.MEASURED]
-    assert (scores.total[0] == 0) == (state is not NodeState.MEASURED)
+    assert scores.state.tolist() == [state, UsageState.MEASURED]
+    assert (scores.total[0] == 0) == (state is not UsageState.MEASURED)
     assert scores.terms["age_seconds"][0] == pytest.approx(age, abs=1e-3)
 
 
 def test_each_node_has_an_age_of_its_own() -> None:
     used = load(window([10, 10, 10], age=[0, 299, 301]))
-    assert usage_of(nodes(3), used, RULES, NOW).state.tolist() == [0, 0, NodeState.STALE]
+    assert usage_of(nodes(3), used, RULES, NOW).state.tolist() == [0, 0, UsageState.STALE]
 
 
 def test_windows_are_asked_in_order_and_the_next_one_tells_where_one_does_not() -> None:
@@ -99,7 +99,7 @@ def test_windows_are_asked_in_order_and_the_next_one_tells_where_one_does_not() 
 
 
 def test_fifteen_minutes_fall_back_to_ten_and_then_to_five_which_upstream_never_reaches() -> None:
-    rules = Rules(window_seconds=900)
+    rules = MetricRules(window_seconds=900)
     used = load(
         window([15, nan, nan, 15], seconds=900, age=[0, 0, 0, 999]),
         window([10, 10, nan, 10], seconds=600, age=[0, 0, 0, 999]),
@@ -113,7 +113,7 @@ def test_fifteen_minutes_fall_back_to_ten_and_then_to_five_which_upstream_never_
 def test_cpu_is_known_although_memory_failed_and_the_other_way_round() -> None:
     usage = usage_of(nodes(2), load(window([10, nan], [nan, 10])), RULES, NOW)
     assert usage.known.tolist() == [[True, False], [False, True]]
-    assert usage.state.tolist() == [NodeState.MEASURED, NodeState.NO_CPU]
+    assert usage.state.tolist() == [UsageState.MEASURED, UsageState.NO_CPU]
 
 
 PERCENTS = st.sampled_from([nan, 0.0, 10.0, 37.5, 99.0, 100.0, 130.0])
@@ -128,7 +128,7 @@ def test_a_node_whose_cpu_is_not_known_never_scores_above_one_whose_cpu_is(
     cpu, memory, deviation = zip(*figures, strict=True)
     used = load(window(cpu, memory, cpu_deviation=deviation, memory_deviation=deviation))
     own = nodes(len(figures), requested=np.full((2, len(figures)), 500.0))
-    total = score_nodes(algorithms, POD, own, used, NOW, Rules(min_measured_share=0.0)).total
+    total = score_nodes(algorithms, POD, own, used, NOW, MetricRules(min_measured_share=0.0)).total
     known = np.isfinite(cpu)
     if known.any() and not known.all():
         assert total[~known].max() <= total[known].min()
@@ -136,7 +136,7 @@ def test_a_node_whose_cpu_is_not_known_never_scores_above_one_whose_cpu_is(
 
 @pytest.mark.parametrize("wrong", [nan, -1.0, np.inf, -np.inf])
 def test_a_figure_that_is_none_is_not_zero_percent(wrong: float) -> None:
-    assert score_nodes(TLP, POD, nodes(2), load(window([wrong, 10])), NOW).state[0] == NodeState.NO_METRICS
+    assert score_nodes(TLP, POD, nodes(2), load(window([wrong, 10])), NOW).state[0] == UsageState.NO_METRICS
 
 
 def test_a_deviation_alone_does_not_make_an_idle_node() -> None:
@@ -148,8 +148,8 @@ def test_a_new_node_without_older_pods_uses_nothing_but_by_its_recent_pods() -> 
     created = np.array([NOW - 100, NOW - 100, NOW - 100, NOW - 901, nan])
     own = nodes(5, created_seconds=created, pod_count=np.array([0, 2, 2, 0, 0]))
     used = load(window([nan] * 4 + [39]), recent=recent((1, 10, 400), (1, 20, 400), (2, 10, 400)))
-    scores = score_nodes(TLP, PodDemand(), own, used, NOW, Rules(min_measured_share=0.3))
-    assert scores.state.tolist() == [1, 1, NodeState.NO_METRICS, NodeState.NO_METRICS, 0]
+    scores = score_nodes(TLP, PodDemand(), own, used, NOW, MetricRules(min_measured_share=0.3))
+    assert scores.state.tolist() == [1, 1, UsageState.NO_METRICS, UsageState.NO_METRICS, 0]
     assert scores.terms["TargetLoadPacking.utilization_percent"][:2].tolist() == [0, 20]
     assert scores.total[:4].tolist() == [40, 70, 0, 0]
 
@@ -168,19 +168,19 @@ def test_a_new_node_is_not_above_the_lowest_measured_one_and_new_ones_keep_their
 
 
 def test_a_node_whose_age_is_not_known_is_not_new() -> None:
-    assert usage_of(nodes(2), load(window([nan, 1])), RULES, NOW).state.tolist() == [NodeState.NO_METRICS, 0]
+    assert usage_of(nodes(2), load(window([nan, 1])), RULES, NOW).state.tolist() == [UsageState.NO_METRICS, 0]
 
 
 @pytest.mark.parametrize(
     ("without_load", "rule", "totals"),
     [
-        (WithoutLoad.PACK, Rule.BEST_FIT_ON_ALLOCATIONS, [35, 60, 0, 35]),
-        (WithoutLoad.SPREAD, Rule.SPREAD_ON_ALLOCATIONS, [65, 40, 0, 65]),
-        (WithoutLoad.NEUTRAL, Rule.NO_LOAD, [0, 0, 0, 0]),
+        (WithoutLoad.PACK, DecisionRule.BEST_FIT_ON_ALLOCATIONS, [35, 60, 0, 35]),
+        (WithoutLoad.SPREAD, DecisionRule.SPREAD_ON_ALLOCATIONS, [65, 40, 0, 65]),
+        (WithoutLoad.NEUTRAL, DecisionRule.NO_LOAD, [0, 0, 0, 0]),
     ],
 )
 def test_without_any_metrics_the_configured_rule_decides(
-    without_load: WithoutLoad, rule: Rule, totals: list[int]
+    without_load: WithoutLoad, rule: DecisionRule, totals: list[int]
 ) -> None:
     own = nodes(
         4,
@@ -189,31 +189,34 @@ def test_without_any_metrics_the_configured_rule_decides(
     )
     pod = PodDemand(requests=(400.0, 0.8 * GB))
     for used in (load(), load(window([1] * 4, age=301)), load(window([nan] * 4))):
-        scores = score_nodes(TLP, pod, own, used, NOW, Rules(without_load=without_load))
+        scores = score_nodes(TLP, pod, own, used, NOW, MetricRules(without_load=without_load))
         assert scores.rule is rule
         assert scores.total.tolist() == totals
         assert scores.by_algorithm == {}
 
 
-@pytest.mark.parametrize(("share", "rule"), [(0.34, Rule.TOO_FEW_MEASURED), (1 / 3, Rule.MEASURED), (0, Rule.MEASURED)])
-def test_load_decides_only_if_enough_nodes_are_measured(share: float, rule: Rule) -> None:
-    scores = score_nodes(TLP, POD, nodes(3), load(window([nan, nan, 30])), NOW, Rules(min_measured_share=share))
+@pytest.mark.parametrize(
+    ("share", "rule"),
+    [(0.34, DecisionRule.TOO_FEW_MEASURED), (1 / 3, DecisionRule.MEASURED), (0, DecisionRule.MEASURED)],
+)
+def test_load_decides_only_if_enough_nodes_are_measured(share: float, rule: DecisionRule) -> None:
+    scores = score_nodes(TLP, POD, nodes(3), load(window([nan, nan, 30])), NOW, MetricRules(min_measured_share=share))
     assert scores.rule is rule
-    assert scores.total.tolist() == ([0, 0, 0] if rule is Rule.TOO_FEW_MEASURED else [0, 0, 89])
+    assert scores.total.tolist() == ([0, 0, 0] if rule is DecisionRule.TOO_FEW_MEASURED else [0, 0, 89])
 
 
 def test_new_nodes_are_not_expected_to_be_measured() -> None:
     own = nodes(10, created_seconds=np.array([NOW - 10] * 8 + [nan] * 2))
     used = load(window([nan] * 8 + [30, 30]))
-    assert score_nodes(TLP, POD, own, used, NOW).rule is Rule.MEASURED
-    assert score_nodes(TLP, POD, nodes(10), used, NOW).rule is Rule.TOO_FEW_MEASURED
+    assert score_nodes(TLP, POD, own, used, NOW).rule is DecisionRule.MEASURED
+    assert score_nodes(TLP, POD, nodes(10), used, NOW).rule is DecisionRule.TOO_FEW_MEASURED
 
 
 def test_a_pending_placeholder_scores_the_same_everywhere() -> None:
     pod = PodDemand(requests=(1000.0, GB), predicted=(1000.0, GB), placeholder=True)
     for used in (load(window([10, 40, nan])), load()):
         scores = score_nodes(EVERY, pod, nodes(3), used, NOW)
-        assert scores.rule is Rule.PLACEHOLDER
+        assert scores.rule is DecisionRule.PLACEHOLDER
         assert len(set(scores.total.tolist())) == 1
 
 
@@ -237,8 +240,8 @@ def test_algorithms_are_combined_by_their_weights() -> None:
 
 def test_scores_can_be_told_on_a_scale_of_ten() -> None:
     total = np.array([0, 4, 5, 44, 45, 100])
-    assert scaled(total, 10).tolist() == [0, 0, 1, 4, 5, 10]
-    assert scaled(total, 100) is total
+    assert scale_scores(total, 10).tolist() == [0, 0, 1, 4, 5, 10]
+    assert scale_scores(total, 100) is total
 
 
 def test_without_nodes_there_is_no_best() -> None:
@@ -268,16 +271,16 @@ def test_memory_alone_is_no_load_for_any_algorithm() -> None:
     used = load(window([nan, nan], [30, 60]))
     for one_algorithm in EVERY:
         found = score_nodes((one_algorithm,), POD, nodes(2), used, NOW)
-        assert found.rule is Rule.SPREAD_ON_ALLOCATIONS, one_algorithm.algorithm.name
+        assert found.rule is DecisionRule.SPREAD_ON_ALLOCATIONS, one_algorithm.algorithm.name
     one = load(window([nan, 10], [30, 60]))
-    assert score_nodes(TLP, POD, nodes(2), one, NOW).rule is Rule.MEASURED
+    assert score_nodes(TLP, POD, nodes(2), one, NOW).rule is DecisionRule.MEASURED
 
 
 @pytest.mark.parametrize("algorithms", [TLP, EVERY], ids=["one", "all"])
 def test_of_equal_scores_a_node_whose_cpu_is_measured_is_the_best(algorithms: tuple[Weighted, ...]) -> None:
     """Too few are measured, so all score the same: a node of which nothing is known is not called the best."""
     scores = score_nodes(algorithms, POD, nodes(5), load(window([nan, 30, nan, nan, 90])), NOW)
-    assert scores.rule is Rule.TOO_FEW_MEASURED
+    assert scores.rule is DecisionRule.TOO_FEW_MEASURED
     assert scores.total.tolist() == [0] * 5
     assert scores.best == 1
     assert scores.order.tolist() == [1, 4, 0, 2, 3]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slack.cluster.wire import Pod
 from slack.scorer.inputs.cluster_state import ClusterState
-from slack.scorer.inputs.objects import Node, without_port
+from slack.scorer.inputs.objects import NodeObject, without_port
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import CPU, MEMORY
 from slack.scorer.rules import Prediction
@@ -26,14 +26,14 @@ def state() -> ClusterState:
     return ClusterState(lambda pod: demand_of(pod.spec, Prediction()), "slack", KEPT, fail)
 
 
-def node(name: str, cpu: str = "4", addresses: Any = None) -> Node:
+def node(name: str, cpu: str = "4", addresses: Any = None) -> NodeObject:
     status = {
         "capacity": {"cpu": cpu, "memory": "8Gi"},
         "allocatable": {"cpu": "3500m", "memory": "7Gi"},
         "addresses": addresses,
     }
     return msgspec.convert(
-        {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"host-{name}"}}, "status": status}, Node
+        {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": f"host-{name}"}}, "status": status}, NodeObject
     )
 
 

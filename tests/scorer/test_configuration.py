@@ -15,7 +15,7 @@ from slack.scorer.ceiling import WhenAllAbove
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
 from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.model import Algorithm
-from slack.scorer.rules import Formula, PodUse, Prediction, Rules, WithoutLoad
+from slack.scorer.rules import Formula, MetricRules, PodUse, Prediction, WithoutLoad
 from slack_operator.scorer.process import ceiling_of, rules_of
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def test_the_example_has_the_defaults_and_is_read() -> None:
     config = parse_config({"algorithms": list(settings.algorithms)}, rules_of(settings))
     assert [own.weight for own in config.algorithms] == [3, 1]
     assert config.algorithms[0].algorithm == TargetLoadPacking()
-    assert rules_of(settings) == Rules()
+    assert rules_of(settings) == MetricRules()
     assert settings.scale == ScorerConfig().scale
 
 
@@ -45,7 +45,7 @@ def test_each_rule_is_a_setting_of_its_own() -> None:
         "request_multiplier": "2", "best_effort_millis": "5", "pod_use": "Limits", "min_measured_nodes": "20%",
         "without_load": "Pack",
     }  # fmt: skip
-    assert rules_of(load(ScorerSettings, given, {}, files={})) == Rules(
+    assert rules_of(load(ScorerSettings, given, {}, files={})) == MetricRules(
         window_seconds=600.0,
         most_age_seconds=240.0,
         most_ahead_seconds=2.0,
@@ -102,7 +102,7 @@ def test_an_algorithm_may_be_named_alone() -> None:
 def test_a_pod_is_predicted_by_the_same_rule_before_it_is_bound_and_after(use: PodUse) -> None:
     of_packing = parse_config(of("TargetLoadPacking", podUse=str(use), defaultRequestsMultiplier=3))
     assert of_packing.prediction == of_packing.rules.prediction == Prediction(use, 3.0)
-    base = Rules(prediction=Prediction(use, 2.0))
+    base = MetricRules(prediction=Prediction(use, 2.0))
     for name in ("TargetLoadPacking", "LoadVariationRiskBalancing"):
         config = parse_config({"algorithms": [name]}, base)
         assert config.prediction == config.rules.prediction == base.prediction

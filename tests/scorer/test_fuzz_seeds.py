@@ -5,7 +5,7 @@ from slack.loadwatcher import influxql, metrics_api, promql, verdicts
 from slack.loadwatcher.decoding import decode as read_payload
 from slack.loadwatcher.node_names import KnownNode
 from slack.loadwatcher.payload import MetricType
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.readings import ReadingKey, Statistic
 from slack.scorer.algorithms.target_load_packing import TargetLoadPacking
 from slack.scorer.extender import decode as read_request
 from slack.scorer.extender import decode_preemption as read_preemption
@@ -23,7 +23,9 @@ def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     for kind in ("payload", "payload of upstream"):
         assert [metric.value for metric in read_payload(own.pop(kind)).report.nodes["a"].metrics] == [12.5]
     assert [dropped.node for dropped in verdicts.decode(own.pop("analysis")).dropped] == ["a"]
-    latest, observed = (Key(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT))
+    latest, observed = (
+        ReadingKey(statistic, MetricType.CPU) for statistic in (Statistic.LATEST, Statistic.OBSERVED_AT)
+    )
     assert promql.decode(own.pop("answer of Prometheus"), "nodename", latest) == {"a": 12.5}
     assert promql.decode(own.pop("times of Prometheus"), "nodename", observed) == {"a": AT}
     answer = own.pop("answer of InfluxDB")

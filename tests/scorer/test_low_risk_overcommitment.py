@@ -12,7 +12,7 @@ from slack.scorer.algorithms.low_risk_overcommitment import (
     load_within,
     smoothed_sigma,
 )
-from slack.scorer.model import FloatArray, NodeColumns, PodDemand, Weighted
+from slack.scorer.model import FloatArray, PodDemand, ScoredNodes, Weighted
 from slack.scorer.scoring import prepare, score, score_nodes
 from tests.scorer.clusters import GB, NOW, load, nodes, window
 
@@ -24,7 +24,7 @@ def of(*values: float) -> FloatArray:
     return np.array(values, dtype=np.float64)
 
 
-def cluster(requested: list[float], limited: list[float]) -> NodeColumns:
+def cluster(requested: list[float], limited: list[float]) -> ScoredNodes:
     size = len(requested)
     return nodes(
         size,

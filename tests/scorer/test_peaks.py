@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from slack.scorer.algorithms.peaks import Peaks, PowerModel, normalized, power_jump_watts
+from slack.scorer.algorithms.peaks import Peaks, PowerModel, normalize, power_jump_watts
 from slack.scorer.model import PodDemand, Weighted
 from slack.scorer.scoring import prepare, score, score_nodes
 from tests.scorer.clusters import NOW, load, nodes, window
@@ -29,8 +29,8 @@ def test_the_least_jump_has_100_and_the_largest_0() -> None:
 
 
 def test_equal_jumps_are_equally_good() -> None:
-    assert normalized(np.array([3.0, 3.0])).tolist() == [100.0, 100.0]
-    assert normalized(np.array([np.nan])).tolist() == [0.0]
+    assert normalize(np.array([3.0, 3.0])).tolist() == [100.0, 100.0]
+    assert normalize(np.array([np.nan])).tolist() == [0.0]
 
 
 def test_a_node_without_metrics_is_not_the_cheapest() -> None:

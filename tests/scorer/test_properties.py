@@ -13,10 +13,10 @@ from slack.scorer.algorithms.target_load_packing import TargetLoadPacking, curve
 from slack.scorer.model import (
     FloatArray,
     LoadColumns,
-    NodeColumns,
-    NodeState,
     PodDemand,
     RecentPods,
+    ScoredNodes,
+    UsageState,
     Weighted,
     WindowLoad,
 )
@@ -31,7 +31,7 @@ AGES = (0.0, 0.0, 30.0, 299.0, 301.0, -100.0, 1e9, np.nan)
 amounts = st.sampled_from(AMOUNTS)
 
 
-def cluster_of(seed: int) -> tuple[NodeColumns, LoadColumns]:
+def cluster_of(seed: int) -> tuple[ScoredNodes, LoadColumns]:
     """A cluster drawn by its seed: whole columns at once, for hypothesis is slow at drawing many figures."""
     rng = np.random.default_rng(seed)
     size, count = int(rng.integers(1, 7)), int(rng.integers(0, 5))
@@ -39,7 +39,7 @@ def cluster_of(seed: int) -> tuple[NodeColumns, LoadColumns]:
     def columns(values: tuple[float, ...], width: int = size) -> FloatArray:
         return rng.choice(np.array(values), (2, width))
 
-    nodes = NodeColumns.of(
+    nodes = ScoredNodes.of(
         tuple(f"n{row}" for row in range(size)),
         columns(SIZES),
         allocatable=columns(SIZES),
@@ -57,7 +57,7 @@ def cluster_of(seed: int) -> tuple[NodeColumns, LoadColumns]:
     return nodes, LoadColumns(windows, recent)
 
 
-def clusters() -> st.SearchStrategy[tuple[NodeColumns, LoadColumns]]:
+def clusters() -> st.SearchStrategy[tuple[ScoredNodes, LoadColumns]]:
     return st.integers(0, 1 << 32).map(cluster_of)
 
 
@@ -82,7 +82,7 @@ pods = st.builds(
 
 @given(clusters(), pods, st.sampled_from([EVERY, PROPOSED, *((one,) for one in EVERY)]))
 def test_scores_are_whole_numbers_from_0_to_100_whatever_the_metrics_say(
-    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
+    cluster: tuple[ScoredNodes, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
 ) -> None:
     nodes, load = cluster
     scores = score_nodes(algorithms, pod, nodes, load, NOW)
@@ -94,19 +94,19 @@ def test_scores_are_whole_numbers_from_0_to_100_whatever_the_metrics_say(
 
 @given(clusters(), pods, st.sampled_from([EVERY, PROPOSED, *((one,) for one in EVERY)]))
 def test_no_data_is_never_better_than_data(
-    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
+    cluster: tuple[ScoredNodes, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
 ) -> None:
     nodes, load = cluster
     scores = score_nodes(algorithms, pod, nodes, load, NOW)
     if scores.by_algorithm:
-        assert (scores.total[scores.state > NodeState.NEW] == 0).all()
-    measured = scores.state == NodeState.MEASURED
+        assert (scores.total[scores.state > UsageState.NEW] == 0).all()
+    measured = scores.state == UsageState.MEASURED
     if measured.any():
         for own in (scores.total, *scores.by_algorithm.values()):
             assert own[~measured].max(initial=0) <= own[measured].min()
 
 
-def with_a_new_node(nodes: NodeColumns, load: LoadColumns) -> tuple[NodeColumns, LoadColumns]:
+def with_a_new_node(nodes: ScoredNodes, load: LoadColumns) -> tuple[ScoredNodes, LoadColumns]:
     """Return the cluster with a first node that was just made and is not measured."""
     nothing = np.full((2, len(nodes)), np.nan)
     nothing[:, 1:] = 0.0
@@ -118,32 +118,32 @@ def with_a_new_node(nodes: NodeColumns, load: LoadColumns) -> tuple[NodeColumns,
 
 @given(clusters(), pods, st.sampled_from([EVERY, PROPOSED, *((one,) for one in EVERY)]))
 def test_a_new_node_is_never_above_a_measured_one(
-    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
+    cluster: tuple[ScoredNodes, LoadColumns], pod: PodDemand, algorithms: tuple[Weighted, ...]
 ) -> None:
     nodes, load = with_a_new_node(*cluster)
     scores = score_nodes(algorithms, pod, nodes, load, NOW)
-    measured = scores.state == NodeState.MEASURED
+    measured = scores.state == UsageState.MEASURED
     if measured.any():
-        assert scores.state[0] == NodeState.NEW
+        assert scores.state[0] == UsageState.NEW
         assert scores.total[0] <= scores.total[measured].min()
 
 
 @given(clusters(), pods, st.data())
 def test_a_node_scores_the_same_whichever_others_are_asked_for(
-    cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand, data: st.DataObject
+    cluster: tuple[ScoredNodes, LoadColumns], pod: PodDemand, data: st.DataObject
 ) -> None:
     nodes, load = cluster
     without_peaks = EVERY[:3]  # which is normalized over those that are asked for
     basis = prepare(without_peaks, nodes, load, NOW)
     rows = np.array(data.draw(st.lists(st.integers(0, len(nodes) - 1), max_size=8)), dtype=np.int64)
     some, every = score(basis, pod, rows), score(basis, pod)
-    is_new = every.state[rows] == NodeState.NEW  # is held to the measured nodes beside it
+    is_new = every.state[rows] == UsageState.NEW  # is held to the measured nodes beside it
     assert some.total[~is_new].tolist() == every.total[rows][~is_new].tolist()
 
 
 @given(clusters(), clusters(), pods)
 def test_what_was_prepared_before_changes_no_score(
-    first: tuple[NodeColumns, LoadColumns], second: tuple[NodeColumns, LoadColumns], pod: PodDemand
+    first: tuple[ScoredNodes, LoadColumns], second: tuple[ScoredNodes, LoadColumns], pod: PodDemand
 ) -> None:
     before = prepare(EVERY, *first, NOW)
     after = prepare(EVERY, *second, NOW, before=before)
@@ -161,7 +161,7 @@ def test_up_to_the_target_fuller_is_better_and_above_it_worse(target: float, one
 
 
 @given(clusters(), pods)
-def test_the_same_question_has_the_same_answer(cluster: tuple[NodeColumns, LoadColumns], pod: PodDemand) -> None:
+def test_the_same_question_has_the_same_answer(cluster: tuple[ScoredNodes, LoadColumns], pod: PodDemand) -> None:
     answers = [score_nodes(EVERY, pod, *cluster, NOW) for _ in range(2)]
     assert answers[0].total.tolist() == answers[1].total.tolist()
     assert list(answers[0].terms) == list(answers[1].terms)

@@ -32,7 +32,7 @@ from slack.throttler.injection import (
 )
 from slack.throttler.podspec.gate_container import PROBE_SECONDS
 from slack.throttler.podspec.shape import InvalidManifest
-from slack_operator.throttler.gate import doorbell
+from slack_operator.throttler.gate import probe_server
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = GateOptions(image="slack:1", agent_port=7474, agent_name="agent", authority="PEM")
@@ -261,7 +261,7 @@ def test_the_doorbell_takes_no_port_of_the_pods_own() -> None:
 def test_a_gate_that_answers_late_on_a_busy_node_leaves_its_pod_ready() -> None:
     probe = a_gate(a_pod(WEB))["readinessProbe"]
     assert (probe["periodSeconds"], probe["timeoutSeconds"]) == (1, PROBE_SECONDS)
-    assert PROBE_SECONDS >= doorbell._REQUEST_SECONDS
+    assert PROBE_SECONDS >= probe_server._REQUEST_SECONDS
     static = (ROOT / "examples" / "static-pod.yaml").read_text()
     assert f"timeoutSeconds: {PROBE_SECONDS}\n" in static
     policy = (ROOT / "charts/resource-slack/templates/throttler/_admissionpolicy.tpl").read_text()

@@ -19,7 +19,7 @@ from slack.planner.objective.learner import Learner
 from slack.planner.objective.turn import Turn
 from slack.planner.policy.spec import Objective
 from slack.simulator.model import objectives as modelled
-from slack_operator.learning import keeper
+from slack_operator.learning import history_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def compress(clock: QuickClock) -> Iterator[None]:
             super().observe(replace(turn, at_seconds=at, window_seconds=window), objective)
 
     changes: list[tuple[object, str, object]] = [
-        *((module, "Learner", Quick) for module in (codec, modelled, keeper)),
+        *((module, "Learner", Quick) for module in (codec, modelled, history_store)),
         (learner, "LONGEST_TURN_SECONDS", learner.LONGEST_TURN_SECONDS * clock.factor),
         (lead, "LEAST_SECONDS", 1.0),
     ]

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from e2e.harness.ports import LOOPBACK, free_port
 from e2e.harness.product.synthetic_cluster import Synthetic
-from slack_operator.web.board import About, Board
+from slack_operator.web.page_state import About, PageState
 from slack_operator.web.server import WebServer
 
 INTERVAL_SECONDS = 10.0
@@ -38,7 +38,7 @@ def freezable_page() -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
 def main(port: int) -> None:
     """Serve."""
     cluster = Synthetic(12)
-    board = Board(About("operator-1_x", "resource-slack", "test", INTERVAL_SECONDS, lambda: "operator-1_x"))
+    board = PageState(About("operator-1_x", "resource-slack", "test", INTERVAL_SECONDS, lambda: "operator-1_x"))
     board.show(cluster.reconcile(time.time()))
     server = WebServer(LOOPBACK, port, board=board)
     server.start()

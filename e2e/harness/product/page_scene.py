@@ -13,15 +13,15 @@ from slack.cluster import wire
 from slack.cluster.classes import Constraints
 from slack.cluster.node_prices import LabelPrice, NodePrices
 from slack.cluster.snapshot import Workload
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import Uncovered
 from slack.planner.objective.amount import Why
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.runtime.load_source import LoadSource
-from slack_operator.web.board import About, Board
 from slack_operator.web.load import LoadBoard
+from slack_operator.web.page_state import About, PageState
 from slack_operator.web.server import WebServer
 
 NODES, EMPTY = 44, 4
@@ -75,12 +75,12 @@ def with_pools(turn: Reconciliation) -> Reconciliation:
 def loads(names: Sequence[str], end: float) -> LoadReport:
     """What nodes use over five minutes: less than is requested, on some more; of the last one nothing is known."""
 
-    def node(number: int) -> NodeLoad:
+    def node(number: int) -> NodeLoadFigures:
         figures = {
             MetricType.CPU: (5.0 + 37 * number % 29, 3.5),
             MetricType.MEMORY: (12.0 + 29 * number % 31, 0.4),
         }
-        return NodeLoad(
+        return NodeLoadFigures(
             tuple(
                 Metric(kind, kind, rollup, value)
                 for kind, values in figures.items()
@@ -91,7 +91,7 @@ def loads(names: Sequence[str], end: float) -> LoadReport:
         )
 
     nodes = {name: node(number) for number, name in enumerate(names[:-1])}
-    return LoadReport(int(end), Span(Window.FIVE_MINUTES, int(end) - 300, int(end)), "made-up", nodes)
+    return LoadReport(int(end), Span(RollupWindow.FIVE_MINUTES, int(end) - 300, int(end)), "made-up", nodes)
 
 
 def load_board(report: LoadReport | None, failing: str | None = None) -> LoadBoard:
@@ -113,7 +113,7 @@ def scene(at: float, *, trouble: bool, load_age: float | None = None, failing: s
         failing: why the load watcher does not tell more.
     """
     cluster = Synthetic(NODES, empty=EMPTY, prices=PRICES)
-    board = Board(About("resource-slack-7d9f_x", "resource-slack", "1.2.3", 10.0, lambda: "resource-slack-7d9f_x"))
+    board = PageState(About("resource-slack-7d9f_x", "resource-slack", "1.2.3", 10.0, lambda: "resource-slack-7d9f_x"))
     for step in range(120, 0, -1):
         turn = cluster.reconcile(at - 10 * step, displace=2 if step % 40 == 20 else 0, refill=step % 40 == 12)
         board.show(turn)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from slack.demand.model import Container, Creation, Ending
+from slack.demand.model import Creation, Ending, PoolContainer
 
 OnFailure = Callable[[str, str], None]
 """Called with a creation's id and why it failed, from any thread."""
@@ -12,7 +12,7 @@ OnFailure = Callable[[str, str], None]
 class Containers(Protocol):
     """Containers of all pools. The loop's thread calls; what takes long goes on behind it."""
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         """Return all containers of ours that are there: also those whose pool is gone, and those that are ending.
 
         An id that was created is seen as soon as it is known to be there; what is gone is not seen any more.

@@ -19,16 +19,16 @@ from slack.process.demand_controller_settings import DemandControllerSettings
 from slack.process.running import CannotStart, Part
 from slack.process.settings import flag
 from slack.process.stopping import Stopping
-from slack_operator.demand.board import Board
-from slack_operator.demand.book import Books
 from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
-from slack_operator.demand.loop import DecisionLoop, Turn
+from slack_operator.demand.loop import DecisionLoop, TickReport
 from slack_operator.demand.metrics import DemandMetrics
 from slack_operator.demand.pod_manifest import ProxyOptions
 from slack_operator.demand.pods import PodContainers
+from slack_operator.demand.pool_registry import PoolRegistry
 from slack_operator.demand.pool_reporter import PoolReporter
 from slack_operator.demand.recorder import TraceRecorder
 from slack_operator.demand.throttle import AUDIENCE, Followed, Throttle
+from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Callers
 from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
@@ -68,10 +68,10 @@ class ControllerParts:
         url = settings.broker_url
         self.metrics = metrics
         self.base = base
-        self.board, self.followed = Board(clock), Followed(clock)
+        self.board, self.followed = TickState(clock), Followed(clock)
         self.pools: Desired[ActivationPool] = Desired(self._changed, parse_pool, POOL_KIND.lower())
         self.quotas: Desired[ActivationQuota] = Desired(self._changed, parse_quota, QUOTA_KIND.lower())
-        self.books = Books(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
+        self.books = PoolRegistry(self.pools, self.quotas, broker=_broker_kind(url), tick_seconds=settings.tick)
         self.pods = PodContainers(
             base.connection,
             namespaces=settings.namespaces,
@@ -118,7 +118,7 @@ class ControllerParts:
     def _may_act(self) -> bool:
         return self.base.leadership.may_write() and self.books.synced and self.watches.stale() is None
 
-    def _on_turn(self, turn: Turn) -> None:
+    def _on_turn(self, turn: TickReport) -> None:
         book = self.books.now()
         self.board.take(turn, frozenset(book.pools))
         self.metrics.on_turn(turn, book)

@@ -21,9 +21,9 @@ from typing import Final, TypeVar
 
 from slack.demand.broker import Broker, BrokerError, BrokerRefused, QueueLag, QueueSettings
 from slack.demand.ledger import Failing
-from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings, Target
+from slack.demand.model import Guards, PoolContainer, PoolSettings, PoolTarget, QueueKey, QuotaSettings
 from slack.demand.reports import ContainerReport, InvalidReport, decode_report
-from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack.demand.trace import SettingsLine, TraceWriter
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
@@ -32,9 +32,9 @@ from slack.supervision.tasks import SupervisedTask
 from slack.supervision.threads import SupervisedThread
 from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.containers import Containers
-from slack_operator.demand.provisioning import Provisioner
+from slack_operator.demand.provisioning import QueueProvisioner
 from slack_operator.demand.recorder import TraceRecorder
-from slack_operator.demand.retention import Retention
+from slack_operator.demand.retention import RetentionEnforcer
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredState:
     """What users want now."""
 
     version: int
@@ -67,7 +67,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class TickReport:
     """A tick as it was: what the status, the metrics and the throttle endpoint are made of."""
 
     at_seconds: float
@@ -77,9 +77,9 @@ class Turn:
     took_seconds: float
     lags: Mapping[str, QueueLag] | None
     broker_problem: str | None
-    containers: Sequence[Container]
+    containers: Sequence[PoolContainer]
     result: TickResult
-    targets: Mapping[QueueKey, Target]
+    targets: Mapping[QueueKey, PoolTarget]
     failing: Mapping[QueueKey, Failing] = field(default_factory=dict)
     node_start_seconds: float | None = None
     reported: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -106,9 +106,9 @@ class DecisionLoop:
         *,
         open_broker: Callable[[], Awaitable[Broker]],
         containers: Containers,
-        wanted: Callable[[], Wanted],
+        wanted: Callable[[], DesiredState],
         may_act: Callable[[], bool],
-        on_turn: Callable[[Turn], None],
+        on_turn: Callable[[TickReport], None],
         guards: Guards,
         node_start_seconds: Callable[[], float | None] = lambda: None,
         recorder: TraceRecorder | None = None,
@@ -147,10 +147,10 @@ class DecisionLoop:
         self._listening: SupervisedTask | None = None
         self._broker: Broker | None = None
         self._broker_problem: str | None = "the broker is not connected yet"
-        self._scheduler: Scheduler | None = None
+        self._scheduler: PoolScheduler | None = None
         self._version = -1
-        self._provisioner = Provisioner(BROKER_SECONDS, clock)
-        self._retention = Retention(BROKER_SECONDS, clock)
+        self._provisioner = QueueProvisioner(BROKER_SECONDS, clock)
+        self._retention = RetentionEnforcer(BROKER_SECONDS, clock)
         self._failed: deque[tuple[str, str]] = deque(maxlen=10_000)
         self._heard: dict[tuple[str, str], _Heard] = {}
         """By the queue under whose name it came, which the broker's rights bound, and the container that it names."""
@@ -279,7 +279,7 @@ class DecisionLoop:
         failed = self._drained(now)
         containers = self._with_reports(self._containers.seen(), now)
         durations, self._durations = self._durations, {}
-        observation = Observation(
+        observation = TickInput(
             now_seconds=now,
             lags=lags,
             unread=frozenset(self._unread),
@@ -297,7 +297,7 @@ class DecisionLoop:
             await self._retention.drop(self._broker, [pool for pool in wanted.pools if pool.key in old])
         failing = {pool.key: found for pool in wanted.pools if (found := self._scheduler.failing(pool.key)) is not None}
         self._on_turn(
-            Turn(
+            TickReport(
                 at_seconds=began,
                 unix_seconds=now,
                 tick_seconds=wanted.tick_seconds,
@@ -316,11 +316,11 @@ class DecisionLoop:
         )
         return wanted.tick_seconds
 
-    def _configure(self, wanted: Wanted) -> None:
+    def _configure(self, wanted: DesiredState) -> None:
         fresh = self._scheduler is None
         if self._scheduler is None:
             epoch = "".join(secrets.choice(_WORD) for _ in range(5))
-            self._scheduler = Scheduler(epoch=epoch, guards=self._guards)
+            self._scheduler = PoolScheduler(epoch=epoch, guards=self._guards)
             self._provisioner.clear()
             self._epoch = epoch
         if wanted.version != self._version:
@@ -336,7 +336,7 @@ class DecisionLoop:
                 )
                 self._recorder.add(line)
 
-    async def _read(self, wanted: Wanted) -> Mapping[str, QueueLag] | None:
+    async def _read(self, wanted: DesiredState) -> Mapping[str, QueueLag] | None:
         self._unread = {}
         if self._broker is None:
             return None
@@ -365,7 +365,7 @@ class DecisionLoop:
             self._scheduler.failed(*(failed[-1][0], now, failed[-1][1]))
         return failed
 
-    def _with_reports(self, containers: Sequence[Container], now: float) -> list[Container]:
+    def _with_reports(self, containers: Sequence[PoolContainer], now: float) -> list[PoolContainer]:
         """Return containers with what they say of themselves: since when they are idle.
 
         A report counts only where it came by a queue that the container takes from: whoever may report for one pool
@@ -399,7 +399,7 @@ class DecisionLoop:
         return found
 
     @staticmethod
-    def _by_key(wanted: Wanted, durations: Mapping[str, Sequence[float]]) -> dict[QueueKey, Sequence[float]]:
+    def _by_key(wanted: DesiredState, durations: Mapping[str, Sequence[float]]) -> dict[QueueKey, Sequence[float]]:
         if not durations:
             return {}
         return {pool.key: durations[pool.subject] for pool in wanted.pools if pool.subject in durations}

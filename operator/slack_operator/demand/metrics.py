@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from prometheus_client import Histogram
 
-from slack.demand.model import ContainerState, Decision, QueueKey
-from slack.process.metric_family import Family
-from slack_operator.demand import families
-from slack_operator.demand.book import Book
-from slack_operator.demand.loop import Turn
+from slack.demand.model import ContainerState, QueueDecision, QueueKey
+from slack.process.metric_definition import MetricDefinition
+from slack_operator.demand import metric_definitions
+from slack_operator.demand.loop import TickReport
+from slack_operator.demand.pool_registry import DesiredPools
 from slack_operator.runtime.metrics import ProcessMetrics
 
 SHOWN_SECONDS: Final = 1.0
@@ -30,27 +30,27 @@ class DemandMetrics(ProcessMetrics):
     """All of one controller."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(families.BUILD_INFO)
+        super().__init__(metric_definitions.BUILD_INFO)
         self._clock = clock
-        self._requests = self._counter(families.REQUESTS)
-        self._leader = self._gauge(families.LEADER)
-        self._reachable = self._gauge(families.BROKER_REACHABLE)
-        self._ticks = self._histogram(families.TICK_SECONDS, _TICKS)
-        self._messages = self._gauge(families.QUEUE_MESSAGES)
-        self._oldest = self._gauge(families.OLDEST_SECONDS)
-        self._containers = self._gauge(families.CONTAINERS)
-        self._creations = self._counter(families.CREATIONS)
-        self._creation_seconds = self._histogram(families.CREATION_SECONDS, _CREATIONS)
-        self._waits = self._histogram(families.WAIT_SECONDS, _RUNS)
-        self._runs = self._histogram(families.RUN_SECONDS, _RUNS)
-        self._decisions = self._counter(families.DECISIONS)
-        self._throttled = self._gauge(families.THROTTLED)
-        self._rejected = self._counter(families.REJECTED)
-        self._evictions = self._counter(families.EVICTIONS)
-        self._wanted = self._gauge(families.WANTED)
-        self._unmet = self._gauge(families.UNMET)
-        self._slack = self._gauge(families.SLACK_PODS)
-        self._unread = self._gauge(families.QUEUE_UNREAD)
+        self._requests = self._counter(metric_definitions.REQUESTS)
+        self._leader = self._gauge(metric_definitions.LEADER)
+        self._reachable = self._gauge(metric_definitions.BROKER_REACHABLE)
+        self._ticks = self._histogram(metric_definitions.TICK_SECONDS, _TICKS)
+        self._messages = self._gauge(metric_definitions.QUEUE_MESSAGES)
+        self._oldest = self._gauge(metric_definitions.OLDEST_SECONDS)
+        self._containers = self._gauge(metric_definitions.CONTAINERS)
+        self._creations = self._counter(metric_definitions.CREATIONS)
+        self._creation_seconds = self._histogram(metric_definitions.CREATION_SECONDS, _CREATIONS)
+        self._waits = self._histogram(metric_definitions.WAIT_SECONDS, _RUNS)
+        self._runs = self._histogram(metric_definitions.RUN_SECONDS, _RUNS)
+        self._decisions = self._counter(metric_definitions.DECISIONS)
+        self._throttled = self._gauge(metric_definitions.THROTTLED)
+        self._rejected = self._counter(metric_definitions.REJECTED)
+        self._evictions = self._counter(metric_definitions.EVICTIONS)
+        self._wanted = self._gauge(metric_definitions.WANTED)
+        self._unmet = self._gauge(metric_definitions.UNMET)
+        self._slack = self._gauge(metric_definitions.SLACK_PODS)
+        self._unread = self._gauge(metric_definitions.QUEUE_UNREAD)
         self._while_leading = (
             *(self._messages, self._oldest, self._containers, self._throttled),
             *(self._wanted, self._unmet, self._slack, self._unread),
@@ -93,7 +93,7 @@ class DemandMetrics(ProcessMetrics):
             for gauge in self._while_leading:
                 gauge.clear()
 
-    def on_turn(self, turn: Turn, book: Book) -> None:
+    def on_turn(self, turn: TickReport, book: DesiredPools) -> None:
         """Take a tick. Called by the loop's thread."""
         self._ticks.observe(turn.took_seconds)
         self._reachable.set(turn.lags is not None)
@@ -110,7 +110,7 @@ class DemandMetrics(ProcessMetrics):
             self._shown_at = self._clock()
             self._show(turn, book)
 
-    def _see_ready(self, turn: Turn) -> None:
+    def _see_ready(self, turn: TickReport) -> None:
         # By pool and id: an id is what the container's own object says, and two namespaces may say the same.
         ready = {(c.key, c.id): c for c in turn.containers if c.state is ContainerState.READY}
         if self._ready is not None:
@@ -120,7 +120,7 @@ class DemandMetrics(ProcessMetrics):
                 self._creation_seconds.labels(*self._of(found.key)).observe(max(0.0, took))
         self._ready = set(ready)
 
-    def _show(self, turn: Turn, book: Book) -> None:
+    def _show(self, turn: TickReport, book: DesiredPools) -> None:
         states: Counter[tuple[QueueKey, str]] = Counter()
         for container in turn.containers:
             states[container.key, container.state.value.lower()] += 1
@@ -167,7 +167,7 @@ class DemandMetrics(ProcessMetrics):
             for family in (*self._while_leading, *self._always):
                 family.remove_by_labels(_labels(key))
 
-    def _histogram(self, family: Family, buckets: Sequence[float]) -> Any:
+    def _histogram(self, family: MetricDefinition, buckets: Sequence[float]) -> Any:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
 
@@ -175,7 +175,7 @@ def _labels(key: QueueKey) -> dict[str, str]:
     return {"namespace": key.namespace, "pool": key.action}
 
 
-def _actions(decision: Decision) -> list[str]:
+def _actions(decision: QueueDecision) -> list[str]:
     found = ["add"] if decision.add else []
     if decision.throttle is not None:
         found.append("throttle" if decision.throttle else "unthrottle")

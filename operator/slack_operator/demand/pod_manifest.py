@@ -23,7 +23,7 @@ from slack.cluster.labels import (
     MANAGED_BY,
 )
 from slack.demand.model import Creation
-from slack.demand.policy import POOL_KIND, ActivationPool, Mode, ProxyMode
+from slack.demand.policy import POOL_KIND, ActivationPool, PoolMode, ProxyMode
 from slack.demand.template import PROXY, PROXY_REQUESTS
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ def pod_manifest(pool: ActivationPool, creation: Creation, options: ProxyOptions
     if pool.spec.proxy.mode is ProxyMode.SIDECAR:
         _add_proxy(spec, pool, creation, options)
     # Of mode perMessage the proxy ends after its message, and must stay so: the controller takes the pod away then.
-    spec["restartPolicy"] = "Never" if pool.spec.mode is Mode.PER_MESSAGE else "Always"
+    spec["restartPolicy"] = "Never" if pool.spec.mode is PoolMode.PER_MESSAGE else "Always"
     spec.setdefault("terminationGracePeriodSeconds", _grace_seconds(pool))
     spec.setdefault(
         "topologySpreadConstraints",
@@ -118,7 +118,7 @@ def _add_proxy(spec: Json, pool: ActivationPool, creation: Creation, options: Pr
     ]
     if pool.spec.timing.longest_run is not None:
         arguments.append(f"--longest-run={_whole(pool.spec.timing.longest_run.total_seconds())}")
-    if pool.spec.mode is Mode.PER_MESSAGE:
+    if pool.spec.mode is PoolMode.PER_MESSAGE:
         arguments.append("--messages=1")
     container: Json = {
         "name": PROXY,

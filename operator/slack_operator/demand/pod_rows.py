@@ -22,7 +22,7 @@ from slack.cluster.labels import (
     LABEL_POOL_REVISION,
 )
 from slack.cluster.requests import RequestError, effective_requests
-from slack.demand.model import Container, ContainerState, Place, QueueKey
+from slack.demand.model import ContainerState, Place, PoolContainer, QueueKey
 from slack.demand.policy import POOL_KIND
 from slack.demand.template import PROXY
 from slack.kube.object_names import ObjectName
@@ -80,7 +80,7 @@ class _Spec(wire.PodSpec):
     restart_policy: str | None = None
 
 
-class PodRow(_Wire):
+class PoolPodRow(_Wire):
     """A pod; decoded by the reflector."""
 
     metadata: _Metadata
@@ -89,10 +89,10 @@ class PodRow(_Wire):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PoolPod:
     """A pod of a pool."""
 
-    container: Container
+    container: PoolContainer
     uid: str
     owner: str
     """The uid of its controller, which is an ActivationPool."""
@@ -108,7 +108,7 @@ class Seen:
         return self.container.namespace, self.container.id
 
 
-def seen(row: PodRow) -> Seen | None:
+def parse_pool_pod(row: PoolPodRow) -> PoolPod | None:
     """Return a pod as the rules have it; None for one that no pool can own."""
     metadata, status = row.metadata, row.status
     labels = metadata.labels or {}
@@ -126,7 +126,7 @@ def seen(row: PodRow) -> Seen | None:
     since = _seconds(ready.last_transition_time) if ready is not None else None
     if not is_ready and ready is not None and since is not None:
         created = max(created, since)  # from its node on, or from when it broke: the time-out counts from there
-    container = Container(
+    container = PoolContainer(
         id=metadata.name,
         namespace=metadata.namespace,
         pool=labels[LABEL_POOL],
@@ -143,7 +143,7 @@ def seen(row: PodRow) -> Seen | None:
         ready_at_seconds=since if is_ready else None,
         unschedulable_since_seconds=_seconds(scheduled.last_transition_time) if scheduled and unschedulable else None,
     )
-    return Seen(container, metadata.uid, owner.uid, status.phase in _FINISHED, deleted, spent)
+    return PoolPod(container, metadata.uid, owner.uid, status.phase in _FINISHED, deleted, spent)
 
 
 def _state(*, ends: bool, is_ready: bool) -> ContainerState:
@@ -175,21 +175,21 @@ class PodRows:
         """Nothing is known; `on_news` is called in the reflector's thread after each change."""
         self._on_news = on_news
         self._lock = threading.Lock()
-        self._rows: dict[Place, Seen] = {}
-        self._fresh: dict[Place, Seen] | None = None
+        self._rows: dict[Place, PoolPod] = {}
+        self._fresh: dict[Place, PoolPod] | None = None
         self._waits: deque[float] = deque(maxlen=_LAST_WAITS)
 
     def begin(self) -> None:
         """A list begins."""
         self._fresh = {}
 
-    def apply(self, events: Sequence[tuple[EventType, PodRow]]) -> None:
+    def apply(self, events: Sequence[tuple[EventType, PoolPodRow]]) -> None:
         """Some pods."""
         with self._lock:
             rows = self._rows if self._fresh is None else self._fresh
             for kind, row in events:
                 place = row.metadata.namespace, row.metadata.name
-                found = None if kind is EventType.DELETED else seen(row)
+                found = None if kind is EventType.DELETED else parse_pool_pod(row)
                 if found is None:
                     rows.pop(place, None)
                     continue
@@ -212,12 +212,12 @@ class PodRows:
                 self._rows, self._fresh = self._fresh, None
         self._on_news()
 
-    def all(self) -> list[Seen]:
+    def all(self) -> list[PoolPod]:
         """Return all pods."""
         with self._lock:
             return list(self._rows.values())
 
-    def get(self, place: Place) -> Seen | None:
+    def get(self, place: Place) -> PoolPod | None:
         """Return one pod."""
         with self._lock:
             return self._rows.get(place)
@@ -227,7 +227,7 @@ class PodRows:
         with self._lock:
             return list(self._waits)
 
-    def _bound(self, former: Container, row: PodRow) -> None:
+    def _bound(self, former: PoolContainer, row: PoolPodRow) -> None:
         since = former.unschedulable_since_seconds
         at = next((c.last_transition_time for c in row.status.conditions or () if c.type == "PodScheduled"), None)
         bound = _seconds(at)
@@ -235,7 +235,7 @@ class PodRows:
             self._waits.append(bound - since)
 
 
-def owned(rows: Sequence[PodRows], uid_of: Callable[[QueueKey], str | None]) -> Iterator[Seen]:
+def owned_pods(rows: Sequence[PodRows], uid_of: Callable[[QueueKey], str | None]) -> Iterator[PoolPod]:
     """Return the pods that really are of the pools that they name.
 
     Args:

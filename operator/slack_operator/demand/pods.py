@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slack.cluster.labels import LABEL_POOL
-from slack.demand.model import Container, Creation, Ending, Place, QueueKey
+from slack.demand.model import Creation, Ending, Place, PoolContainer, QueueKey
 from slack.demand.policy import ActivationPool
 from slack.kube.apply import DELETE_OPTIONS
 from slack.kube.connection import Connection
@@ -28,7 +28,7 @@ from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.demand.containers import OnFailure
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
-from slack_operator.demand.pod_rows import PodRow, PodRows, Seen, owned
+from slack_operator.demand.pod_rows import PodRows, PoolPod, PoolPodRow, owned_pods
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class PodContainers:
         self._rows = [PodRows() for _ in namespaces or ("",)]
         paths = [resource_path("v1", "pods", namespace=name) for name in namespaces] or [resource_path("v1", "pods")]
         self.reflectors = [
-            Reflector(connection, path, PodRow, rows, label_selector=LABEL_POOL)
+            Reflector(connection, path, PoolPodRow, rows, label_selector=LABEL_POOL)
             for path, rows in zip(paths, self._rows, strict=True)
         ]
         self._lock = threading.Lock()
@@ -108,9 +108,9 @@ class PodContainers:
 
     # What the loop calls.
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         """Return all containers that are there, without those that have finished."""
-        return [pod.container for pod in owned(self._rows, self._uid_of) if not pod.finished]
+        return [pod.container for pod in owned_pods(self._rows, self._uid_of) if not pod.finished]
 
     def create(self, creations: Sequence[Creation]) -> None:
         """Begin to create pods."""
@@ -150,7 +150,7 @@ class PodContainers:
         Args:
             uids: the pools, each with its object's uid.
         """
-        return dict(Counter(pod.container.namespace for pod in owned(self._rows, uids.get) if not pod.finished))
+        return dict(Counter(pod.container.namespace for pod in owned_pods(self._rows, uids.get) if not pod.finished))
 
     # A part of the process.
 
@@ -169,7 +169,7 @@ class PodContainers:
         """Return why no pod is written any more; None if the thread works, or has not begun."""
         return self._thread.unhealthy()
 
-    def _get(self, place: Place) -> Seen | None:
+    def _get(self, place: Place) -> PoolPod | None:
         found = next((pod for rows in self._rows if (pod := rows.get(place)) is not None), None)
         return found if found is not None and self._uid_of(found.container.key) == found.owner else None
 
@@ -203,7 +203,7 @@ class PodContainers:
 
     def _left_over(self) -> list[_Write]:
         """Endings that have not come to pass, and finished pods, whose objects nobody else would delete."""
-        pods = {pod.place: pod for pod in owned(self._rows, self._uid_of)}
+        pods = {pod.place: pod for pod in owned_pods(self._rows, self._uid_of)}
         with self._lock:
             # One that is not there may come yet, if its creation is still under way.
             now = self._clock()
@@ -248,7 +248,7 @@ class PodContainers:
             log.warning("a container cannot be ended, which is tried again: %s", error)
 
 
-def _deletion(pod: Seen, reason: str) -> _Write:
+def _deletion(pod: PoolPod, reason: str) -> _Write:
     path = resource_path("v1", "pods", namespace=pod.container.namespace, name=pod.container.id)
     body = {**DELETE_OPTIONS, "preconditions": {"uid": pod.uid}}
     return _Write(WriteRequest("DELETE", path, body), pod.container.key, None, pod.place, reason)

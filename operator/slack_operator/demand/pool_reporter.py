@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from slack.cluster.labels import API_VERSION
 from slack.demand.crd import POOL_PLURAL, QUOTA_PLURAL
-from slack.demand.model import OPEN, Container, ContainerState, PoolSettings, QueueKey, Target
+from slack.demand.model import OPEN, ContainerState, PoolContainer, PoolSettings, PoolTarget, QueueKey
 from slack.demand.policy import POOL_KIND, QUOTA_KIND, ActivationPool
 from slack.kube.apply import Writer, refusal_text
 from slack.kube.errors import WRITE_FAILURES, is_another_object
@@ -22,11 +22,10 @@ from slack.kube.events import EventKind, EventRecorder, ObjectRef
 from slack.kube.paths import resource_path
 from slack.process.logs import fields
 from slack.schema.conditions import is_trouble
-from slack_operator.demand.board import Board
-from slack_operator.demand.book import Book, Books
-from slack_operator.demand.loop import Turn
+from slack_operator.demand.loop import TickReport
+from slack_operator.demand.pool_registry import DesiredPools, PoolRegistry
 from slack_operator.demand.status import (
-    Observed,
+    PoolObservation,
     announces,
     figures_of,
     headline,
@@ -34,6 +33,7 @@ from slack_operator.demand.status import (
     quota_status,
     refused_status,
 )
+from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.conditions import manifest, rfc3339, turned
 from slack_operator.runtime.desired import Entry
 from slack_operator.runtime.leading import NotLeading
@@ -68,8 +68,8 @@ class PoolReporter:
     def __init__(
         self,
         *,
-        books: Books,
-        board: Board,
+        books: PoolRegistry,
+        board: TickState,
         writer: Writer,
         recorder: EventRecorder,
         may_write: Callable[[], bool],
@@ -112,8 +112,8 @@ class PoolReporter:
         self._written = {uid: written for uid, written in self._written.items() if uid in known}
         self._retries.keep_only(known)
 
-    def _pools_due(self, book: Book, turn: Turn, now: float, text: str) -> Iterator[_Due]:
-        containers: defaultdict[QueueKey, list[Container]] = defaultdict(list)
+    def _pools_due(self, book: DesiredPools, turn: TickReport, now: float, text: str) -> Iterator[_Due]:
+        containers: defaultdict[QueueKey, list[PoolContainer]] = defaultdict(list)
         for container in turn.containers:
             containers[container.key].append(container)
         for key, entry in book.pools.items():
@@ -122,14 +122,14 @@ class PoolReporter:
             if self._is_due(status, previous, now - at):
                 yield _Due(at, entry, POOL_KIND, POOL_PLURAL, status, previous)
 
-    def _quotas_due(self, book: Book, turn: Turn, now: float, text: str) -> Iterator[_Due]:
+    def _quotas_due(self, book: DesiredPools, turn: TickReport, now: float, text: str) -> Iterator[_Due]:
         """Yield statuses of quotas. All pools, containers and verdicts are looked at once, not once per namespace."""
         if not book.quotas:
             return
         pools: defaultdict[str, dict[str, PoolSettings]] = defaultdict(dict)
         for pool in book.wanted.pools:
             pools[pool.key.namespace][pool.key.action] = pool
-        containers: defaultdict[str, list[Container]] = defaultdict(list)
+        containers: defaultdict[str, list[PoolContainer]] = defaultdict(list)
         for container in turn.containers:
             containers[container.namespace].append(container)
         throttled = Counter(key.namespace for key, verdict in turn.result.verdicts.items() if verdict.reject)
@@ -153,11 +153,11 @@ class PoolReporter:
 
     def _pool(
         self,
-        book: Book,
-        turn: Turn,
+        book: DesiredPools,
+        turn: TickReport,
         key: QueueKey,
         entry: Entry[ActivationPool],
-        containers: list[Container],
+        containers: list[PoolContainer],
         previous: Status,
         now: str,
     ) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class PoolReporter:
         if refusal is not None or pool is None:
             assert refusal is not None, "what is not usable was refused"
             return refused_status(refusal, entry.generation, previous, now)
-        observed = Observed(
+        observed = PoolObservation(
             pool=pool,
             generation=entry.generation,
             problems=entry.problems,
@@ -174,7 +174,7 @@ class PoolReporter:
             lag=None if turn.lags is None else turn.lags.get(pool.subject),
             rates=self._board.rates(pool.subject),
             target=turn.targets.get(
-                key, Target(wanted=sum(c.state is not ContainerState.DRAINING for c in containers))
+                key, PoolTarget(wanted=sum(c.state is not ContainerState.DRAINING for c in containers))
             ),
             verdict=turn.result.verdicts.get(key, OPEN),
             figures=turn.result.figures.get(key),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from slack.demand.model import Container, ContainerState, Creation, Ending
+from slack.demand.model import ContainerState, Creation, Ending, PoolContainer
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Processes:
             flags: of the proxy of a creation.
             on_failure: told of what could not be started, and of what ended before it was ready.
             delay_seconds: what a creation takes beside the process's own start.
-            clock: of the times in `Container`.
+            clock: of the times in `PoolContainer`.
             log_file: where the processes' own lines go; None: nowhere.
         """
         self._flags = flags
@@ -89,7 +89,7 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         """Return the processes that are there, those included whose creation has begun."""
         with self._lock:
             for name, process in list(self._processes.items()):
@@ -200,10 +200,10 @@ class Processes:
                     self.ready += 1
 
 
-def _container(process: _Process) -> Container:
+def _container(process: _Process) -> PoolContainer:
     creation = process.creation
     state = ContainerState.READY if process.ready_at is not None else ContainerState.CREATING
-    return Container(
+    return PoolContainer(
         id=creation.id,
         namespace=creation.key.namespace,
         pool=creation.key.action,

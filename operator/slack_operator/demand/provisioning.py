@@ -40,7 +40,7 @@ class _Failed:
     """How often in a row the broker has not answered; 0: it refused."""
 
 
-class Provisioner:
+class QueueProvisioner:
     """Owned by one event loop."""
 
     def __init__(self, timeout_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -21,7 +21,7 @@ A_TICK: Final = 64
 """Queues that are asked for at one tick; others wait for the next."""
 
 
-class Retention:
+class RetentionEnforcer:
     """Owned by one event loop."""
 
     def __init__(self, timeout_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -9,11 +9,19 @@ from slack.cluster.labels import LABEL_POOL
 from slack.cluster.quantity import format_cpu, format_memory
 from slack.demand.broker import QueueLag
 from slack.demand.ledger import Failing
-from slack.demand.model import Container, ContainerState, PoolSettings, QueueFigures, Refusal, Target, Verdict
+from slack.demand.model import (
+    AdmissionVerdict,
+    ContainerState,
+    PoolContainer,
+    PoolSettings,
+    PoolTarget,
+    QueueFigures,
+    Refusal,
+)
 from slack.demand.policy import ActivationPool
 from slack.schema.conditions import Condition
-from slack_operator.demand.board import Rates, Told
-from slack_operator.demand.book import READY
+from slack_operator.demand.pool_registry import READY
+from slack_operator.demand.tick_state import LastDecision, MessageRates
 from slack_operator.runtime.conditions import Status, rfc3339, with_conditions, with_times
 
 THROTTLED: Final = "Throttled"
@@ -30,20 +38,20 @@ FIGURES: Final = ("replicas", "containers", "lag", "rate", "demand", "throttled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class PoolObservation:
     """What a pool's status is made of."""
 
     pool: ActivationPool
     generation: int
     problems: Sequence[str]
     """Why the present spec cannot be used, while the last good one is."""
-    containers: Sequence[Container]
+    containers: Sequence[PoolContainer]
     lag: QueueLag | None
-    rates: Rates
-    target: Target
-    verdict: Verdict
+    rates: MessageRates
+    target: PoolTarget
+    verdict: AdmissionVerdict
     figures: QueueFigures | None
-    told: Told | None
+    told: LastDecision | None
     failing: Failing | None
     broker_problem: str | None
     queue_problem: str | None
@@ -55,7 +63,7 @@ class Observed:
     node_start_seconds: float | None
 
 
-def pool_status(observed: Observed, previous: Status, now: str) -> dict[str, Any]:
+def pool_status(observed: PoolObservation, previous: Status, now: str) -> dict[str, Any]:
     """Build the whole status; transition times are kept from the previous one."""
     states = Counter(container.state for container in observed.containers)
     unschedulable = [c for c in observed.containers if c.unschedulable_since_seconds is not None]
@@ -112,7 +120,7 @@ def refused_status(refusal: Condition, generation: int, previous: Status, now: s
     return status | {"throttled": False}
 
 
-def _throttle(verdict: Verdict, now: str) -> dict[str, Any]:
+def _throttle(verdict: AdmissionVerdict, now: str) -> dict[str, Any]:
     if not verdict.reject:
         return {"reject": False}
     told: dict[str, Any] = {
@@ -128,7 +136,7 @@ def _throttle(verdict: Verdict, now: str) -> dict[str, Any]:
     return told | ({} if verdict.retry_after_ms is None else {"retryAfterMs": round(verdict.retry_after_ms)})
 
 
-def _decision(told: Told) -> dict[str, Any]:
+def _decision(told: LastDecision) -> dict[str, Any]:
     decision, figures = told.decision, told.figures
     found: dict[str, Any] = {
         "at": rfc3339(told.at_unix_seconds),
@@ -152,7 +160,7 @@ def _decision(told: Told) -> dict[str, Any]:
     return {k: v for k, v in found.items() if v != ""} | ({} if mean is None else {"meanDurationMs": round(mean, 1)})
 
 
-def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[Condition]:
+def _conditions(observed: PoolObservation, unschedulable: Sequence[PoolContainer]) -> list[Condition]:
     verdict = observed.verdict
     ready = Condition(READY, True, "FollowsQueue", "containers follow the queue")
     if observed.problems:
@@ -195,7 +203,7 @@ def _conditions(observed: Observed, unschedulable: Sequence[Container]) -> list[
 
 def quota_status(
     pools: Mapping[str, PoolSettings],
-    containers: Sequence[Container],
+    containers: Sequence[PoolContainer],
     throttled: int,
     generation: int,
     problems: Sequence[str],
@@ -232,7 +240,7 @@ def quota_status(
     }
 
 
-def _requests(container: Container, pool: PoolSettings | None) -> tuple[int, int]:
+def _requests(container: PoolContainer, pool: PoolSettings | None) -> tuple[int, int]:
     """Return a container's millicores and bytes: its own, or where these are not known, its pool's."""
     cpu, memory = (0, 0) if pool is None else (pool.cpu_millis, pool.memory_bytes)
     own_cpu, own_memory = container.cpu_millis, container.memory_bytes

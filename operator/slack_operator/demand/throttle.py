@@ -20,11 +20,11 @@ import msgspec
 from aiohttp import web
 
 from slack.demand.broker import BrokerError, BrokerRefused
-from slack.demand.model import OPEN, QueueKey, Refusal, Verdict
+from slack.demand.model import OPEN, AdmissionVerdict, QueueKey, Refusal
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
-from slack_operator.demand.board import Board
-from slack_operator.demand.book import Books
+from slack_operator.demand.pool_registry import PoolRegistry
+from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
@@ -53,11 +53,11 @@ class Followed:
     """What a standby knows of the leader's verdicts. `refresh` belongs to the reporting thread, `verdict` to any."""
 
     clock: Callable[[], float] = time.monotonic
-    _verdicts: Mapping[QueueKey, tuple[Verdict, str, float]] = field(default_factory=dict)
+    _verdicts: Mapping[QueueKey, tuple[AdmissionVerdict, str, float]] = field(default_factory=dict)
 
     def refresh(self, statuses: Mapping[QueueKey, Mapping[str, Any]]) -> None:
         """Take the statuses that refuse; one that has not been written anew keeps the time at which it came."""
-        found: dict[QueueKey, tuple[Verdict, str, float]] = {}
+        found: dict[QueueKey, tuple[AdmissionVerdict, str, float]] = {}
         for key, status in statuses.items():
             flag = status.get("throttle") or {}
             if flag.get("reject") is not True:
@@ -68,16 +68,16 @@ class Followed:
             found[key] = _verdict(flag), at, since
         self._verdicts = found
 
-    def verdict(self, key: QueueKey) -> Verdict:
+    def verdict(self, key: QueueKey) -> AdmissionVerdict:
         """Return what the leader says."""
         found = self._verdicts.get(key)
         return OPEN if found is None or self.clock() - found[2] > FOLLOWED_SECONDS else found[0]
 
 
-def _verdict(flag: Mapping[str, Any]) -> Verdict:
+def _verdict(flag: Mapping[str, Any]) -> AdmissionVerdict:
     reason = flag.get("reason")
     retry = flag.get("retryAfterMs")
-    return Verdict(
+    return AdmissionVerdict(
         reject=True,
         reason=Refusal(reason) if reason in {str(known) for known in Refusal} else None,
         containers=int(flag.get("containers") or 0),
@@ -89,7 +89,7 @@ def _verdict(flag: Mapping[str, Any]) -> Verdict:
     )
 
 
-def answer(verdict: Verdict) -> dict[str, Any]:
+def answer(verdict: AdmissionVerdict) -> dict[str, Any]:
     """Return what is said of a verdict."""
     if not verdict.reject:
         return {"reject": False}
@@ -122,8 +122,8 @@ class Throttle(ServingThread):
         host: str,
         port: int,
         *,
-        books: Books,
-        board: Board,
+        books: PoolRegistry,
+        board: TickState,
         followed: Followed,
         leads: Callable[[], bool],
         publish: Publish,
@@ -169,7 +169,7 @@ class Throttle(ServingThread):
         """Return why requests are not answered any more; None if all threads work."""
         return super().unhealthy() or first_problem(self._workers)
 
-    def verdict(self, key: QueueKey) -> Verdict:
+    def verdict(self, key: QueueKey) -> AdmissionVerdict:
         """Return whether new messages are taken, from memory."""
         return self._board.verdict(key) if self._leads() else self._followed.verdict(key)
 

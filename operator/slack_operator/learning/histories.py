@@ -19,7 +19,7 @@ from slack.planner.policy.history import HISTORY_KIND, HISTORY_PLURAL
 from slack.planner.policy.spec import KIND
 
 
-class Refused(Exception):
+class HistoryRefused(Exception):
     """The API server will not let it be read or written until somebody changes something; the text says why."""
 
 
@@ -59,7 +59,7 @@ class Histories:
             if error.not_found and error.reason == "NotFound":
                 return Found()
             # without its kind a server answers 404 as well, but in another way: that nobody has deleted
-            raise Refused(f"SlackHistory {policy} cannot be read: {error}") from None
+            raise HistoryRefused(f"SlackHistory {policy} cannot be read: {error}") from None
         metadata = found.get("metadata", {})
         version = str(metadata.get("resourceVersion", ""))
         if version == beside:
@@ -99,7 +99,7 @@ class Histories:
         except ApiError as error:
             if is_transient(error):
                 raise
-            raise Refused(f"SlackHistory {policy} cannot be written: {refusal_text(error)}") from None
+            raise HistoryRefused(f"SlackHistory {policy} cannot be written: {refusal_text(error)}") from None
         return str(written.get("metadata", {}).get("resourceVersion", ""))
 
     def _path(self, policy: str) -> str:

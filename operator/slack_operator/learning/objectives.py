@@ -16,7 +16,7 @@ from slack.planner.policy.spec import Objective, Policy
 from slack.schema.conditions import Condition
 from slack_operator.learning.arrivals import Arrival, arrivals_of
 from slack_operator.learning.histories import Histories
-from slack_operator.learning.keeper import Keeper, Memory
+from slack_operator.learning.history_store import HistoryStore, PolicyMemory
 from slack_operator.learning.lead_feed import LeadFeed
 
 SAVE_SECONDS = 300.0
@@ -42,7 +42,7 @@ class Learning:
 class _Known:
     """One policy's memory, and what the last plan asked of it."""
 
-    memory: Memory
+    memory: PolicyMemory
     objective: Objective
     keep_seconds: float
     """What is wanted again within this time is kept."""
@@ -59,7 +59,7 @@ class Objectives:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self.keeper = Keeper(histories, may_write, clock, wall)
+        self.keeper = HistoryStore(histories, may_write, clock, wall)
         self.lead = LeadFeed()
         self._known: dict[str, _Known] = {}
         self._aside: dict[str, _Known] = {}
@@ -80,7 +80,7 @@ class Objectives:
                 continue
             known = before.get(policy.name)
             if known is None or known.memory.uid != policy.uid:
-                known = _Known(Memory(policy.uid, owner), objective, keep_seconds)
+                known = _Known(PolicyMemory(policy.uid, owner), objective, keep_seconds)
             known.memory.owner, known.objective, known.keep_seconds = owner, objective, keep_seconds
             self._known[policy.name] = known
         aside = [(name, known) for name, known in before.items() if name not in self._known]

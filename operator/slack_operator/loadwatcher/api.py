@@ -6,11 +6,11 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.openapi import document
-from slack.loadwatcher.payload import WINDOWS, Window
+from slack.loadwatcher.payload import WINDOWS, RollupWindow
 from slack.process.http_server import TEXT, Reply, Request
-from slack_operator.loadwatcher.board import Board
+from slack_operator.loadwatcher.report_store import ReportStore
 
 JSON = "application/json"
 _MOST_QUERY = 2048
@@ -22,8 +22,8 @@ class Api:
 
     def __init__(
         self,
-        board: Board,
-        style: Format,
+        board: ReportStore,
+        style: ReportFormat,
         unhealthy: Callable[[], str | None],
         on_reply: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -61,7 +61,7 @@ class Api:
             return _text(400, "the query cannot be read")
         host = asked.get("host", host) if host is None else host
         try:
-            window = Window(asked.get("window", WINDOWS[0].value))
+            window = RollupWindow(asked.get("window", WINDOWS[0].value))
         except ValueError:
             shown = asked["window"][:_SHOWN]
             return _text(400, f"window: {shown!r} is none of 15m, 10m and 5m")

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from slack.loadwatcher import influxql
 from slack.loadwatcher.promql import InvalidProviderAnswer
-from slack.loadwatcher.readings import Key, Readings
-from slack.loadwatcher.sample import Sample
+from slack.loadwatcher.readings import ReadingKey, Readings
+from slack.loadwatcher.sample import LoadSample
 from slack.process.load_watcher_settings import LoadWatcherSettings
 from slack.process.outages import Outages
 from slack_operator.loadwatcher.http_source import FetchFailed, HttpSource
@@ -30,7 +30,7 @@ class InfluxProvider:
         self._on_query_error = on_query_error
         self._outages = Outages()
 
-    def remember(self, samples: Iterable[Sample]) -> None:
+    def remember(self, samples: Iterable[LoadSample]) -> None:
         """Do nothing: it has a history."""
 
     def sample(self, now: float) -> None:
@@ -38,7 +38,7 @@ class InfluxProvider:
 
     def fetch(self, now: float) -> Readings:
         """Ask all questions."""
-        values: dict[Key, dict[str, float]] = {}
+        values: dict[ReadingKey, dict[str, float]] = {}
         for question in influxql.questions(self._own, self._tag, int(now)):
             try:
                 form = {"db": self._database, "q": question.query, "epoch": "s"}

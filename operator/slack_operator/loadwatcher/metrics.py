@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from slack.loadwatcher.analysis import Fault
-from slack.loadwatcher.payload import LoadReport, MetricType, Window
-from slack.process.metric_family import Family
-from slack_operator.loadwatcher import families
+from slack.loadwatcher.payload import LoadReport, MetricType, RollupWindow
+from slack.process.metric_definition import MetricDefinition
+from slack_operator.loadwatcher import metric_definitions
 from slack_operator.runtime.metrics import ProcessMetrics
 
 FETCHED, FAILED = "fetched", "failed"
@@ -16,18 +16,18 @@ class LoadWatcherMetrics(ProcessMetrics):
     """All of one process."""
 
     def __init__(self) -> None:
-        super().__init__(families.BUILD_INFO)
-        self._fetches = self._counter(families.FETCHES)
-        self._query_errors = self._counter(families.QUERY_ERRORS)
-        self._fetch_seconds = self._gauge(families.FETCH_SECONDS)
-        self._window_end = self._gauge(families.WINDOW_END)
-        self._nodes = self._gauge(families.NODES)
-        self._oldest = self._gauge(families.OLDEST)
-        self._dropped = self._gauge(families.DROPPED)
-        self._unmatched = self._gauge(families.UNMATCHED)
-        self._state_errors = self._counter(families.STATE_ERRORS)
-        self._requests = self._counter(families.REQUESTS)
-        self._api_requests = self._counter(families.API_REQUESTS)
+        super().__init__(metric_definitions.BUILD_INFO)
+        self._fetches = self._counter(metric_definitions.FETCHES)
+        self._query_errors = self._counter(metric_definitions.QUERY_ERRORS)
+        self._fetch_seconds = self._gauge(metric_definitions.FETCH_SECONDS)
+        self._window_end = self._gauge(metric_definitions.WINDOW_END)
+        self._nodes = self._gauge(metric_definitions.NODES)
+        self._oldest = self._gauge(metric_definitions.OLDEST)
+        self._dropped = self._gauge(metric_definitions.DROPPED)
+        self._unmatched = self._gauge(metric_definitions.UNMATCHED)
+        self._state_errors = self._counter(metric_definitions.STATE_ERRORS)
+        self._requests = self._counter(metric_definitions.REQUESTS)
+        self._api_requests = self._counter(metric_definitions.API_REQUESTS)
         for outcome in (FETCHED, FAILED):  # so that rates see the first one
             self._fetches.labels(outcome)
         for kind in MetricType:
@@ -60,7 +60,7 @@ class LoadWatcherMetrics(ProcessMetrics):
 
     def show(
         self,
-        reports: Mapping[Window, LoadReport],
+        reports: Mapping[RollupWindow, LoadReport],
         *,
         dropped: Mapping[Fault, int],
         nodes: Mapping[str, int],
@@ -78,6 +78,6 @@ class LoadWatcherMetrics(ProcessMetrics):
         self._oldest.set(oldest_seconds)
 
     @staticmethod
-    def families() -> tuple[Family, ...]:
+    def families() -> tuple[MetricDefinition, ...]:
         """Return all families."""
-        return families.LOAD_WATCHER_FAMILIES
+        return metric_definitions.LOAD_WATCHER_FAMILIES

@@ -8,7 +8,7 @@ from slack.loadwatcher import metrics_api
 from slack.loadwatcher.node_names import KnownNode
 from slack.loadwatcher.promql import InvalidProviderAnswer
 from slack.loadwatcher.readings import Readings
-from slack.loadwatcher.sample import Sample
+from slack.loadwatcher.sample import LoadSample
 from slack.loadwatcher.samples import Rings
 from slack_operator.loadwatcher.http_source import FetchFailed
 from slack_operator.loadwatcher.provider import OnQueryError
@@ -26,7 +26,7 @@ class MetricsServerProvider:
         on_query_error: OnQueryError,
         *,
         sample_seconds: float,
-        keep: Callable[[Iterable[Sample], float], None] = lambda *_: None,
+        keep: Callable[[Iterable[LoadSample], float], None] = lambda *_: None,
     ) -> None:
         self.sample_seconds: float | None = sample_seconds
         self._connection = connection
@@ -36,7 +36,7 @@ class MetricsServerProvider:
         self._rings = Rings(sample_seconds)
         self._failed: str | None = None
 
-    def remember(self, samples: Iterable[Sample]) -> None:
+    def remember(self, samples: Iterable[LoadSample]) -> None:
         """Take samples of an earlier life in."""
         self._rings.add(samples)
 

@@ -38,7 +38,7 @@ class NodeObject(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
-def known(node: NodeObject) -> KnownNode:
+def known_node(node: NodeObject) -> KnownNode:
     """Return what is kept of a node."""
     status = node.status or _Status()
     capacity = status.capacity or {}
@@ -58,7 +58,7 @@ def _amount(parse: Callable[[str], int], text: str) -> int:
         return 0
 
 
-class NodeView:
+class NodeNameView:
     """All nodes; the reflector's thread writes, any thread reads what is handed out."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class NodeView:
                 if kind is EventType.DELETED:
                     self._names = None if self._nodes.pop(name, None) is not None else self._names
                     continue
-                node = known(item)
+                node = known_node(item)
                 if self._nodes.get(name) != node:
                     self._nodes[name], self._names = node, None
                 if self._seen is not None:
@@ -112,6 +112,6 @@ class NodeView:
             return self._names
 
 
-def watches(connection: Connection, view: NodeView, clock: Callable[[], float] = time.monotonic) -> Watches:
+def watches(connection: Connection, view: NodeNameView, clock: Callable[[], float] = time.monotonic) -> Watches:
     """Return the watch that feeds a view."""
     return Watches([Reflector(connection, resource_path("v1", "nodes"), NodeObject, view, clock=clock)], clock=clock)

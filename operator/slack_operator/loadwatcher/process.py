@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 
 from slack.kube.connection import Connection
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.node_names import AsTheyAre, KnownNode, NodeNames
-from slack.loadwatcher.payload import Window
+from slack.loadwatcher.payload import RollupWindow
 from slack.process import running
 from slack.process.health import HealthServer
 from slack.process.http_server import HttpServer
@@ -22,14 +22,14 @@ from slack.process.stopping import Stopping
 from slack.supervision.supervisor import Supervisor
 from slack_operator.loadwatcher import provider as providers
 from slack_operator.loadwatcher.api import Api
-from slack_operator.loadwatcher.board import Board, View
 from slack_operator.loadwatcher.http_source import HttpSource
 from slack_operator.loadwatcher.influxdb import InfluxProvider
 from slack_operator.loadwatcher.metrics import LoadWatcherMetrics
-from slack_operator.loadwatcher.node_view import NodeView, watches
+from slack_operator.loadwatcher.node_view import NodeNameView, watches
 from slack_operator.loadwatcher.prometheus import PrometheusProvider
+from slack_operator.loadwatcher.report_store import LoadView, ReportStore
 from slack_operator.loadwatcher.store import Store
-from slack_operator.loadwatcher.watcher import Clock, Nodes, Watcher
+from slack_operator.loadwatcher.watcher import Clock, KnownNodes, Watcher
 from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 
@@ -37,7 +37,7 @@ from slack_operator.runtime.connecting import connected
 class ClusterNodes:
     """The nodes of a cluster, watched."""
 
-    def __init__(self, connection: Connection, view: NodeView) -> None:
+    def __init__(self, connection: Connection, view: NodeNameView) -> None:
         self._view = view
         self.watches = watches(connection, view)
 
@@ -87,15 +87,15 @@ class LoadWatcher:
         self.metrics = LoadWatcherMetrics()
         self._certificate = _certificate(settings)
         self._connection = connected(settings, self.metrics.on_api_request) if settings.match_nodes else None
-        self._view = NodeView()
+        self._view = NodeNameView()
         self._cluster = None if self._connection is None else ClusterNodes(self._connection, self._view)
         self._store = (
             None if settings.state_file is None else Store(settings.state_file, on_error=self.metrics.on_state_error)
         )
-        style = Format(settings.format.value)
-        self.board = Board(style, max_age_seconds=settings.max_age, clock=wall)
+        style = ReportFormat(settings.format.value)
+        self.board = ReportStore(style, max_age_seconds=settings.max_age, clock=wall)
         self._provider = self._make_provider()
-        nodes: Nodes = self._cluster or NoCluster()
+        nodes: KnownNodes = self._cluster or NoCluster()
         self.watcher = Watcher(
             settings, self._provider, nodes, self.board, self.metrics, store=self._store, clock=clock, wall=wall
         )
@@ -114,7 +114,7 @@ class LoadWatcher:
 
     def unready(self) -> str | None:
         """Say why nothing is told; None when there are figures."""
-        if self.board.report(Window.FIFTEEN_MINUTES) is not None:
+        if self.board.report(RollupWindow.FIFTEEN_MINUTES) is not None:
             return None
         return f"no figures: {self.watcher.error or 'nothing that the provider says can be used, see /analysis'}"
 
@@ -142,7 +142,7 @@ class LoadWatcher:
 
     def run(self) -> None:
         """Wait for the nodes, then turn until the end."""
-        nodes: Nodes = self._cluster or NoCluster()
+        nodes: KnownNodes = self._cluster or NoCluster()
         while nodes.stale() is not None and self.watcher.age_seconds < self._settings.interval:
             if self._stopping.wait(0.1):
                 return
@@ -162,7 +162,7 @@ class LoadWatcher:
         if self._connection is not None:
             self._connection.close()
 
-    def _make_provider(self) -> providers.Provider:
+    def _make_provider(self) -> providers.LoadProvider:
         settings, on_error = self._settings, self.metrics.on_query_error
         if settings.provider is Provider.PROMETHEUS:
             return PrometheusProvider(settings, HttpSource.of(settings), on_error)
@@ -184,7 +184,7 @@ class LoadWatcher:
         self._provider.remember(store.samples(now))
         reports = store.reports(now, self._settings.max_age)
         if reports:
-            self.board.put_up(View(reports))
+            self.board.publish(LoadView(reports))
 
 
 def _certificate(settings: LoadWatcherSettings) -> Certificate | None:

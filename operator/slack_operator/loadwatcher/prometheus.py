@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from slack.loadwatcher import promql
 from slack.loadwatcher.payload import MetricType
 from slack.loadwatcher.promql import InvalidProviderAnswer
-from slack.loadwatcher.readings import Key, Readings, Values
-from slack.loadwatcher.sample import Sample
+from slack.loadwatcher.readings import ReadingKey, Readings, Values
+from slack.loadwatcher.sample import LoadSample
 from slack.process.load_watcher_settings import LoadWatcherSettings, QuerySet
 from slack.process.outages import Outages
 from slack_operator.loadwatcher.http_source import FetchFailed, HttpSource
@@ -46,7 +46,7 @@ class PrometheusProvider:
         self._on_query_error = on_query_error
         self._outages = Outages()
 
-    def remember(self, samples: Iterable[Sample]) -> None:
+    def remember(self, samples: Iterable[LoadSample]) -> None:
         """Do nothing: it has a history."""
 
     def sample(self, now: float) -> None:
@@ -54,7 +54,7 @@ class PrometheusProvider:
 
     def fetch(self, now: float) -> Readings:
         """Ask all questions."""
-        values: dict[Key, Values] = {}
+        values: dict[ReadingKey, Values] = {}
         for question in self._questions:
             kind = question.key.type
             try:

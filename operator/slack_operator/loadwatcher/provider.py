@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from slack.loadwatcher.readings import Readings
-from slack.loadwatcher.sample import Sample
+from slack.loadwatcher.sample import LoadSample
 
 OnQueryError = Callable[[str], None]
 """Called with the metric type that a failed question was about."""
 
 
-class Provider(Protocol):
+class LoadProvider(Protocol):
     """Where figures come from. Owned by the watcher's thread."""
 
     @property
@@ -21,7 +21,7 @@ class Provider(Protocol):
     def sample_seconds(self) -> float | None:
         """How often it wants to be sampled between fetches; None where it has a history of its own."""
 
-    def remember(self, samples: Iterable[Sample]) -> None:
+    def remember(self, samples: Iterable[LoadSample]) -> None:
         """Take samples of an earlier life in; nothing where there is a history."""
 
     def sample(self, now: float) -> None:

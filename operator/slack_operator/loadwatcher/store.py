@@ -17,9 +17,9 @@ import msgspec
 from slack.loadwatcher.analysis import FUTURE_SECONDS
 from slack.loadwatcher.decoding import InvalidPayload, decode
 from slack.loadwatcher.encoding import encode
-from slack.loadwatcher.payload import LoadReport, Window
+from slack.loadwatcher.payload import LoadReport, RollupWindow
 from slack.loadwatcher.reports import fresh
-from slack.loadwatcher.sample import KEPT_SECONDS, Sample
+from slack.loadwatcher.sample import KEPT_SECONDS, LoadSample
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.running import CannotStart
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS report (window TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS sample (at REAL PRIMARY KEY, body BLOB NOT NULL);
 """
 _TORN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
-_SAMPLES = msgspec.msgpack.Decoder(list[Sample])
+_SAMPLES = msgspec.msgpack.Decoder(list[LoadSample])
 
 T = TypeVar("T")
 
@@ -63,9 +63,9 @@ class Store:
                 raise self._unusable(error) from None
             self._renew(str(error))
 
-    def reports(self, now: float, max_age_seconds: float) -> Mapping[Window, LoadReport]:
+    def reports(self, now: float, max_age_seconds: float) -> Mapping[RollupWindow, LoadReport]:
         """Return the windows that are still worth telling."""
-        found: dict[Window, LoadReport] = {}
+        found: dict[RollupWindow, LoadReport] = {}
         for (body,) in self._guarded(READ, self._reports, list[tuple[bytes]]()):
             try:
                 report = decode(body).report
@@ -76,9 +76,9 @@ class Store:
                 found[report.window.duration] = report
         return found
 
-    def samples(self, now: float) -> list[Sample]:
+    def samples(self, now: float) -> list[LoadSample]:
         """Return the samples of the last 15 minutes, the oldest first."""
-        found: list[Sample] = []
+        found: list[LoadSample] = []
         rows = self._guarded(READ, lambda database: self._sampled(database, now), list[tuple[bytes]]())
         for (body,) in rows:
             try:
@@ -87,12 +87,12 @@ class Store:
                 self._tell(READ, f"a sample cannot be read: {error}")
         return found
 
-    def save(self, reports: Mapping[Window, LoadReport], monotonic: float) -> None:
+    def save(self, reports: Mapping[RollupWindow, LoadReport], monotonic: float) -> None:
         """Write the windows, once a minute at the most."""
         if monotonic - self._saved_at < SAVE_SECONDS:
             return
         rows = [(window.value, encode(report)) for window, report in reports.items()]
-        others = [(window.value,) for window in Window if window not in reports]
+        others = [(window.value,) for window in RollupWindow if window not in reports]
 
         def write(database: sqlite3.Connection) -> None:
             with database:
@@ -102,7 +102,7 @@ class Store:
         self._guarded(WRITE, write, None)
         self._saved_at = monotonic
 
-    def keep(self, samples: Iterable[Sample], now: float) -> None:
+    def keep(self, samples: Iterable[LoadSample], now: float) -> None:
         """Add new samples; those that no window reaches are deleted.
 
         A sample from the future is not kept: by its time good ones would be deleted, and it would stay until then.
@@ -141,9 +141,9 @@ class Store:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (good,) = database.execute("PRAGMA quick_check").fetchone()
             if good != "ok":
-                raise _torn(f"quick_check: {good[:100]}")
+                raise _torn_file_error(f"quick_check: {good[:100]}")
             if version not in (0, VERSION):
-                raise _torn(f"it has version {version}, and {VERSION} is known")
+                raise _torn_file_error(f"it has version {version}, and {VERSION} is known")
             database.executescript(_TABLES)
             database.execute(f"PRAGMA user_version={VERSION}")
         except BaseException:
@@ -207,7 +207,7 @@ def _code(error: Exception) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def _torn(why: str) -> sqlite3.DatabaseError:
+def _torn_file_error(why: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(why)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error

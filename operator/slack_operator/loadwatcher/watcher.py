@@ -22,10 +22,10 @@ from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.process.stopping import Stopping
 from slack.supervision.heartbeat import Heartbeat
-from slack_operator.loadwatcher.board import Board, View
 from slack_operator.loadwatcher.http_source import FetchFailed
 from slack_operator.loadwatcher.metrics import FAILED, FETCHED, LoadWatcherMetrics
-from slack_operator.loadwatcher.provider import Provider
+from slack_operator.loadwatcher.provider import LoadProvider
+from slack_operator.loadwatcher.report_store import LoadView, ReportStore
 from slack_operator.loadwatcher.store import Store
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ HEALTHY_SECONDS = 120.0
 """Beyond an interval, without a turn: a provider that hangs is given up after half a minute a question."""
 
 
-class Nodes(Protocol):
+class KnownNodes(Protocol):
     """What is known of the cluster's nodes."""
 
     def names(self) -> NodeNames:
@@ -54,9 +54,9 @@ class Watcher:
     def __init__(
         self,
         settings: LoadWatcherSettings,
-        provider: Provider,
-        nodes: Nodes,
-        board: Board,
+        provider: LoadProvider,
+        nodes: KnownNodes,
+        board: ReportStore,
         metrics: LoadWatcherMetrics,
         *,
         store: Store | None = None,
@@ -144,7 +144,7 @@ class Watcher:
         made = assemble(readings, judgement, names, source=self._provider.source)
         first = not self._board.view.reports and made.reports
         verdicts = self._verdicts(readings, judgement, names, made.unmatched, made.reports.get(WINDOWS[-1]))
-        self._board.put_up(View(made.reports, names, verdicts))
+        self._board.publish(LoadView(made.reports, names, verdicts))
         if first:
             log.info(
                 "nodes' use is known", extra=fields(nodes=max(len(found.nodes) for found in made.reports.values()))
@@ -164,7 +164,7 @@ class Watcher:
         told = {} if newest is None else newest.nodes
         known = self._nodes.known()
         unknown = () if known is None else tuple(sorted(node.name for node in known if node.name not in told))
-        dropped = tuple(_told(found, names) for found in judgement.dropped[:MOST_NAMED])
+        dropped = tuple(_dropped_series(found, names) for found in judgement.dropped[:MOST_NAMED])
         return Verdicts(self._provider.source, int(readings.ends_at), None, dropped, unmatched[:MOST_NAMED], unknown)
 
     def _fail(self, why: str) -> None:
@@ -173,7 +173,7 @@ class Watcher:
         if view.verdicts is not None and view.verdicts.error != why:
             before = view.verdicts
             verdicts = Verdicts(before.source, before.fetched_at, why, before.dropped, before.unmatched, before.unknown)
-            self._board.put_up(View(view.reports, view.names, verdicts))
+            self._board.publish(LoadView(view.reports, view.names, verdicts))
 
     def _show(self, judgement: Judgement, unmatched: int, unknown: int, now: float) -> None:
         reports = self._board.view.reports
@@ -196,5 +196,5 @@ class Watcher:
             log.warning("no figures: %s", why)
 
 
-def _told(dropped: Dropped, names: NodeNames) -> DroppedSeries:
+def _dropped_series(dropped: Dropped, names: NodeNames) -> DroppedSeries:
     return DroppedSeries(dropped.name, names.node(dropped.name), dropped.type, dropped.fault, dropped.detail)

@@ -16,11 +16,11 @@ from slack.planner.model.cost import Cost
 from slack.planner.model.result import ConditionType, PolicyPlan
 from slack.planner.objective.amount import Why
 from slack.planner.objects.drift import Part
-from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.process.states import slack_state
 from slack.schema.conditions import Condition, is_trouble
-from slack_operator.learning.keeper import HISTORY_LOST
-from slack_operator.placeholders import families
+from slack_operator.learning.history_store import HISTORY_LOST
+from slack_operator.placeholders import metric_definitions
 from slack_operator.placeholders.displaced import DELETED, MADE_WAY, OVERCOMMITTED, PREEMPTED, RESIZED, UNSEEN
 from slack_operator.placeholders.failures import CAUSES, ENDED_BY_KUBELET
 from slack_operator.placeholders.status import OWNERSHIP_CONTESTED, PLACEHOLDERS_CHANGED, PREEMPTION_STUCK, VIEW_STALE
@@ -53,9 +53,9 @@ _PARTS_OF_A_POLICY = tuple(part for part in Part if part is not Part.GLOBAL_DEFA
 _USUAL_FAILURES = ("Evicted", ENDED_BY_KUBELET, "NodeShutdown", "OutOfcpu", "OutOfmemory", "OutOfpods")
 
 
-def described() -> list[Family]:
+def described() -> list[MetricDefinition]:
     """Return name, type, labels, unit and help of every metric of the operator's own."""
-    return list(families.FAMILIES)
+    return list(metric_definitions.FAMILIES)
 
 
 class Metrics(ProcessMetrics):
@@ -63,41 +63,47 @@ class Metrics(ProcessMetrics):
 
     def __init__(self) -> None:
         super().__init__(BUILD_INFO)
-        self._desired = (self._gauge(families.DESIRED_CPU), self._gauge(families.DESIRED_MEMORY))
-        self._reserved = (self._gauge(families.RESERVED_CPU), self._gauge(families.RESERVED_MEMORY))
-        self._extended = (self._gauge(families.DESIRED_EXTENDED), self._gauge(families.RESERVED_EXTENDED))
-        self._bound = self._gauge(families.BOUND)
-        self._pending = self._gauge(families.PENDING)
-        self._low_priority = (self._gauge(families.LOW_PRIORITY_CPU), self._gauge(families.LOW_PRIORITY_MEMORY))
-        self._coverage = self._gauge(families.COVERAGE)
-        self._condition = self._gauge(families.CONDITION)
-        self._hold = self._gauge(families.HOLD)
-        self._cost = self._gauge(families.COST_PER_HOUR)
-        self._cost_nodes = self._gauge(families.COST_NODES)
-        self._spared = self._gauge(families.SPARED_SECONDS)
-        self._dry_run = self._gauge(families.DRY_RUN)
-        self._ceiling_reached = self._gauge(families.CEILING_REACHED)
-        self._more_than_doubles = self._gauge(families.MORE_THAN_DOUBLES)
-        self._displaced = self._counter(families.DISPLACED)
-        self._made_way = self._counter(families.MADE_WAY)
-        self._in_vain = self._counter(families.MADE_WAY_IN_VAIN)
-        self._making_way = self._histogram(families.MAKING_WAY, _WAY_BUCKETS)
-        self._failed = self._counter(families.FAILED)
-        self._objective = self._gauge(families.OBJECTIVE)
-        self._objective_reached = self._gauge(families.OBJECTIVE_REACHED)
-        self._objective_late = self._gauge(families.OBJECTIVE_LATE)
-        self._objective_window = self._gauge(families.OBJECTIVE_WINDOW)
-        self._objective_price = self._gauge(families.OBJECTIVE_PRICE)
-        self._instant_start = self._histogram(families.INSTANT_START, _INSTANT_BUCKETS)
-        self.stuck = self._counter(families.STUCK)
-        self.rescues = self._counter(families.RESCUES)
-        self._taken_back = self._counter(families.TAKEN_BACK)
-        self.plan_duration = self._histogram(families.PLAN_DURATION, _PLAN_BUCKETS)
-        self.plan_timestamp = self._gauge(families.PLAN_TIMESTAMP)
-        self.plan_interval = self._gauge(families.PLAN_INTERVAL)
-        self.loop_lag = self._histogram(families.LOOP_LAG, _LAG_BUCKETS)
-        self.api_requests = self._counter(families.API_REQUESTS)
-        self.leader = self._gauge(families.LEADER)
+        self._desired = (self._gauge(metric_definitions.DESIRED_CPU), self._gauge(metric_definitions.DESIRED_MEMORY))
+        self._reserved = (self._gauge(metric_definitions.RESERVED_CPU), self._gauge(metric_definitions.RESERVED_MEMORY))
+        self._extended = (
+            self._gauge(metric_definitions.DESIRED_EXTENDED),
+            self._gauge(metric_definitions.RESERVED_EXTENDED),
+        )
+        self._bound = self._gauge(metric_definitions.BOUND)
+        self._pending = self._gauge(metric_definitions.PENDING)
+        self._low_priority = (
+            self._gauge(metric_definitions.LOW_PRIORITY_CPU),
+            self._gauge(metric_definitions.LOW_PRIORITY_MEMORY),
+        )
+        self._coverage = self._gauge(metric_definitions.COVERAGE)
+        self._condition = self._gauge(metric_definitions.CONDITION)
+        self._hold = self._gauge(metric_definitions.HOLD)
+        self._cost = self._gauge(metric_definitions.COST_PER_HOUR)
+        self._cost_nodes = self._gauge(metric_definitions.COST_NODES)
+        self._spared = self._gauge(metric_definitions.SPARED_SECONDS)
+        self._dry_run = self._gauge(metric_definitions.DRY_RUN)
+        self._ceiling_reached = self._gauge(metric_definitions.CEILING_REACHED)
+        self._more_than_doubles = self._gauge(metric_definitions.MORE_THAN_DOUBLES)
+        self._displaced = self._counter(metric_definitions.DISPLACED)
+        self._made_way = self._counter(metric_definitions.MADE_WAY)
+        self._in_vain = self._counter(metric_definitions.MADE_WAY_IN_VAIN)
+        self._making_way = self._histogram(metric_definitions.MAKING_WAY, _WAY_BUCKETS)
+        self._failed = self._counter(metric_definitions.FAILED)
+        self._objective = self._gauge(metric_definitions.OBJECTIVE)
+        self._objective_reached = self._gauge(metric_definitions.OBJECTIVE_REACHED)
+        self._objective_late = self._gauge(metric_definitions.OBJECTIVE_LATE)
+        self._objective_window = self._gauge(metric_definitions.OBJECTIVE_WINDOW)
+        self._objective_price = self._gauge(metric_definitions.OBJECTIVE_PRICE)
+        self._instant_start = self._histogram(metric_definitions.INSTANT_START, _INSTANT_BUCKETS)
+        self.stuck = self._counter(metric_definitions.STUCK)
+        self.rescues = self._counter(metric_definitions.RESCUES)
+        self._taken_back = self._counter(metric_definitions.TAKEN_BACK)
+        self.plan_duration = self._histogram(metric_definitions.PLAN_DURATION, _PLAN_BUCKETS)
+        self.plan_timestamp = self._gauge(metric_definitions.PLAN_TIMESTAMP)
+        self.plan_interval = self._gauge(metric_definitions.PLAN_INTERVAL)
+        self.loop_lag = self._histogram(metric_definitions.LOOP_LAG, _LAG_BUCKETS)
+        self.api_requests = self._counter(metric_definitions.API_REQUESTS)
+        self.leader = self._gauge(metric_definitions.LEADER)
         self._of_objectives = (
             self._objective,
             self._objective_reached,
@@ -305,7 +311,7 @@ class Metrics(ProcessMetrics):
         for value, text in _STATUSES.items():
             self._condition.labels(policy, kind, text).set(value is status)
 
-    def _histogram(self, family: Family, buckets: Sequence[float]) -> Histogram:
+    def _histogram(self, family: MetricDefinition, buckets: Sequence[float]) -> Histogram:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
 
@@ -317,7 +323,7 @@ class WatchRestarts(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Give one family."""
-        declared = families.WATCH_RESTARTS
+        declared = metric_definitions.WATCH_RESTARTS
         family = CounterMetricFamily(declared.name, declared.help, labels=declared.labels)
         for path, count in sorted(self._restarts().items()):
             family.add_metric([path], count)

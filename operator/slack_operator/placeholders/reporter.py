@@ -32,7 +32,7 @@ from slack.process.reasons import (
     is_calm,
 )
 from slack.schema.conditions import Condition, is_trouble
-from slack_operator.learning.keeper import HISTORY_LOST
+from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.actuator import TakenBack
 from slack_operator.placeholders.ownership import told
 from slack_operator.placeholders.policies import PolicyEntry

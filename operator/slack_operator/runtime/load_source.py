@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import urllib3
 
 from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
-from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
+from slack.loadwatcher.payload import WINDOWS, LoadReport, RollupWindow
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
@@ -47,13 +47,13 @@ class LoadSource:
         touch: Callable[[], None],
         *,
         authority: str | None = None,
-        windows: Sequence[Window] = WINDOWS,
+        windows: Sequence[RollupWindow] = WINDOWS,
         most_bytes: int = MOST_BYTES,
         on_error: Count = lambda _: None,
         on_ignored: Callable[[str, int], None] = lambda *_: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.reports: Mapping[Window, LoadReport] = {}
+        self.reports: Mapping[RollupWindow, LoadReport] = {}
         """Replaced, never changed."""
         self.failing: str | None = None
         """Why the last asking failed, as one word: unreachable, status, payload or mistake; None where it did not."""
@@ -65,7 +65,7 @@ class LoadSource:
         self._on_error = on_error
         self._on_ignored = on_ignored
         self._clock = clock
-        self._received_at: dict[Window, float] = {}
+        self._received_at: dict[RollupWindow, float] = {}
         self._outages = Outages(clock)
         self._http = urllib3.PoolManager(ca_certs=authority, retries=False, timeout=TIMEOUT)
         self._ended = threading.Event()
@@ -112,7 +112,7 @@ class LoadSource:
             self.reports = found
             self._touch()
 
-    def _window(self, window: Window) -> LoadReport | None:
+    def _window(self, window: RollupWindow) -> LoadReport | None:
         answer = self._http.request(
             "GET",
             f"{self._url}/watcher",

@@ -7,14 +7,14 @@ from importlib import metadata
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, disable_created_metrics
 
-from slack.process.metric_family import Family
+from slack.process.metric_definition import MetricDefinition
 from slack_operator.runtime.unreadable_metric import UnreadableMetric
 
 
 class ProcessMetrics:
     """Metrics of one process, made of their declarations; it begins with the process's own and its version."""
 
-    def __init__(self, build_info: Family, *, watches: bool = True) -> None:
+    def __init__(self, build_info: MetricDefinition, *, watches: bool = True) -> None:
         # A second series beside every counter, which nobody here reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus-client has left its types out
         self.registry = CollectorRegistry()
@@ -24,8 +24,8 @@ class ProcessMetrics:
             self.registry.register(self.unreadable)
         self._gauge(build_info).labels(metadata.version("resource-slack")).set(1)
 
-    def _gauge(self, family: Family) -> Gauge:
+    def _gauge(self, family: MetricDefinition) -> Gauge:
         return Gauge(family.name, family.help, family.labels, registry=self.registry)
 
-    def _counter(self, family: Family) -> Counter:
+    def _counter(self, family: MetricDefinition) -> Counter:
         return Counter(family.name, family.help, family.labels, registry=self.registry)

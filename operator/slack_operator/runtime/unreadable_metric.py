@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from slack.process.metric_family import UNREADABLE
+from slack.process.metric_definition import UNREADABLE
 
 Unreadable = Callable[[], Mapping[str, Iterable[str]]]
 """Gives the names of such objects, by the path of their collection."""

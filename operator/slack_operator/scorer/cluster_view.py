@@ -13,7 +13,7 @@ from slack.kube.paths import UNFINISHED_PODS, resource_path
 from slack.kube.reflector import Reflector
 from slack.kube.watch import EventType
 from slack.scorer.inputs.cluster_state import ClusterState
-from slack.scorer.inputs.objects import Node
+from slack.scorer.inputs.objects import NodeObject
 from slack_operator.runtime import watches
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ OnBound = Callable[[str, str, str], None]
 """Namespace and name of a pod that was just seen on a node, and the node."""
 
 
-class ClusterView:
+class ScorerView:
     """Who reads or changes `state` holds `lock`."""
 
     def __init__(self, make_state: Callable[[Callable[[str, ValueError], None]], ClusterState]) -> None:
@@ -48,12 +48,12 @@ class ClusterView:
             log.warning("%s is left out: %s", name, error)
 
 
-class PodSink:
+class BoundPodSink:
     """Pods that have a node, into the view."""
 
     def __init__(
         self,
-        view: ClusterView,
+        view: ScorerView,
         touch: Callable[[], None],
         on_bound: OnBound,
         *,
@@ -101,10 +101,10 @@ class PodSink:
         self._touch()
 
 
-class NodeSink:
+class ScorerNodeSink:
     """Nodes, into the view."""
 
-    def __init__(self, view: ClusterView, touch: Callable[[], None]) -> None:
+    def __init__(self, view: ScorerView, touch: Callable[[], None]) -> None:
         self._view = view
         self._touch = touch
 
@@ -114,7 +114,7 @@ class NodeSink:
             self._view.forget_all("node")
             self._view.state.begin_nodes()
 
-    def apply(self, events: Sequence[tuple[EventType, Node]]) -> None:
+    def apply(self, events: Sequence[tuple[EventType, NodeObject]]) -> None:
         """Take some events, in order."""
         with self._view.lock:
             state = self._view.state
@@ -139,25 +139,25 @@ class NodeSink:
         self._touch()
 
 
-class Watches(watches.Watches):
+class ScorerWatches(watches.Watches):
     """The reflectors of one scorer."""
 
     def __init__(
         self,
         connection: Connection,
-        view: ClusterView,
+        view: ScorerView,
         touch: Callable[[], None],
         on_bound: OnBound,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         required: tuple[Reflector[Any], ...] = (
-            Reflector(connection, resource_path("v1", "nodes"), Node, NodeSink(view, touch), clock=clock),
+            Reflector(connection, resource_path("v1", "nodes"), NodeObject, ScorerNodeSink(view, touch), clock=clock),
             Reflector(
                 connection,
                 resource_path("v1", "pods"),
                 Pod,
-                PodSink(view, touch, on_bound),
+                BoundPodSink(view, touch, on_bound),
                 field_selector=BOUND_PODS,
                 clock=clock,
             ),

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from prometheus_client import Histogram
 
-from slack.process.metric_family import Family
-from slack.scorer.model import CPU, Coverage, NodeState, Rule
+from slack.process.metric_definition import MetricDefinition
+from slack.scorer.model import CPU, Coverage, DecisionRule, UsageState
 from slack_operator.runtime.metrics import ProcessMetrics
-from slack_operator.scorer import families
-from slack_operator.scorer.standing import Standing
+from slack_operator.scorer import metric_definitions
+from slack_operator.scorer.score_cache import ScoreBasis
 
 _HANDLER_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.2, 1.0)
 _REFRESH_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -27,22 +27,24 @@ class ScorerMetrics(ProcessMetrics):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._told_at = clock, -math.inf
         self._falls_back: bool | None = None
-        super().__init__(families.SCORER_BUILD_INFO)
-        self._calls = self._counter(families.CALLS)
-        self._handler = self._histogram(families.HANDLER_SECONDS, _HANDLER_BUCKETS)
-        self._decisions = self._counter(families.DECISIONS)
-        self._unknown = self._counter(families.UNKNOWN_NODES)
-        self._all_above = self._counter(families.ALL_ABOVE)
-        self._nodes = self._gauge(families.NODES)
-        self._falling_back = self._gauge(families.FALLING_BACK)
-        self._unmatched = self._gauge(families.UNMATCHED)
-        self._age = self._gauge(families.LOAD_AGE)
-        self._predicted = self._gauge(families.RECENT_PODS)
-        self._fetch_errors = self._counter(families.FETCH_ERRORS)
-        self._ignored = self._counter(families.IGNORED)
-        self._refresh = self._histogram(families.REFRESH_SECONDS, _REFRESH_BUCKETS)
-        self._requests = self._counter(families.REQUESTS)
-        self._rules = {rule: self._decisions.labels(str(rule)) for rule in Rule}  # so that rates see the first one
+        super().__init__(metric_definitions.SCORER_BUILD_INFO)
+        self._calls = self._counter(metric_definitions.CALLS)
+        self._handler = self._histogram(metric_definitions.HANDLER_SECONDS, _HANDLER_BUCKETS)
+        self._decisions = self._counter(metric_definitions.DECISIONS)
+        self._unknown = self._counter(metric_definitions.UNKNOWN_NODES)
+        self._all_above = self._counter(metric_definitions.ALL_ABOVE)
+        self._nodes = self._gauge(metric_definitions.NODES)
+        self._falling_back = self._gauge(metric_definitions.FALLING_BACK)
+        self._unmatched = self._gauge(metric_definitions.UNMATCHED)
+        self._age = self._gauge(metric_definitions.LOAD_AGE)
+        self._predicted = self._gauge(metric_definitions.RECENT_PODS)
+        self._fetch_errors = self._counter(metric_definitions.FETCH_ERRORS)
+        self._ignored = self._counter(metric_definitions.IGNORED)
+        self._refresh = self._histogram(metric_definitions.REFRESH_SECONDS, _REFRESH_BUCKETS)
+        self._requests = self._counter(metric_definitions.REQUESTS)
+        self._rules = {
+            rule: self._decisions.labels(str(rule)) for rule in DecisionRule
+        }  # so that rates see the first one
         for verb in VERBS:
             self._handler.labels(verb)
         self._not_ready = self._decisions.labels(_NOT_READY)
@@ -50,7 +52,7 @@ class ScorerMetrics(ProcessMetrics):
             self._fetch_errors.labels(why)
         self._age.set(math.nan)
 
-    def _histogram(self, family: Family, buckets: tuple[float, ...]) -> Histogram:
+    def _histogram(self, family: MetricDefinition, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)
 
     def on_call(self, verb: str, status: int, seconds: float) -> None:
@@ -58,7 +60,7 @@ class ScorerMetrics(ProcessMetrics):
         self._calls.labels(verb, str(status)).inc()
         self._handler.labels(verb).observe(seconds)
 
-    def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
+    def decided(self, rule: DecisionRule | None, nodes: int, unknown: int) -> None:
         """One answer to /prioritize; None for a rule when the cluster is not seen whole yet."""
         (self._not_ready if rule is None else self._rules[rule]).inc()
         if unknown:
@@ -80,7 +82,7 @@ class ScorerMetrics(ProcessMetrics):
         """Some of its figures are none."""
         self._ignored.labels(why).inc(count)
 
-    def on_refresh(self, standing: Standing, seconds: float) -> None:
+    def on_refresh(self, standing: ScoreBasis, seconds: float) -> None:
         """Something new stands."""
         self._refresh.observe(seconds)
         now, usage = self._clock(), standing.basis.usage
@@ -88,8 +90,8 @@ class ScorerMetrics(ProcessMetrics):
         if falls_back is self._falls_back and now - self._told_at < _TOLD_SECONDS:
             return
         self._told_at, self._falls_back = now, falls_back
-        counts = np.bincount(usage.state, minlength=len(NodeState))
-        for state in NodeState:
+        counts = np.bincount(usage.state, minlength=len(UsageState))
+        for state in UsageState:
             self._nodes.labels(state_word(state)).set(int(counts[state]))
         self._falling_back.set(falls_back)
         self._unmatched.set(len(standing.unmatched))
@@ -98,6 +100,6 @@ class ScorerMetrics(ProcessMetrics):
         self._predicted.set(float(usage.missing[CPU].sum()) / 1000.0)
 
 
-def state_word(state: NodeState) -> str:
+def state_word(state: UsageState) -> str:
     """Return a state as metrics and `explain` have it: `NoMetrics`."""
     return state.name.title().replace("_", "")

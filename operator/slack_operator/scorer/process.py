@@ -27,17 +27,17 @@ from slack.scorer.configuration.fields import InvalidScorerConfig
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import PodDemand
-from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
+from slack.scorer.rules import MetricRules, PodUse, Prediction, WithoutLoad
 from slack.supervision.supervisor import Supervisor
 from slack_operator.runtime.certificates import ClientCertificates, InvalidCertificate
 from slack_operator.runtime.connecting import must_answer
 from slack_operator.runtime.load_source import LoadSource
-from slack_operator.scorer.cluster_view import ClusterView, Watches
+from slack_operator.scorer.cluster_view import ScorerView, ScorerWatches
 from slack_operator.scorer.metrics import ScorerMetrics
-from slack_operator.scorer.recorder import Recorder
+from slack_operator.scorer.recorder import DecisionRecorder
+from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import LiveScores
 from slack_operator.scorer.serving import ExtenderServer
-from slack_operator.scorer.standing import Refresher
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Scorer:
         def demand(pod: Pod) -> PodDemand:
             return demand_of(pod.spec, rules.prediction, status=pod.status)
 
-        self.view = view = ClusterView(
+        self.view = view = ScorerView(
             lambda leave_out: ClusterState(demand, settings.namespace, rules.recent_kept_seconds, leave_out)
         )
         self.refresher = Refresher(
@@ -86,7 +86,7 @@ class Scorer:
             tidy=lambda: self.scores.tidy(),
         )
         self.load = self.refresher.load = _load_source(settings, self.refresher, metrics)
-        self._recorder = Recorder(settings.record) if settings.record else None
+        self._recorder = DecisionRecorder(settings.record) if settings.record else None
         self.scores = LiveScores(
             lambda: self.refresher.current,
             view,
@@ -97,7 +97,7 @@ class Scorer:
             ceiling=ceiling,
             record=self._recorder,
         )
-        self.watches = Watches(connection, view, self.refresher.touch, self.scores.bound)
+        self.watches = ScorerWatches(connection, view, self.refresher.touch, self.scores.bound)
         metrics.unreadable.follow(self.watches.unreadable)
         extender = Extender(self.scores, filters=bool(ceiling), observe=metrics.on_call)
         self.server = ExtenderServer(*settings.extender_host_port, extender, tls=tls)
@@ -162,12 +162,12 @@ class Scorer:
         return self.watches.stale() is None
 
 
-def rules_of(settings: ScorerSettings) -> Rules:
+def rules_of(settings: ScorerSettings) -> MetricRules:
     """Return what holds when metrics are missing, as the settings say."""
     prediction = Prediction(
         PodUse(settings.pod_use), settings.request_multiplier, default_cpu_millis=round(settings.best_effort_millis)
     )
-    return Rules(
+    return MetricRules(
         window_seconds=settings.window,
         most_age_seconds=settings.max_age,
         most_ahead_seconds=settings.max_ahead,
@@ -185,7 +185,7 @@ def ceiling_of(settings: ScorerSettings) -> Ceiling:
     return Ceiling(settings.filter_above, settings.filter_memory_above, WhenAllAbove(settings.when_all_above))
 
 
-def _record(recorder: Recorder, settings: ScorerSettings) -> None:
+def _record(recorder: DecisionRecorder, settings: ScorerSettings) -> None:
     try:
         recorder.start()
     except OSError as error:

@@ -12,7 +12,7 @@ from slack.scorer.record import line_of
 from slack.supervision import heartbeat
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
-from slack_operator.scorer.scores import Decision
+from slack_operator.scorer.scores import ScoringDecision
 
 log = logging.getLogger(__name__)
 
@@ -23,14 +23,14 @@ WRITE_SECONDS = 120.0
 """A write that takes longer counts as stuck."""
 
 
-class Recorder:
+class DecisionRecorder:
     """Appends to one file until `stop`; `add` from any thread."""
 
     def __init__(self, file: Path, *, most_bytes: int = MOST_FILE_BYTES) -> None:
         self.left_out = 0
         self._most_bytes = most_bytes
         self._file = file
-        self._waiting: queue.Queue[Decision | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[ScoringDecision | None] = queue.Queue(MOST_WAITING)
         self._outages = Outages()
         heart = Heartbeat("the thread that records", WRITE_SECONDS)
         self._thread = SupervisedThread(self._run, name="recorder", heart=heart)
@@ -44,7 +44,7 @@ class Recorder:
         self._file.open("ab").close()
         self._thread.start()
 
-    def add(self, decision: Decision) -> None:
+    def add(self, decision: ScoringDecision) -> None:
         """Take a decision; returns at once."""
         try:
             self._waiting.put_nowait(decision)
@@ -81,7 +81,7 @@ class Recorder:
                 return
             self._take(decision)
 
-    def _take(self, decision: Decision) -> None:
+    def _take(self, decision: ScoringDecision) -> None:
         try:
             placeholder, basis = decision.demand.placeholder, decision.standing.basis
             self._write(line_of(decision.at, decision.pod, placeholder, basis, decision.scores))

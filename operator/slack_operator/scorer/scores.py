@@ -21,10 +21,10 @@ from slack.cluster.wire import Pod, PodMetadata, PodSpec, PodStatus
 from slack.scorer.asgi import NotKnown
 from slack.scorer.ceiling import Ceiling, WhenAllAbove, is_exempt, nodes_above
 from slack.scorer.extender import InvalidRequest, ScoreReplies
-from slack.scorer.model import IntArray, NodeState, PodDemand, Rule, Scores
-from slack.scorer.scoring import scaled, score
-from slack_operator.scorer.cluster_view import ClusterView
-from slack_operator.scorer.standing import Standing
+from slack.scorer.model import DecisionRule, IntArray, PodDemand, Scores, UsageState
+from slack.scorer.scoring import scale_scores, score
+from slack_operator.scorer.cluster_view import ScorerView
+from slack_operator.scorer.score_cache import ScoreBasis
 
 MOST_OPEN = 32
 """Decisions whose pod has no node yet; each may hold the basis of its time."""
@@ -40,32 +40,32 @@ _NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
 DemandOf = Callable[[Pod], PodDemand]
 
 
-class Told(Protocol):
+class DecisionListener(Protocol):
     """Who counts what was decided."""
 
-    def decided(self, rule: Rule | None, nodes: int, unknown: int) -> None:
+    def decided(self, rule: DecisionRule | None, nodes: int, unknown: int) -> None:
         """One answer: what held, of how many nodes, and how many of them are not known."""
 
     def all_above(self) -> None:
         """Every node that was asked about is above the ceiling."""
 
 
-class Decision(NamedTuple):
+class ScoringDecision(NamedTuple):
     """One answer to the scheduler; terms of single nodes are worked out when they are asked for."""
 
     at: float
     pod: Pod
     demand: PodDemand
-    standing: Standing
+    standing: ScoreBasis
     rows: IntArray
     unknown: tuple[str, ...]
     scores: Scores
 
 
-class Record(Protocol):
+class DecisionRecord(Protocol):
     """Who writes decisions down."""
 
-    def add(self, decision: Decision) -> None:
+    def add(self, decision: ScoringDecision) -> None:
         """Take one; returns at once."""
 
 
@@ -74,15 +74,15 @@ class LiveScores:
 
     def __init__(
         self,
-        standing: Callable[[], Standing | None],
-        view: ClusterView,
+        standing: Callable[[], ScoreBasis | None],
+        view: ScorerView,
         demand_of: DemandOf,
         placeholder_namespace: str,
-        told: Told,
+        told: DecisionListener,
         *,
         highest: int = 100,
         ceiling: Ceiling = NO_CEILING,
-        record: Record | None = None,
+        record: DecisionRecord | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._standing = standing
@@ -98,12 +98,12 @@ class LiveScores:
         self._demand_bytes = 0
         self._forgot_at = wall()
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, Decision] = OrderedDict()
+        self._open: OrderedDict[str, ScoringDecision] = OrderedDict()
         self._explained: OrderedDict[str, tuple[float, Mapping[str, Any]]] = OrderedDict()
         """With the time of the decision."""
 
     def prioritize(self, pod: Pod, names: Sequence[str]) -> bytes:
-        """Return a HostPriorityList; see `slack.scorer.asgi.Scores`."""
+        """Return a HostPriorityList; see `slack.scorer.asgi.Scorer`."""
         standing = self._standing()
         demand = self._demand(pod)
         if standing is None:
@@ -111,13 +111,13 @@ class LiveScores:
             return ScoreReplies(()).reply(names, [0] * len(names))
         rows, unknown = _rows(standing, names)
         scores = score(standing.basis, demand, rows if not unknown else rows[rows >= 0], with_terms=False)
-        total = scaled(scores.total, self._highest)
+        total = scale_scores(scores.total, self._highest)
         if unknown:
             all_total = np.zeros(len(names), dtype=np.int64)  # a node that is not known has the minimum
             all_total[rows >= 0] = total
             total = all_total
         self._told.decided(scores.rule, len(names), len(unknown))
-        decision = Decision(self._wall(), pod, demand, standing, scores.rows, unknown, scores)
+        decision = ScoringDecision(self._wall(), pod, demand, standing, scores.rows, unknown, scores)
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         with self._lock:
             self._open[key] = decision
@@ -153,7 +153,7 @@ class LiveScores:
             decision = self._open.pop(key, None)
         if decision is None:
             return
-        explained = _explained(key, decision, node, self._highest)
+        explained = _explain_node(key, decision, node, self._highest)
         with self._lock:
             self._explained[key] = decision.at, explained
             self._explained.move_to_end(key)
@@ -168,7 +168,7 @@ class LiveScores:
         if known is not None:
             return known[1]
         if decision is not None:
-            return _explained(key, decision, None, self._highest)
+            return _explain_node(key, decision, None, self._highest)
         with self._view.lock:
             node = self._view.state.node_of(namespace, pod)
             demand = self._view.state.demand_of_bound(namespace, pod)
@@ -179,7 +179,7 @@ class LiveScores:
                 "scheduler places it and it is not there yet"
             )
         scores = score(standing.basis, demand, with_terms=False)
-        now = Decision(
+        now = ScoringDecision(
             self._wall(),
             Pod(metadata=PodMetadata(name=pod, namespace=namespace)),
             demand,
@@ -188,7 +188,7 @@ class LiveScores:
             (),
             scores,
         )
-        return {**_explained(key, now, node, self._highest), "remembered": False}
+        return {**_explain_node(key, now, node, self._highest), "remembered": False}
 
     def tidy(self) -> None:
         """Forget decisions whose pod has no node after a while, and explanations of pods that are gone."""
@@ -226,7 +226,7 @@ class LiveScores:
         return found
 
 
-def _rows(standing: Standing, names: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+def _rows(standing: ScoreBasis, names: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
     """Return the row of each name, -1 for one that is not known; and those names."""
     row_of = standing.basis.nodes.row_of
     try:
@@ -236,7 +236,7 @@ def _rows(standing: Standing, names: Sequence[str]) -> tuple[IntArray, tuple[str
         return rows, tuple(name for name in names if name not in row_of)
 
 
-def _place(decision: Decision, node: str | None) -> int | None:
+def _place(decision: ScoringDecision, node: str | None) -> int | None:
     """Return where in the decision a node is; None where it was not asked about."""
     row = None if node is None else decision.standing.basis.nodes.row_of.get(node)
     if row is None:
@@ -245,7 +245,7 @@ def _place(decision: Decision, node: str | None) -> int | None:
     return int(found[0]) if found.size else None
 
 
-def _explained(key: str, decision: Decision, node: str | None, highest: int) -> Mapping[str, Any]:
+def _explain_node(key: str, decision: ScoringDecision, node: str | None, highest: int) -> Mapping[str, Any]:
     scores, names = decision.scores, decision.standing.basis.nodes.names
     places = {names[int(scores.rows[place])]: int(place) for place in scores.order[:SHOWN]}
     chosen = _place(decision, node)
@@ -276,8 +276,8 @@ def _of_node(name: str, scores: Scores, place: int, details: Scores, at: int, hi
     """Describe one node: its scores as they were answered, its terms from the details."""
     return {
         "node": name,
-        "score": int(scaled(scores.total[place : place + 1], highest)[0]),
-        "state": NodeState(int(scores.state[place])).name.title().replace("_", ""),
+        "score": int(scale_scores(scores.total[place : place + 1], highest)[0]),
+        "state": UsageState(int(scores.state[place])).name.title().replace("_", ""),
         "algorithms": {algorithm: int(own[place]) for algorithm, own in scores.by_algorithm.items()},
         "terms": {
             term: round(float(values[at]), 6) if np.isfinite(values[at]) else None

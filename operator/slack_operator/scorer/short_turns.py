@@ -37,7 +37,7 @@ def ask(nanoseconds: int = SLICE_NANOSECONDS) -> bool:
     return True
 
 
-def granted() -> int | None:
+def slice_nanoseconds() -> int | None:
     """Return the slice of the calling thread in nanoseconds; None where the kernel does not tell."""
     number = _SCHED_GETATTR.get(platform.machine())
     found = ctypes.create_string_buffer(_ATTRIBUTES.size)

@@ -148,7 +148,7 @@ class PoolView(_Document, frozen=True):
     """Why not all that it announces is kept room for, '' where it is."""
 
 
-class State(_Document, frozen=True):
+class PageDocument(_Document, frozen=True):
     """All that the page shows but nodes and timeline."""
 
     version: int

@@ -27,7 +27,7 @@ class InvalidQuestion(InvalidInput):
     """Names the field and what would be right."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ExplanationAnswer(msgspec.Struct, frozen=True):
     """What the page shows."""
 
     found: bool
@@ -58,7 +58,7 @@ def unread(_: str) -> None:
 
 def answer(
     reconciliation: Reconciliation, kind: str, name: str, namespace: str, quotas_of: QuotasOf = unread
-) -> Answer:
+) -> ExplanationAnswer:
     """Explain one workload by the plan of a reconciliation.
 
     Args:
@@ -69,7 +69,7 @@ def answer(
         quotas_of: see `QuotasOf`.
     """
     if reconciliation.observation is None or not reconciliation.leading:
-        return Answer(found=False, ready=False, text="there is no plan here: ask the leader")
+        return ExplanationAnswer(found=False, ready=False, text="there is no plan here: ask the leader")
     try:
         found = explain(
             reconciliation.observation.snapshot,
@@ -80,6 +80,6 @@ def answer(
             quotas=quotas_of(namespace),
         )
     except NotFoundError as error:
-        return Answer(found=False, ready=False, text=str(error))
+        return ExplanationAnswer(found=False, ready=False, text=str(error))
     whys = {item.policy: why for item in reconciliation.items if (why := why_of(item)) is not None}
-    return Answer(found=True, ready=found.ready, text="\n".join(lines(found, whys)))
+    return ExplanationAnswer(found=True, ready=found.ready, text="\n".join(lines(found, whys)))

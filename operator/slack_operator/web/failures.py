@@ -19,7 +19,7 @@ MAX_HELD = 16
 LOG_SECONDS = 60.0
 
 
-class Failures:
+class TokenFailures:
     """Counts wrong tokens. Only for use in a running event loop."""
 
     def __init__(self) -> None:

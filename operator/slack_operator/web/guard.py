@@ -67,7 +67,7 @@ def read_token(file: Path) -> str:
     return token
 
 
-class Guard:
+class RequestGuard:
     """Answers for each request whether it may pass. Owned by the server's event loop."""
 
     def __init__(self, host: str, token: str | None, *, clock: Callable[[], float] = time.monotonic) -> None:

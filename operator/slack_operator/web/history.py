@@ -48,7 +48,7 @@ class Timeline(msgspec.Struct, frozen=True, rename="camel"):
     """One entry a step; None where the policy was not planned."""
 
 
-class History:
+class StepHistory:
     """A ring of steps."""
 
     def __init__(self, step_seconds: float = STEP_SECONDS) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from slack.loadwatcher.payload import LoadReport, MetricType, Rollup, Window
+from slack.loadwatcher.payload import LoadReport, MetricType, Rollup, RollupWindow
 from slack_operator.runtime.load_source import LoadSource
 
 FETCH_SECONDS = 30.0
@@ -40,7 +40,7 @@ class LoadView(msgspec.Struct, frozen=True, rename="camel"):
     """Why the last fetch failed, in words; None where it did not."""
 
 
-class LoadColumns(msgspec.Struct, frozen=True, rename="camel"):
+class NodeUsePercents(msgspec.Struct, frozen=True, rename="camel"):
     """What N nodes use, in percent of what each has; None where it is not known."""
 
     version: int
@@ -67,7 +67,7 @@ class LoadBoard:
     @classmethod
     def fetching(cls, url: str, authority: str | None = None) -> "LoadBoard":
         """Make one of a load watcher; `source` is to be started."""
-        windows = (Window.FIVE_MINUTES,)
+        windows = (RollupWindow.FIVE_MINUTES,)
         return cls(
             LoadSource(url, FETCH_SECONDS, _nothing, authority=authority, windows=windows, most_bytes=MOST_BYTES)
         )
@@ -100,7 +100,7 @@ class LoadBoard:
             return self._version, newest
 
 
-def columns_of(report: LoadReport, version: int, nodes: Collection[str]) -> LoadColumns:
+def columns_of(report: LoadReport, version: int, nodes: Collection[str]) -> NodeUsePercents:
     """Build the document.
 
     Args:
@@ -122,7 +122,7 @@ def columns_of(report: LoadReport, version: int, nodes: Collection[str]) -> Load
         return found
 
     end = report.window.end
-    return LoadColumns(
+    return NodeUsePercents(
         version=version,
         window_seconds=report.window.duration.seconds,
         names=names,

@@ -23,7 +23,7 @@ from slack_operator.web.documents import (
     SlackView,
     UncoveredView,
 )
-from slack_operator.web.words import level_of, said
+from slack_operator.web.words import condition_text, level_of
 
 MAX_SHAPES = 32
 MAX_WORKLOADS = 5
@@ -156,7 +156,11 @@ def _has_pods(policy: str, reconciliation: Reconciliation) -> bool:
 
 def _slack(conditions: Sequence[ConditionView], namespace: str) -> SlackView:
     state = slack_state(
-        ((said.type, said.reason, is_trouble(said.type, said.status)) for said in conditions), namespace
+        (
+            (condition_text.type, condition_text.reason, is_trouble(condition_text.type, condition_text.status))
+            for condition_text in conditions
+        ),
+        namespace,
     )
     return SlackView(state.name, state.words, state.remedy, state.calm)
 
@@ -175,7 +179,7 @@ def _condition(condition: Mapping[str, Any], namespace: str) -> ConditionView:
     return ConditionView(
         type=kind,
         status=status,
-        said=said(kind, status),
+        said=condition_text(kind, status),
         level=level,
         reason=name,
         message=condition["message"],

@@ -20,13 +20,13 @@ from slack.process.logs import fields
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.runtime.serving import ServingThread
 from slack_operator.web import explaining
-from slack_operator.web.board import Board
-from slack_operator.web.documents import State
-from slack_operator.web.failures import Failures
-from slack_operator.web.guard import COOKIE, HEADERS, SESSION_SECONDS, Guard
+from slack_operator.web.documents import PageDocument
+from slack_operator.web.failures import TokenFailures
+from slack_operator.web.guard import COOKIE, HEADERS, SESSION_SECONDS, RequestGuard
 from slack_operator.web.history import Timeline
 from slack_operator.web.load import LoadBoard, columns_of
 from slack_operator.web.nodes import nodes_of, same_nodes
+from slack_operator.web.page_state import PageState
 from slack_operator.web.state import state_of
 from slack_operator.web.words import help_page
 
@@ -55,7 +55,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class First(msgspec.Struct, frozen=True):
     """What the page starts from."""
 
-    state: State
+    state: PageDocument
     timeline: Timeline
     """An hour."""
     day: Timeline
@@ -73,7 +73,7 @@ class WebServer(ServingThread):
         host: str,
         port: int,
         *,
-        board: Board,
+        board: PageState,
         token: str | None = None,
         load: LoadBoard | None = None,
         quotas_of: explaining.QuotasOf = explaining.unread,
@@ -84,8 +84,8 @@ class WebServer(ServingThread):
         self._load = load
         self._quotas_of = quotas_of
         self._clock = clock
-        self._guard = Guard(host, token)
-        self._failures = Failures()
+        self._guard = RequestGuard(host, token)
+        self._failures = TokenFailures()
         self._files = {file.name: file.read_bytes() for file in sorted(STATIC.iterdir()) if file.suffix in _TYPES}
         self._streams = 0
         self._explains = 0
@@ -230,7 +230,7 @@ class WebServer(ServingThread):
             self._nodes = (figures, version, self._nodes[2]) if same else (figures, version + 1, b"")
         return self._nodes[1]
 
-    def _state(self) -> State:
+    def _state(self) -> PageDocument:
         version, reconciliation, figures = self._board.last()
         nodes_version = self._nodes_version(figures)
         return state_of(
@@ -298,7 +298,7 @@ class WebServer(ServingThread):
             return _problem(504, f"no answer within {EXPLAIN_SECONDS:g} s: ask `resource-slack explain`")
         return await _json(request, msgspec.json.encode(found))
 
-    def _explained(self, work: "asyncio.Task[explaining.Answer]") -> None:
+    def _explained(self, work: "asyncio.Task[explaining.ExplanationAnswer]") -> None:
         self._explains -= 1
         if not work.cancelled() and work.exception() is not None:
             log.error("web page: explain failed", exc_info=work.exception())

@@ -2,9 +2,9 @@
 
 from slack.process.reasons import OPERATOR_ABSENT, advice_on
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.web.board import About, pod_of
-from slack_operator.web.documents import DisplacedView, State
+from slack_operator.web.documents import DisplacedView, PageDocument
 from slack_operator.web.load import LoadView
+from slack_operator.web.page_state import About, pod_of
 from slack_operator.web.policy_views import policy_views
 from slack_operator.web.pool_views import MAX_POOLS, pool_views
 
@@ -19,7 +19,7 @@ def state_of(
     nodes_version: int,
     port: int,
     load: LoadView | None = None,
-) -> State:
+) -> PageDocument:
     """Build the state.
 
     Args:
@@ -36,7 +36,7 @@ def state_of(
     leading = reconciliation is not None and reconciliation.leading
     pools = pool_views(figures) if figures is not None else []
     vacant_seconds = None if leading else about.vacant_seconds()
-    return State(
+    return PageDocument(
         version=version,
         now=now,
         at=figures.at if figures is not None else None,
@@ -60,11 +60,11 @@ def state_of(
         policies=policy_views(figures, about.namespace) if figures is not None else [],
         pools=pools[:MAX_POOLS],
         more_pools=max(0, len(pools) - MAX_POOLS),
-        displaced=_displaced(figures) if figures is not None and figures.leading else [],
+        displaced=_displaced_views(figures) if figures is not None and figures.leading else [],
     )
 
 
-def _displaced(reconciliation: Reconciliation) -> list[DisplacedView]:
+def _displaced_views(reconciliation: Reconciliation) -> list[DisplacedView]:
     recent = reconciliation.observation.displacements if reconciliation.observation is not None else ()
     return [
         DisplacedView(

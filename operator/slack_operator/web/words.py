@@ -38,7 +38,7 @@ _ABOUT = ("SlackPolicy", "SlackScale", "Deployment", "ReplicaSet", "Pod", "Lease
 """Kinds whose reasons are explained."""
 
 
-def said(condition_type: str, status: str) -> str:
+def condition_text(condition_type: str, status: str) -> str:
     """Say a condition in words; one of another version as the API has it."""
     good_and_bad = _SAID.get(condition_type)
     if good_and_bad is None or status not in ("True", "False"):

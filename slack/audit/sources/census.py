@@ -24,7 +24,7 @@ from slack.audit.sources.cpustat import Malformed
 from slack.audit.sources.descriptors import Descriptors, Gathered, Read, gather_at, read_at
 from slack.audit.sources.listing import Directory, Listing
 from slack.audit.sources.mounts import CpuMounts
-from slack.audit.sources.troubles import is_gone, printable
+from slack.audit.sources.read_errors import is_gone, printable
 
 MANY = 300
 """With more cgroups than these, the first walk, which somebody waits for, leaves bursts to the second: they

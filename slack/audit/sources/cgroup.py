@@ -8,7 +8,7 @@ from slack.audit.findings.sample import Level, Sample, Target
 from slack.audit.sources import cpustat
 from slack.audit.sources.cpustat import CpuStat, Malformed
 from slack.audit.sources.descriptors import Descriptors, Gathered, KeptFile, Read, content_of
-from slack.audit.sources.troubles import Troubles, is_gone
+from slack.audit.sources.read_errors import Troubles, is_gone
 
 T = TypeVar("T")
 ReportProblem = Callable[[str, OSError | Malformed], None]

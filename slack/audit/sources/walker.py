@@ -24,7 +24,7 @@ from slack.audit.sources.cpustat import Malformed
 from slack.audit.sources.descriptors import USUAL_BYTES, Descriptors, Read
 from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.audit.sources.node_facts import read_facts
-from slack.audit.sources.troubles import Troubles, is_gone
+from slack.audit.sources.read_errors import Troubles, is_gone
 
 _log = logging.getLogger(__name__)
 

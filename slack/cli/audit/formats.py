@@ -8,7 +8,7 @@ from slack.audit.findings.sample import Level
 from slack.audit.findings.window import State
 from slack.audit.kernel.states import KernelState
 from slack.audit.results.source_kind import SourceKind
-from slack.audit.sources.troubles import printable
+from slack.audit.sources.read_errors import printable
 
 if TYPE_CHECKING:
     from slack.audit.findings.finding import Finding

@@ -12,7 +12,7 @@ from slack.cli.terminal.problems import UserError
 from slack.cluster.labels import API_VERSION
 
 if TYPE_CHECKING:
-    from slack_operator.demand.measuring.comparison import Compared, Setting
+    from slack_operator.demand.measuring.comparison import MeasuredPair, Setting
 
 _DEFAULT_ACTIONS = "6,10,12,24"
 
@@ -111,7 +111,7 @@ def _settings(
     ]
 
 
-async def _compared(broker: str, credentials: Path | None, settings: "Sequence[Setting]") -> "list[Compared]":
+async def _compared(broker: str, credentials: Path | None, settings: "Sequence[Setting]") -> "list[MeasuredPair]":
     from slack.cli.terminal.progress import Steps
     from slack.demand.broker import BrokerError
     from slack_operator.demand.measuring.comparison import compare
@@ -135,7 +135,7 @@ async def _compared(broker: str, credentials: Path | None, settings: "Sequence[S
     return found
 
 
-def _item(compared: "Compared") -> dict[str, Any]:
+def _item(compared: "MeasuredPair") -> dict[str, Any]:
     from dataclasses import asdict
 
     setting = compared.setting

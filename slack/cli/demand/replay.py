@@ -10,7 +10,7 @@ from slack.cli.terminal.formats import Format, OutputFormat, print_document
 from slack.cli.terminal.problems import UserError
 
 if TYPE_CHECKING:
-    from slack.demand.trace import Totals
+    from slack.demand.trace import RunTotals
 
 
 _Trace = Annotated[Path, typer.Argument(help="What `demand controller --record FILE` has written; - is stdin.")]
@@ -84,7 +84,7 @@ def replay(
     _print(totals)
 
 
-def _document(totals: "Totals", guards: str) -> dict[str, Any]:
+def _document(totals: "RunTotals", guards: str) -> dict[str, Any]:
     from slack.cluster.labels import API_VERSION
 
     return {
@@ -112,7 +112,7 @@ def _document(totals: "Totals", guards: str) -> dict[str, Any]:
     }
 
 
-def _print(totals: "Totals") -> None:
+def _print(totals: "RunTotals") -> None:
     from rich.table import Table
 
     from slack.cli.terminal.console import console, print_table

@@ -10,7 +10,7 @@ from slack.cli.terminal.problems import UserError
 from slack.kube.deadline import Deadline
 from slack.loadwatcher.decoding import MOST_BYTES, InvalidPayload, decode
 from slack.loadwatcher.nodes_seen import NodesSeen
-from slack.loadwatcher.payload import WINDOWS, LoadReport, Window
+from slack.loadwatcher.payload import WINDOWS, LoadReport, RollupWindow
 from slack.loadwatcher.verdicts import InvalidVerdicts, Verdicts
 from slack.loadwatcher.verdicts import decode as decode_verdicts
 
@@ -38,7 +38,7 @@ class _Watcher:
         self._address = address
         self._patience = Deadline(f"the load watcher at {address}", lambda text: typer.echo(text, err=True))
 
-    def report(self, window: Window) -> LoadReport | None:
+    def report(self, window: RollupWindow) -> LoadReport | None:
         """Return one window, and none where another is given for it."""
         answer = self._get(f"/watcher?window={window}")
         if answer.status in (404, 500):  # upstream's: 500 for nothing

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from slack.cli.reference.markdown import head, table
 
 if TYPE_CHECKING:
-    from slack.process.metric_family import Family
+    from collections.abc import Iterable
+
+    from slack.process.metric_definition import MetricDefinition
 
 _TEXT = """
 Each process serves its own at `/metrics` of `--listen` (see [flags](flags.md)), beside those of its process
@@ -21,19 +23,18 @@ scrape with `honorLabels: true`, as the chart's PodMonitor does.
 
 def page() -> str:
     """Return the whole page."""
-    from slack.process.metric_family import BUILD_INFO
-    from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
-    from slack_operator.demand.families import DEMAND_CONTROLLER_FAMILIES
-    from slack_operator.demand.proxy.families import DEMAND_PROXY_FAMILIES
-    from slack_operator.loadwatcher.families import LOAD_WATCHER_FAMILIES
+    from slack.process.metric_definition import BUILD_INFO
+    from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
+    from slack_operator.demand.metric_definitions import DEMAND_CONTROLLER_FAMILIES
+    from slack_operator.demand.proxy.metric_definitions import DEMAND_PROXY_FAMILIES
+    from slack_operator.loadwatcher.metric_definitions import LOAD_WATCHER_FAMILIES
     from slack_operator.placeholders.metrics import described
-    from slack_operator.scorer.families import SCORER_FAMILIES
-    from slack_operator.throttler.agent.families import THROTTLER_AGENT_FAMILIES
-    from slack_operator.throttler.controller.families import THROTTLER_CONTROLLER_FAMILIES
+    from slack_operator.scorer.metric_definitions import SCORER_FAMILIES
+    from slack_operator.throttler.agent.metric_definitions import THROTTLER_AGENT_FAMILIES
+    from slack_operator.throttler.controller.metric_definitions import THROTTLER_CONTROLLER_FAMILIES
 
-    origin = (
-        "operator/slack_operator/{placeholders,auditor,demand,demand/proxy,loadwatcher,scorer,throttler/*}/families.py"
-    )
+    packages = "{placeholders,auditor,demand,demand/proxy,loadwatcher,scorer,throttler/*}"
+    origin = f"operator/slack_operator/{packages}/metric_definitions.py"
     parts = [head("Metrics", origin, _TEXT)]
     for title, text, families in (
         ("Operator", "", described()),
@@ -50,7 +51,7 @@ def page() -> str:
     return "".join(parts)
 
 
-def _rows(families: "Iterable[Family]") -> str:
+def _rows(families: "Iterable[MetricDefinition]") -> str:
     rows = [
         (f"`{family.name}`", family.type, ", ".join(f"`{label}`" for label in family.labels), family.unit, family.help)
         for family in sorted(families, key=lambda family: family.name)

@@ -18,12 +18,12 @@ from slack.process.scorer_settings import ScorerSettings
 from slack.scorer.configuration.arguments import ScorerConfig, parse_config
 from slack.scorer.inputs.cluster_state import ClusterState
 from slack.scorer.inputs.load_reader import window_load
-from slack.scorer.inputs.node_names import NodeNames
-from slack.scorer.inputs.objects import Node
+from slack.scorer.inputs.node_names import NodeRows
+from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
-from slack.scorer.model import LoadColumns, NodeState, PodDemand, Scores
+from slack.scorer.model import LoadColumns, PodDemand, Scores, UsageState
 from slack.scorer.record import MOST_SECONDS
-from slack.scorer.scoring import scaled, score_nodes
+from slack.scorer.scoring import scale_scores, score_nodes
 
 NamedBytes = tuple[str, bytes]
 _SCHEDULED = b"PodScheduled"
@@ -87,7 +87,7 @@ def scored(files: Files, settings: ScorerSettings, at: float | None, now_without
     except ValueError as error:
         raise UserError(f"{files.pod[0]}: {error}") from None
     nodes = state.nodes()
-    names = NodeNames(nodes.row_of, state.aliases())
+    names = NodeRows(nodes.row_of, state.aliases())
     read = [window_load(report, names, len(nodes)) for report in reports]
     load = LoadColumns(tuple(window for window, _ in read), state.recent(now))
     scores = score_nodes(config.algorithms, demand, nodes, load, now, config.rules)
@@ -123,12 +123,12 @@ def demand_document(demand: PodDemand) -> dict[str, Any]:
 
 def node_documents(scores: Scores, names: tuple[str, ...], highest: int) -> list[dict[str, Any]]:
     """Return the nodes with their figures, the best first."""
-    told = scaled(scores.total, highest).tolist()
+    told = scale_scores(scores.total, highest).tolist()
     return [
         {
             "node": names[scores.rows[place]],
             "score": told[place],
-            "state": NodeState(int(scores.state[place])).name.title().replace("_", ""),
+            "state": UsageState(int(scores.state[place])).name.title().replace("_", ""),
             "algorithms": [
                 {
                     "name": name,
@@ -177,7 +177,7 @@ def _state(source: str, data: bytes, namespace: str, config: ScorerConfig, now: 
         try:
             if kind == "Node":
                 count += 1
-                state.apply_node(False, msgspec.json.decode(item, type=Node))
+                state.apply_node(False, msgspec.json.decode(item, type=NodeObject))
             elif kind == "Pod":
                 pod = msgspec.json.decode(item, type=Pod)
                 # When it was bound says its condition; a pod without one is not taken for recent.

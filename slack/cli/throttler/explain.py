@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from slack.throttler.config import ThrottlePolicySpec
     from slack.throttler.reports.messages import View
     from slack.throttler.reports.pod_facts import PodFacts
-    from slack.throttler.reports.standing import PodStanding
+    from slack.throttler.reports.pod_standing import PodStanding
 
 _KINDS = ("pod", "pods", "po")
 _EXAMPLE = "pod/api-0"
@@ -88,7 +88,7 @@ def _told(
     view: "ControllerView", namespace: str, name: str, kubeconfig: Path | None, context: str | None, not_seen: list[str]
 ) -> "PodStanding":
     from slack.kube.errors import ConnectionFailed
-    from slack.throttler.reports.standing import stand_of_rows
+    from slack.throttler.reports.pod_standing import stand_of_rows
 
     with ExitStack() as stack:
         try:
@@ -105,7 +105,7 @@ def _joined(
     connection: "Connection", view: "ControllerView", namespace: str, name: str, not_seen: list[str]
 ) -> "PodStanding":
     """Join what the pod shows with what its node's agent says."""
-    from slack.throttler.reports.standing import stand
+    from slack.throttler.reports.pod_standing import stand
 
     facts = _facts(connection, namespace, name)
     found: View | None = None

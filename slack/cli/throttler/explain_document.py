@@ -7,7 +7,7 @@ from slack.cli.throttler.status_document import printable, time
 from slack.cluster.labels import API_VERSION
 
 if TYPE_CHECKING:
-    from slack.throttler.reports.standing import ContainerStanding, PodStanding
+    from slack.throttler.reports.pod_standing import ContainerStanding, PodStanding
 
 
 def document(namespace: str, pod: str, told: "PodStanding", not_seen: Iterable[str], now: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from slack.demand.simulation.events import Events, Generator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class PublishedLoad:
     """What is published. Either `clients` or `rate_per_second` is given."""
 
     actions: int
@@ -30,7 +30,7 @@ class Load:
 
 
 @dataclass(slots=True, eq=False)
-class Message:
+class SimulatedMessage:
     """One message."""
 
     action: int
@@ -39,10 +39,10 @@ class Message:
 
 
 @dataclass(slots=True)
-class Outcome:
+class LoadOutcome:
     """What became of a load."""
 
-    load: Load
+    load: PublishedLoad
     waits: list[tuple[int, float]] = field(default_factory=list)
     """Action, and seconds from publish to the end of the run, of messages that count."""
     published: int = 0
@@ -79,16 +79,16 @@ class Outcome:
 class Taker(Protocol):
     """A scheduler with its containers, to which messages are published."""
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: SimulatedMessage) -> None:
         """Take a message."""
 
 
 class Traffic:
     """A load that is played."""
 
-    def __init__(self, load: Load, events: Events, random: Generator) -> None:
+    def __init__(self, load: PublishedLoad, events: Events, random: Generator) -> None:
         """`taker` is set before it begins."""
-        self.outcome = Outcome(load)
+        self.outcome = LoadOutcome(load)
         self.taker: Taker | None = None
         self._load, self._events, self._random = load, events, random
 
@@ -103,7 +103,7 @@ class Traffic:
         if load.burst:
             self._events.after(load.burst_at_seconds, self._burst)
 
-    def done(self, message: Message) -> None:
+    def done(self, message: SimulatedMessage) -> None:
         """A message was run: whoever waited for it goes on."""
         outcome, now = self.outcome, self._events.now
         outcome.finished += 1
@@ -126,7 +126,7 @@ class Traffic:
         if action is None:
             action = self._action()
         self.outcome.published += 1
-        self.taker.publish(Message(action, self._events.now, self._random.uniform(*self._load.run_seconds)))
+        self.taker.publish(SimulatedMessage(action, self._events.now, self._random.uniform(*self._load.run_seconds)))
 
     def _action(self) -> int:
         load = self._load

@@ -12,7 +12,7 @@ from math import gcd
 from zlib import crc32
 
 from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import Message, Traffic
+from slack.demand.simulation.load import SimulatedMessage, Traffic
 from slack.demand.simulation.world import World
 
 
@@ -23,7 +23,7 @@ class _Node:
     containers: int = 0
     in_flight: int = 0
     operations: int = 0
-    line: deque[Message] = field(default_factory=deque)
+    line: deque[SimulatedMessage] = field(default_factory=deque)
 
 
 class OldScheduler:
@@ -35,7 +35,7 @@ class OldScheduler:
         self._nodes = [_Node() for _ in range(world.nodes)]
         self._steps = [step for step in range(1, world.nodes + 1) if gcd(step, world.nodes) == 1]
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: SimulatedMessage) -> None:
         """Route a message to a node."""
         number, value = len(self._nodes), crc32(f"action-{message.action}".encode())
         home, step = value % number, self._steps[value % len(self._steps)]
@@ -78,15 +78,15 @@ class OldScheduler:
         node.free[oldest[1]].popleft()
         return True
 
-    def _created(self, node: _Node, message: Message) -> None:
+    def _created(self, node: _Node, message: SimulatedMessage) -> None:
         node.operations -= 1
         self._run(node, message)
         self._serve(node)
 
-    def _run(self, node: _Node, message: Message) -> None:
+    def _run(self, node: _Node, message: SimulatedMessage) -> None:
         self._events.after(message.run_seconds, self._finished, node, message)
 
-    def _finished(self, node: _Node, message: Message) -> None:
+    def _finished(self, node: _Node, message: SimulatedMessage) -> None:
         node.in_flight -= 1
         node.free.setdefault(message.action, deque()).append(self._events.now)
         self._serve(node)

@@ -9,8 +9,8 @@ from math import ceil
 
 from slack.demand.model import Creation, QueueKey
 from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import Message, Traffic
-from slack.demand.simulation.runtime import Runtime
+from slack.demand.simulation.load import SimulatedMessage, Traffic
+from slack.demand.simulation.runtime import SimulatedRuntime
 from slack.demand.simulation.world import World
 
 
@@ -30,7 +30,7 @@ class Polled:
 
     def __init__(self, world: World, polling: Polling, events: Events, random: Generator, traffic: Traffic) -> None:
         """The first poll comes at a random instant of its interval."""
-        self.runtime = Runtime(world, events, random, traffic)
+        self.runtime = SimulatedRuntime(world, events, random, traffic)
         self._polling, self._events = polling, events
         self._containers: list[list[str]] = [[] for _ in self.runtime.queues]
         self._active_until = [0.0] * len(self._containers)
@@ -38,7 +38,7 @@ class Polled:
         events.after(random.uniform(0.0, polling.polling_seconds), self._poll)
         events.after(random.uniform(0.0, polling.sync_seconds), self._sync)
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: SimulatedMessage) -> None:
         """Take a message."""
         self.runtime.publish(message)
 

@@ -4,16 +4,16 @@ from dataclasses import dataclass, replace
 
 from slack.demand.model import Guards, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import Message, Traffic
-from slack.demand.simulation.runtime import Runtime
+from slack.demand.simulation.load import SimulatedMessage, Traffic
+from slack.demand.simulation.runtime import SimulatedRuntime
 from slack.demand.simulation.world import World
-from slack.demand.tick import NodeRoom, Observation, Scheduler, TickResult
+from slack.demand.tick import NodeRoom, PoolScheduler, TickInput, TickResult
 
 NAMESPACE = "sim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PoolRules:
     """By which rules pools are run."""
 
     guards: Guards
@@ -22,19 +22,19 @@ class Rules:
     hold_seconds: float = 1.0
 
 
-class Pools:
+class SimulatedPools:
     """One namespace whose limit is all slots, with a pool for each action."""
 
-    def __init__(self, world: World, rules: Rules, events: Events, random: Generator, traffic: Traffic) -> None:
+    def __init__(self, world: World, rules: PoolRules, events: Events, random: Generator, traffic: Traffic) -> None:
         """No container is there; the first tick comes at once."""
-        self.runtime = Runtime(world, events, random, traffic)
+        self.runtime = SimulatedRuntime(world, events, random, traffic)
         self.keys = [QueueKey(NAMESPACE, f"a{number}") for number in range(traffic.outcome.load.actions)]
         self.numbers = {key: number for number, key in enumerate(self.keys)}
         self.subjects = [f"act.{NAMESPACE}.a{number}.128" for number in range(len(self.keys))]
         self.last: TickResult | None = None
         self._events, self._rules = events, rules
         self._nodes = [NodeRoom(name=f"node-{number}", slots=world.slots) for number in range(world.nodes)]
-        self.scheduler = Scheduler(epoch="s", guards=rules.guards)
+        self.scheduler = PoolScheduler(epoch="s", guards=rules.guards)
         self.scheduler.configure(
             [
                 PoolSettings(
@@ -53,14 +53,14 @@ class Pools:
         )
         events.after(0.0, self._tick)
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: SimulatedMessage) -> None:
         """Take a message: publish, queue, pull, and nobody is asked on the way."""
         self.runtime.publish(message)
 
-    def observation(self) -> Observation:
+    def observation(self) -> TickInput:
         """Return what a controller would see now."""
         runtime = self.runtime
-        return Observation(
+        return TickInput(
             now_seconds=self._events.now,
             lags={subject: runtime.lag(number) for number, subject in enumerate(self.subjects)},
             containers=runtime.seen(),

@@ -6,14 +6,14 @@ Usage:
 """
 
 from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import Load, Outcome, Traffic
+from slack.demand.simulation.load import LoadOutcome, PublishedLoad, Traffic
 from slack.demand.simulation.old_scheduler import OldScheduler
 from slack.demand.simulation.polled import Polled, Polling
-from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.pools import PoolRules, SimulatedPools
 from slack.demand.simulation.world import World
 
 
-def run_old(world: World, load: Load, random: Generator) -> Outcome:
+def run_old(world: World, load: PublishedLoad, random: Generator) -> LoadOutcome:
     """Play a load on the old scheduler."""
     events = Events()
     traffic = Traffic(load, events, random)
@@ -21,15 +21,15 @@ def run_old(world: World, load: Load, random: Generator) -> Outcome:
     return _play(traffic, events, load)
 
 
-def run_pools(world: World, load: Load, rules: Rules, random: Generator) -> Outcome:
+def run_pools(world: World, load: PublishedLoad, rules: PoolRules, random: Generator) -> LoadOutcome:
     """Play a load on pools."""
     events = Events()
     traffic = Traffic(load, events, random)
-    traffic.taker = Pools(world, rules, events, random, traffic)
+    traffic.taker = SimulatedPools(world, rules, events, random, traffic)
     return _play(traffic, events, load)
 
 
-def run_polled(world: World, load: Load, polling: Polling, random: Generator) -> Outcome:
+def run_polled(world: World, load: PublishedLoad, polling: Polling, random: Generator) -> LoadOutcome:
     """Play a load on containers by polling."""
     events = Events()
     traffic = Traffic(load, events, random)
@@ -37,7 +37,7 @@ def run_polled(world: World, load: Load, polling: Polling, random: Generator) ->
     return _play(traffic, events, load)
 
 
-def _play(traffic: Traffic, events: Events, load: Load) -> Outcome:
+def _play(traffic: Traffic, events: Events, load: PublishedLoad) -> LoadOutcome:
     traffic.begin()
     events.run(load.seconds)
     return traffic.outcome

@@ -3,9 +3,9 @@
 from collections import deque
 
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, ContainerState, Creation
+from slack.demand.model import ContainerState, Creation, PoolContainer
 from slack.demand.simulation.events import Events, Generator
-from slack.demand.simulation.load import Message, Traffic
+from slack.demand.simulation.load import SimulatedMessage, Traffic
 from slack.demand.simulation.world import World
 
 REPORT_SECONDS = 0.5
@@ -32,20 +32,20 @@ class _Running:
         self.creation, self.action, self.node, self.created = creation, action, node, now
         self.ready: float | None = None
         self.idle_since: float | None = None
-        self.message: Message | None = None
+        self.message: SimulatedMessage | None = None
         self.draining = False
         self.runs: list[float] = []
         self.reported = now
 
 
-class Runtime:
+class SimulatedRuntime:
     """Queues, containers and nodes; who decides is above it."""
 
     def __init__(self, world: World, events: Events, random: Generator, traffic: Traffic) -> None:
         """No container is there."""
         self.world, self.events, self.random, self.traffic = world, events, random, traffic
         actions = traffic.outcome.load.actions
-        self.queues: list[deque[Message]] = [deque() for _ in range(actions)]
+        self.queues: list[deque[SimulatedMessage]] = [deque() for _ in range(actions)]
         self.published = [0] * actions
         self.delivered = [0] * actions
         self.in_flight = [0] * actions
@@ -54,7 +54,7 @@ class Runtime:
         self._operations = [0] * world.nodes
         self._line: list[deque[_Running]] = [deque() for _ in range(world.nodes)]
 
-    def publish(self, message: Message) -> None:
+    def publish(self, message: SimulatedMessage) -> None:
         """Put a message into its queue; a container that waits takes it at once."""
         action = message.action
         self.published[action] += 1
@@ -97,10 +97,10 @@ class Runtime:
             oldest_age_seconds=self.events.now - queue[0].published_seconds if queue else None,
         )
 
-    def seen(self) -> list[Container]:
+    def seen(self) -> list[PoolContainer]:
         """Return the containers as a controller sees them."""
         return [
-            Container(
+            PoolContainer(
                 id=name,
                 namespace=item.creation.key.namespace,
                 pool=item.creation.key.action,
@@ -149,13 +149,13 @@ class Runtime:
             container.message, container.idle_since = None, self.events.now
             self._idle[container.action].append(container)
 
-    def _take(self, container: _Running, message: Message) -> None:
+    def _take(self, container: _Running, message: SimulatedMessage) -> None:
         container.message, container.idle_since = message, None
         self.delivered[message.action] += 1
         self.in_flight[message.action] += 1
         self.events.after(message.run_seconds, self._finished, container, message)
 
-    def _finished(self, container: _Running, message: Message) -> None:
+    def _finished(self, container: _Running, message: SimulatedMessage) -> None:
         self.in_flight[message.action] -= 1
         container.runs.append(message.run_seconds * 1000)
         container.message = None

@@ -6,12 +6,12 @@ Used while the load of no node is known. Placeholders are counted, as they are p
 import numpy as np
 
 from slack.scorer.algorithms.figures import share
-from slack.scorer.model import CPU, MEMORY, FloatArray, IntArray, NodeColumns, PodDemand
+from slack.scorer.model import CPU, MEMORY, FloatArray, IntArray, PodDemand, ScoredNodes
 
 _MOST_PERCENT = 100.0
 
 
-def allocated_percent(nodes: NodeColumns, pod: PodDemand, rows: IntArray | slice) -> FloatArray:
+def allocated_percent(nodes: ScoredNodes, pod: PodDemand, rows: IntArray | slice) -> FloatArray:
     """Return the mean share of CPU and memory that would be requested; NaN where either does not fit."""
     percents = [
         share(

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slack.scorer.algorithms.figures import per_unit, share, taken
+from slack.scorer.algorithms.figures import per_unit, share, take_columns
 from slack.scorer.algorithms.moments import sigma_of
 from slack.scorer.model import (
     RESOURCES,
     FloatArray,
     IntArray,
-    NodeColumns,
+    NodeUsage,
     PodDemand,
     Prepared,
-    Usage,
+    ScoredNodes,
 )
 from slack.scorer.rules import Formula
 
@@ -61,7 +61,7 @@ class LoadVariationRiskBalancing:
         """Upstream's name of the plugin."""
         return NAME
 
-    def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
+    def prepare(self, nodes: ScoredNodes, usage: NodeUsage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         size = nodes.allocatable if self.formula is Formula.IMPLEMENTED else nodes.capacity
         mean, deviation = usage.mean_percent / 100.0, usage.deviation_percent / 100.0
@@ -82,7 +82,7 @@ class _Prepared:
     the implementation weighs it; the share of a unit; 0 where the risk is known, else -inf."""
 
     def score(self, pod: PodDemand, rows: IntArray | slice) -> tuple[FloatArray, dict[str, FloatArray]]:
-        mean, deviation, share_of_one, judged = taken(self.table, rows).reshape(4, len(RESOURCES), -1)
+        mean, deviation, share_of_one, judged = take_columns(self.table, rows).reshape(4, len(RESOURCES), -1)
         request = np.maximum(np.array(pod.requests), 0.0)[:, np.newaxis] * share_of_one
         if self.formula is Formula.IMPLEMENTED:
             mu = np.minimum(mean + request, 1.0)

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from slack.scorer.algorithms import beta
-from slack.scorer.algorithms.figures import share, taken
+from slack.scorer.algorithms.figures import share, take_columns
 from slack.scorer.algorithms.moments import mu_of, sigma_of
 from slack.scorer.model import (
     RESOURCES,
     BoolArray,
     FloatArray,
     IntArray,
-    NodeColumns,
+    NodeUsage,
     PodDemand,
     Prepared,
-    Usage,
+    ScoredNodes,
 )
 
 NAME = "LowRiskOverCommitment"
@@ -87,7 +87,7 @@ class LowRiskOverCommitment:
         """Upstream's name of the plugin."""
         return NAME
 
-    def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
+    def prepare(self, nodes: ScoredNodes, usage: NodeUsage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         inputs = np.stack(
             [nodes.allocatable, nodes.requested, nodes.limited, usage.mean_percent, usage.deviation_percent,
@@ -127,7 +127,7 @@ class _Prepared:
     load is not known: then limits are all there is to judge by), what the load's risk adds, and that risk."""
 
     def score(self, pod: PodDemand, rows: IntArray | slice) -> tuple[FloatArray, dict[str, FloatArray]]:
-        size, requested, limited, weight, of_load, load = taken(self.table, rows).reshape(6, len(RESOURCES), -1)
+        size, requested, limited, weight, of_load, load = take_columns(self.table, rows).reshape(6, len(RESOURCES), -1)
         request, limit = np.array(pod.requests)[:, np.newaxis], np.array(pod.limits)[:, np.newaxis]
         of_limits = limit_risk(requested + request, limited + np.maximum(limit, request), size)
         risk = weight * of_limits + of_load

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slack.scorer.algorithms.figures import per_unit, share, taken
-from slack.scorer.model import CPU, FloatArray, IntArray, NodeColumns, PodDemand, Prepared, Usage
+from slack.scorer.algorithms.figures import per_unit, share, take_columns
+from slack.scorer.model import CPU, FloatArray, IntArray, NodeUsage, PodDemand, Prepared, ScoredNodes
 
 NAME = "Peaks"
 _MOST_WATTS = 1e100
@@ -47,7 +47,7 @@ def _jump(watts: FloatArray, k2: FloatArray, added_percent: FloatArray) -> Float
     return held
 
 
-def normalized(jumps: FloatArray) -> FloatArray:
+def normalize(jumps: FloatArray) -> FloatArray:
     """Return 100 for the least, 0 for the largest, 0 for NaN; where all are equal each has 100."""
     least, largest = np.fmin.reduce(jumps, initial=np.nan), np.fmax.reduce(jumps, initial=np.nan)
     if np.isnan(least):
@@ -70,7 +70,7 @@ class Peaks:
         """Upstream's name of the plugin."""
         return NAME
 
-    def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
+    def prepare(self, nodes: ScoredNodes, usage: NodeUsage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         if isinstance(before, _Prepared) and before.names is nodes.names:
             k1, k2 = before.k1, before.k2
@@ -94,9 +94,9 @@ class _Prepared:
     """[4, N] k2, watts that the load draws now, mean, percent a millicore."""
 
     def score(self, pod: PodDemand, rows: IntArray | slice) -> tuple[FloatArray, dict[str, FloatArray]]:
-        k2, watts, mean, per_cent = taken(self.table, rows)
+        k2, watts, mean, per_cent = take_columns(self.table, rows)
         added = max(pod.requests[CPU], 0.0) * per_cent
         after = mean + added
         jumps = np.where(after <= 100.0, _jump(watts, k2, added), np.nan)
         terms = {"mean_percent": mean, "utilization_percent": after, "power_jump_watts": jumps}
-        return normalized(jumps), terms
+        return normalize(jumps), terms

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slack.scorer.algorithms.figures import per_unit, share, taken
-from slack.scorer.model import CPU, FloatArray, IntArray, NodeColumns, PodDemand, Prepared, Usage
+from slack.scorer.algorithms.figures import per_unit, share, take_columns
+from slack.scorer.model import CPU, FloatArray, IntArray, NodeUsage, PodDemand, Prepared, ScoredNodes
 from slack.scorer.rules import Formula, Prediction
 
 NAME = "TargetLoadPacking"
@@ -50,7 +50,7 @@ class TargetLoadPacking:
         """Upstream's name of the plugin."""
         return NAME
 
-    def prepare(self, nodes: NodeColumns, usage: Usage, before: Prepared | None) -> Prepared:
+    def prepare(self, nodes: ScoredNodes, usage: NodeUsage, before: Prepared | None) -> Prepared:
         """Return what scores pods."""
         mean = np.where(usage.known[CPU], usage.mean_percent[CPU], np.nan)
         capacity = nodes.capacity[CPU]
@@ -65,6 +65,6 @@ class _Prepared:
     """[3, N] mean, what is expected without the pod, percent a millicore."""
 
     def score(self, pod: PodDemand, rows: IntArray | slice) -> tuple[FloatArray, dict[str, FloatArray]]:
-        mean, expected, per_cent = taken(self.table, rows)
+        mean, expected, per_cent = take_columns(self.table, rows)
         expected = expected + pod.predicted[CPU] * per_cent
         return curve(expected, self.target_percent), {"mean_percent": mean, "utilization_percent": expected}

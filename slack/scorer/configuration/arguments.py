@@ -18,15 +18,15 @@ from slack.scorer.configuration.fields import (
     Fields,
     InvalidScorerConfig,
     between,
+    format_value,
     one_of,
     read_number,
     read_quantities,
     read_text,
     read_weight,
-    shown,
 )
 from slack.scorer.model import RESOURCES, Algorithm, Weighted
-from slack.scorer.rules import Formula, PodUse, Prediction, Rules
+from slack.scorer.rules import Formula, MetricRules, PodUse, Prediction
 
 _SPELLINGS = {
     "targetCPUUtilisation": "targetUtilization",
@@ -34,7 +34,7 @@ _SPELLINGS = {
     "defaultCPURequests": "defaultRequests",
 }
 """The proposal's names of arguments, and upstream's."""
-DEFAULT_RULES = Rules()
+DEFAULT_RULES = MetricRules()
 DEFAULT_SCALE = 10
 """Measured on a kube-scheduler: docs/load-aware.md, "What it weighs"."""
 
@@ -44,7 +44,7 @@ class ScorerConfig:
     """What the scorer goes by."""
 
     algorithms: tuple[Weighted, ...] = (Weighted(TargetLoadPacking()),)
-    rules: Rules = field(default_factory=Rules)
+    rules: MetricRules = field(default_factory=MetricRules)
     scale: int = DEFAULT_SCALE
     """The highest score that is sent, 1 to 100."""
 
@@ -54,7 +54,7 @@ class ScorerConfig:
         return self.rules.prediction
 
 
-def parse_config(document: object, rules: Rules = DEFAULT_RULES) -> ScorerConfig:
+def parse_config(document: object, rules: MetricRules = DEFAULT_RULES) -> ScorerConfig:
     """Read a configuration.
 
     Args:
@@ -81,7 +81,7 @@ def _algorithms(value: object, path: str, prediction: Prediction) -> tuple[Weigh
         fields = Fields({"name": item} if isinstance(item, str) else item, here)
         name = fields.take("name", read_text, "")
         if name not in _READERS:
-            raise InvalidScorerConfig(f"{shown(name)} is none of {', '.join(_READERS)}", f"{here}.name")
+            raise InvalidScorerConfig(f"{format_value(name)} is none of {', '.join(_READERS)}", f"{here}.name")
         if any(other.algorithm.name == name for other in found):
             raise InvalidScorerConfig(f"{name} is there already; give each algorithm once", f"{here}.name")
         weight = fields.take("weight", read_weight, 1.0)
@@ -152,7 +152,7 @@ _READERS: dict[str, Callable[[Fields, Prediction], Algorithm]] = {
 
 def _power_models(value: object, path: str) -> dict[str, PowerModel]:
     if not isinstance(value, Mapping):
-        raise InvalidScorerConfig(f"expected curves by node's name, got {shown(value)}", path)
+        raise InvalidScorerConfig(f"expected curves by node's name, got {format_value(value)}", path)
     models = {}
     for name, own in value.items():
         fields = Fields(own, f"{path}.{name}")

@@ -28,7 +28,7 @@ class Fields:
 
     def __init__(self, value: object, path: str, spellings: Mapping[str, str] | None = None) -> None:
         if not isinstance(value, Mapping):
-            raise InvalidScorerConfig(f"expected fields with values, got {shown(value)}", path)
+            raise InvalidScorerConfig(f"expected fields with values, got {format_value(value)}", path)
         self._path = path
         self._values: dict[str, Any] = {}
         self._asked: list[str] = []
@@ -79,7 +79,7 @@ def read_quantity(resource: str, value: object, path: str) -> int:
     except QuantityError as error:
         raise InvalidScorerConfig(str(error), path) from None
     if found < 0:
-        raise InvalidScorerConfig(f"{shown(value)} is less than nothing; write 0 or more", path)
+        raise InvalidScorerConfig(f"{format_value(value)} is less than nothing; write 0 or more", path)
     return found
 
 
@@ -89,7 +89,7 @@ def between(low: float, high: float) -> Callable[[object, str], float]:
     def read(value: object, path: str) -> float:
         number = read_number(value, path)
         if not low <= number <= high:
-            raise InvalidScorerConfig(f"{shown(value)} is not from {low:g} to {high:g}", path)
+            raise InvalidScorerConfig(f"{format_value(value)} is not from {low:g} to {high:g}", path)
         return number
 
     return read
@@ -99,7 +99,7 @@ def read_weight(value: object, path: str) -> float:
     """Read how much something counts."""
     number = read_number(value, path)
     if not 0 < number <= _LARGEST:
-        raise InvalidScorerConfig(f"{shown(value)} is no weight; write a number above 0", path)
+        raise InvalidScorerConfig(f"{format_value(value)} is no weight; write a number above 0", path)
     return number
 
 
@@ -110,14 +110,14 @@ def read_number(value: object, path: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidScorerConfig(f"{shown(value)} is not a number", path)
+        raise InvalidScorerConfig(f"{format_value(value)} is not a number", path)
     return number
 
 
 def read_text(value: object, path: str) -> str:
     """Read text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise InvalidScorerConfig(f"expected text, got {shown(value)}", path)
+        raise InvalidScorerConfig(f"expected text, got {format_value(value)}", path)
     return value
 
 
@@ -128,12 +128,12 @@ def one_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
         try:
             return choices(str(value))
         except ValueError:
-            raise InvalidScorerConfig(f"{shown(value)} is none of {', '.join(choices)}", path) from None
+            raise InvalidScorerConfig(f"{format_value(value)} is none of {', '.join(choices)}", path) from None
 
     return read
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as complaints show it."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -16,9 +16,9 @@ from slack.cluster.identity import PLACEHOLDER, role_of
 from slack.cluster.requests import allocatable_amounts, request_text
 from slack.cluster.tables.interning import Interner, Texts
 from slack.cluster.wire import Pod, PodSpec, PodStatus
-from slack.scorer.inputs.objects import Node, without_port
+from slack.scorer.inputs.objects import NodeObject, without_port
 from slack.scorer.inputs.recent_table import RecentTable
-from slack.scorer.model import FloatArray, IntArray, NodeColumns, PodDemand, RecentPods
+from slack.scorer.model import FloatArray, IntArray, PodDemand, RecentPods, ScoredNodes
 
 _FINISHED = ("Succeeded", "Failed")
 _NO_SPEC, _NO_STATUS = PodSpec(), PodStatus()
@@ -45,7 +45,7 @@ class _Static(NamedTuple):
     """Names and capacities in the order of names, with the row of each node."""
 
     version: int
-    nodes: NodeColumns
+    nodes: ScoredNodes
     rows: IntArray
 
     def places(self, rows: int) -> IntArray:
@@ -159,7 +159,7 @@ class ClusterState:
         """A list of nodes begins."""
         self._nodes_listed = set()
 
-    def apply_node(self, deleted: bool, node: Node) -> None:
+    def apply_node(self, deleted: bool, node: NodeObject) -> None:
         """Take one event of a node."""
         metadata, status = node.metadata, node.status
         if deleted:
@@ -196,7 +196,7 @@ class ClusterState:
             for name in [name for name, row in self._rows.items() if self._facts[row] and name not in listed]:
                 self._drop_node(name)
 
-    def nodes(self) -> NodeColumns:
+    def nodes(self) -> ScoredNodes:
         """Return all known nodes, by name; names and capacities are the same values while no node changes."""
         static = self._static()
         rows = static.rows
@@ -231,7 +231,7 @@ class ClusterState:
         names = tuple(name for name, _ in known)
         rows = np.array([row for _, row in known], dtype=np.int64)
         facts = [found for _, row in known if (found := self._facts[row]) is not None]
-        columns = NodeColumns.of(
+        columns = ScoredNodes.of(
             names,
             np.array([fact.capacity for fact in facts], dtype=np.float64).reshape(-1, 2).T.copy(),
             allocatable=np.array([fact.allocatable for fact in facts], dtype=np.float64).reshape(-1, 2).T.copy(),

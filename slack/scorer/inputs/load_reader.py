@@ -20,7 +20,7 @@ class Duration(Protocol):
         """Its length."""
 
 
-class Span(Protocol):
+class ReportSpan(Protocol):
     """The window of a report."""
 
     @property
@@ -32,7 +32,7 @@ class Span(Protocol):
         """Unix seconds."""
 
 
-class Metric(Protocol):
+class ReportMetric(Protocol):
     """One figure of a node."""
 
     @property
@@ -52,7 +52,7 @@ class NodeFigures(Protocol):
     """The figures of a node."""
 
     @property
-    def metrics(self) -> Iterable[Metric]:
+    def metrics(self) -> Iterable[ReportMetric]:
         """In any order; of several with one type and roll-up the last counts."""
 
     @property
@@ -64,7 +64,7 @@ class Report(Protocol):
     """The use of all nodes over one window."""
 
     @property
-    def window(self) -> Span:
+    def window(self) -> ReportSpan:
         """Which."""
 
     @property

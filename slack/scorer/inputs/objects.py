@@ -28,7 +28,7 @@ class Address(msgspec.Struct, gc=False):
     address: str = ""
 
 
-class NodeStatus(msgspec.Struct, gc=False):
+class NodeObjectStatus(msgspec.Struct, gc=False):
     """status of a node."""
 
     capacity: Quantities | None = None
@@ -36,11 +36,11 @@ class NodeStatus(msgspec.Struct, gc=False):
     addresses: list[Address] | None = None
 
 
-class Node(msgspec.Struct, gc=False):
+class NodeObject(msgspec.Struct, gc=False):
     """v1 Node."""
 
     metadata: NodeMetadata
-    status: NodeStatus | None = None
+    status: NodeObjectStatus | None = None
 
     def aliases(self) -> Iterator[str]:
         """Yield the other names of the node, which metrics may go by."""

@@ -36,10 +36,10 @@ def predicted_use(spec: PodSpec, prediction: Prediction) -> tuple[float, float]:
     }
 
     def of(container: Container, path: str, _: bool) -> dict[str, int]:
-        return defaults | _expected(resources_of(container.resources, path), path, prediction)
+        return defaults | _predicted_use(resources_of(container.resources, path), path, prediction)
 
     total = summed_containers(spec, of)
-    total |= _expected(resources_of(spec.resources, "spec.resources"), "spec.resources", prediction)
+    total |= _predicted_use(resources_of(spec.resources, "spec.resources"), "spec.resources", prediction)
     overhead = overhead_of(spec)
     cpu, memory = (total.get(name, 0) + overhead.get(name, 0) for name in RESOURCES)
     return float(cpu), math.ceil(memory / _BYTE)
@@ -71,7 +71,7 @@ def demand_of(
     )
 
 
-def _expected(resources: Resources, path: str, prediction: Prediction) -> dict[str, int]:
+def _predicted_use(resources: Resources, path: str, prediction: Prediction) -> dict[str, int]:
     """Return amounts of what says anything, in thousandths; a limit without a request is the request, too."""
     limits = amounts_of(f"{path}.limits", resources.limits)
     requests = limits | amounts_of(f"{path}.requests", resources.requests)

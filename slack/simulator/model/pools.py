@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from slack.cluster import wire
 from slack.cluster.snapshot import Amounts
-from slack.demand.model import DemandSettings, Target
+from slack.demand.model import DemandSettings, PoolTarget
 from slack.demand.targets import BUCKET_SECONDS, DemandHistory, target_of
 from slack.planner.model.pool import Pool
 from slack.simulator.model.state import Cluster
@@ -27,7 +27,7 @@ class _Announcer:
     requests: Amounts
     settings: DemandSettings
     history: DemandHistory = field(default_factory=DemandHistory)
-    target: Target = field(default_factory=Target)
+    target: PoolTarget = field(default_factory=PoolTarget)
 
 
 class Announced:
@@ -68,7 +68,7 @@ class Announced:
     def _unmet(self, pool: _Announcer) -> int:
         return self._cluster.count[pool.kind] - self._cluster.running[pool.kind]
 
-    def _target(self, pool: _Announcer, wanted: int, unmet: int) -> Target:
+    def _target(self, pool: _Announcer, wanted: int, unmet: int) -> PoolTarget:
         room = pool.spec.max_containers - wanted
         return target_of(pool.history, pool.settings, wanted=wanted, unmet=unmet, keep_warm_shortfall=0, room=room)
 

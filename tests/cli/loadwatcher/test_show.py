@@ -7,15 +7,15 @@ from contextlib import contextmanager
 import pytest
 
 from slack.loadwatcher.analysis import Analyser
-from slack.loadwatcher.encoding import Format
+from slack.loadwatcher.encoding import ReportFormat
 from slack.loadwatcher.node_names import KnownNode, NodeNames
 from slack.loadwatcher.payload import MetricType
-from slack.loadwatcher.readings import Key, Statistic
+from slack.loadwatcher.readings import ReadingKey, Statistic
 from slack.loadwatcher.reports import assemble
 from slack.loadwatcher.verdicts import DroppedSeries, InvalidVerdicts, Verdicts, decode, encode
 from slack.process.http_server import TEXT, HttpServer, Reply, Request
 from slack_operator.loadwatcher.api import Api
-from slack_operator.loadwatcher.board import Board, View
+from slack_operator.loadwatcher.report_store import LoadView, ReportStore
 from tests.cli.conftest import Run
 from tests.cli.test_documents import as_declared, golden
 from tests.loadwatcher.build import NOW, readings
@@ -26,11 +26,11 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slack.cli.loadwatcher.client.time.time", lambda: NOW + 5)
 
 
-def board(*, full: bool = True) -> Board:
-    found = Board(Format.PROPOSAL, max_age_seconds=300, clock=lambda: NOW)
+def board(*, full: bool = True) -> ReportStore:
+    found = ReportStore(ReportFormat.PROPOSAL, max_age_seconds=300, clock=lambda: NOW)
     if not full:
         return found
-    negative = {Key(Statistic.LATEST, MetricType.MEMORY): {"node-2": -1.0}}
+    negative = {ReadingKey(Statistic.LATEST, MetricType.MEMORY): {"node-2": -1.0}}
     fetched = readings(["node-1:9100", "node-2", "stranger"], more=negative)
     names = NodeNames.of([KnownNode("node-1"), KnownNode("node-2"), KnownNode("node-3")])
     judgement = Analyser(max_age_seconds=300).judge(fetched, NOW)
@@ -39,7 +39,7 @@ def board(*, full: bool = True) -> Board:
         DroppedSeries(bad.name, names.node(bad.name), bad.type, bad.fault, bad.detail) for bad in judgement.dropped
     )
     verdicts = Verdicts("Prometheus", int(NOW), "it was away", dropped, made.unmatched, ("node-3",))
-    found.put_up(View(made.reports, names, verdicts))
+    found.publish(LoadView(made.reports, names, verdicts))
     return found
 
 
@@ -54,7 +54,7 @@ def served(api: Api) -> Iterator[str]:
 
 
 def test_a_line_a_node_has_its_use_by_window_its_age_and_the_analysers_verdict(run: Run) -> None:
-    with served(Api(board(), Format.PROPOSAL, lambda: None)) as address:
+    with served(Api(board(), ReportFormat.PROPOSAL, lambda: None)) as address:
         found = run("load-watcher", "show", "--address", address)
     assert found.code == 0, found.stderr
     lines = found.stdout.splitlines()
@@ -69,14 +69,14 @@ def test_a_line_a_node_has_its_use_by_window_its_age_and_the_analysers_verdict(r
 
 
 def test_the_document_is_as_it_is_published(run: Run) -> None:
-    with served(Api(board(), Format.PROPOSAL, lambda: None)) as address:
+    with served(Api(board(), ReportFormat.PROPOSAL, lambda: None)) as address:
         shown = json.loads(run("load-watcher", "show", "--address", address, "-o", "json").stdout)
     as_declared("load-watcher", shown)
     golden("load-watcher", shown)
 
 
 def test_a_watcher_without_an_analyser_is_shown_too(run: Run) -> None:
-    api = Api(board(), Format.PROPOSAL, lambda: None)
+    api = Api(board(), ReportFormat.PROPOSAL, lambda: None)
 
     def upstream(request: Request) -> Reply:
         if request.path == "/analysis":
@@ -95,7 +95,7 @@ def test_a_watcher_without_an_analyser_is_shown_too(run: Run) -> None:
 
 
 def test_a_watcher_that_knows_nothing_says_why(run: Run) -> None:
-    with served(Api(board(full=False), Format.PROPOSAL, lambda: "the provider is away")) as address:
+    with served(Api(board(full=False), ReportFormat.PROPOSAL, lambda: "the provider is away")) as address:
         found = run("load-watcher", "show", "--address", address)
     assert found.code == 2
     assert "it knows nothing: the provider is away" in found.stderr

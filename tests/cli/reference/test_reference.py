@@ -97,7 +97,7 @@ def test_every_setting_of_the_auditors_processes_is_there() -> None:
 
 
 def test_every_metric_and_every_reason_is_there() -> None:
-    from slack_operator.auditor.families import AGENT_FAMILIES, CONTROLLER_FAMILIES
+    from slack_operator.auditor.metric_definitions import AGENT_FAMILIES, CONTROLLER_FAMILIES
     from slack_operator.placeholders.metrics import described
 
     metrics, events = page_of(Subject.METRICS), page_of(Subject.EVENTS)

@@ -8,8 +8,8 @@ from slack.demand.broker import (
     NO_TIME,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
@@ -20,7 +20,7 @@ class MemoryBroker:
     """`slack.demand.broker.Broker` for tests of what calls it."""
 
     def __init__(self, *bodies: bytes, queue: str = "act.a.b.1") -> None:
-        self.waiting = {queue: deque(Message(queue=queue, id=f"{n}", body=body) for n, body in enumerate(bodies))}
+        self.waiting = {queue: deque(PulledMessage(queue=queue, id=f"{n}", body=body) for n, body in enumerate(bodies))}
         self.acked: list[bytes] = []
         self.given_back: list[tuple[bytes, float]] = []
         self.extended: list[bytes] = []
@@ -40,9 +40,9 @@ class MemoryBroker:
         self.made.append(queue)
 
     async def publish(self, queue: str, body: bytes, message_id: str | None = None) -> None:
-        self.waiting.setdefault(queue, deque()).append(Message(queue=queue, id=message_id or "x", body=body))
+        self.waiting.setdefault(queue, deque()).append(PulledMessage(queue=queue, id=message_id or "x", body=body))
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         self._look()
         found = self.waiting.get(queue)
         if found:
@@ -50,15 +50,15 @@ class MemoryBroker:
         await asyncio.sleep(min(wait_seconds, 0.005))
         return []
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         self._look()
         self.acked.append(message.body)
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         self._look()
         self.given_back.append((message.body, delay_seconds))
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         self.extended.append(message.body)
 
     async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:

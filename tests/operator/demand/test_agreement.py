@@ -8,16 +8,16 @@ from random import Random
 import pytest
 
 from slack.demand.broker import QueueLag, QueueSettings
-from slack.demand.model import Container, Creation, Ending, Guards
+from slack.demand.model import Creation, Ending, Guards, PoolContainer
 from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.simulation.events import Events
-from slack.demand.simulation.load import Load, Traffic
-from slack.demand.simulation.pools import Pools, Rules
+from slack.demand.simulation.load import PublishedLoad, Traffic
+from slack.demand.simulation.pools import PoolRules, SimulatedPools
 from slack.demand.simulation.world import World
-from slack.demand.tick import Observation, Scheduler, TickResult
+from slack.demand.tick import PoolScheduler, TickInput, TickResult
 from slack_operator.demand import loop as loop_module
 from slack_operator.demand import provisioning
-from slack_operator.demand.loop import DecisionLoop, Turn, Wanted
+from slack_operator.demand.loop import DecisionLoop, DesiredState, TickReport
 from tests.operator.demand.pools import FakeBroker
 
 EPOCH = "zzzzz"
@@ -27,41 +27,41 @@ EPOCH = "zzzzz"
 class Written:
     """What a scheduler was told and what it answered; nothing is pinned to nodes, as in the controller."""
 
-    scheduler: Scheduler
-    ticks: list[tuple[Observation, TickResult]] = field(default_factory=list)
+    scheduler: PoolScheduler
+    ticks: list[tuple[TickInput, TickResult]] = field(default_factory=list)
 
-    def tick(self, observation: Observation) -> TickResult:
+    def tick(self, observation: TickInput) -> TickResult:
         observation = replace(observation, nodes=())
         result = self.scheduler.tick(observation)
         self.ticks.append((observation, result))
         return result
 
 
-def simulated(seed: int, load: Load, world: World) -> tuple[list[tuple[Observation, TickResult]], Wanted]:
+def simulated(seed: int, load: PublishedLoad, world: World) -> tuple[list[tuple[TickInput, TickResult]], DesiredState]:
     """A run of the simulation, and its pools as the controller has them."""
     events, random = Events(), Random(seed)
     traffic = Traffic(load, events, random)
-    pools = Pools(world, Rules(guards=Guards()), events, random, traffic)
+    pools = SimulatedPools(world, PoolRules(guards=Guards()), events, random, traffic)
     settings, quotas = tuple(pools.scheduler._pools.values()), tuple(pools.scheduler._quotas.values())
-    written = Written(Scheduler(epoch=EPOCH, guards=Guards()))
+    written = Written(PoolScheduler(epoch=EPOCH, guards=Guards()))
     written.scheduler.configure(settings, quotas)
     pools.scheduler = written  # type: ignore[assignment]  # a tick is all that is asked of it
     traffic.taker = pools
     traffic.begin()
     events.run(load.seconds)
     queues = tuple(QueueSettings(name=pool.subject) for pool in settings)
-    return written.ticks, Wanted(version=1, pools=settings, queues=queues, quotas=quotas, tick_seconds=0.0)
+    return written.ticks, DesiredState(version=1, pools=settings, queues=queues, quotas=quotas, tick_seconds=0.0)
 
 
 class Played(FakeBroker):
     """The surroundings of a loop that sees each tick of a run once, in order."""
 
-    def __init__(self, ticks: Sequence[tuple[Observation, TickResult]], wanted: Wanted) -> None:
+    def __init__(self, ticks: Sequence[tuple[TickInput, TickResult]], wanted: DesiredState) -> None:
         super().__init__()
         self.ticks, self.wanted, self.at = ticks, wanted, -1
         self.created: list[tuple[Creation, ...]] = []
         self.ended: list[tuple[Ending, ...]] = []
-        self.turns: list[Turn] = []
+        self.turns: list[TickReport] = []
         self.loop = DecisionLoop(
             open_broker=self.opened,
             containers=self,
@@ -92,7 +92,7 @@ class Played(FakeBroker):
     async def lag(self, prefix: str = "act.") -> Mapping[str, QueueLag]:
         return self.ticks[self.at][0].lags or {}
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         return self.ticks[self.at][0].containers
 
     def create(self, creations: Sequence[Creation]) -> None:
@@ -105,14 +105,19 @@ class Played(FakeBroker):
 @pytest.mark.parametrize(
     ("load", "slots"),
     [
-        (Load(actions=6, rate_per_second=60.0, run_seconds=(0.01, 0.3), seconds=25.0, cut_seconds=0.0), 4),
-        (Load(actions=10, clients=20, seconds=15.0, cut_seconds=0.0), 3),
-        (Load(actions=1, burst=60, burst_at_seconds=2.0, run_seconds=(0.05, 0.2), seconds=30.0, cut_seconds=0.0), 12),
+        (PublishedLoad(actions=6, rate_per_second=60.0, run_seconds=(0.01, 0.3), seconds=25.0, cut_seconds=0.0), 4),
+        (PublishedLoad(actions=10, clients=20, seconds=15.0, cut_seconds=0.0), 3),
+        (
+            PublishedLoad(
+                actions=1, burst=60, burst_at_seconds=2.0, run_seconds=(0.05, 0.2), seconds=30.0, cut_seconds=0.0
+            ),
+            12,
+        ),
     ],
     ids=["more than fits", "clients", "a burst"],
 )
 def test_the_controller_decides_what_the_simulation_decides(
-    monkeypatch: pytest.MonkeyPatch, load: Load, slots: int
+    monkeypatch: pytest.MonkeyPatch, load: PublishedLoad, slots: int
 ) -> None:
     ticks, wanted = simulated(7, load, World(nodes=1, slots=slots))
     monkeypatch.setattr(loop_module, "BROKER_SECONDS", 60.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slack.demand.broker import BrokerError, BrokerRefused, Duration, MessageCount, QueueSettings
-from slack_operator.demand.brokers.credentials import NONE, Credentials, read_credentials
+from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials, read_credentials
 from slack_operator.demand.brokers.opening import open_broker, parse_broker_url
 from slack_operator.demand.brokers.redis import RedisBroker
 
@@ -69,12 +69,12 @@ def test_no_text_breaks_what_reads_urls(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("worker:a:b\n", Credentials(user="worker", secret="a:b")),
-        (":only-a-password", Credentials(user=None, secret="only-a-password")),
-        ("  token-alone\n", Credentials(secret="token-alone")),
+        ("worker:a:b\n", BrokerCredentials(user="worker", secret="a:b")),
+        (":only-a-password", BrokerCredentials(user=None, secret="only-a-password")),
+        ("  token-alone\n", BrokerCredentials(secret="token-alone")),
     ],
 )
-def test_credentials_are_one_line(tmp_path: Path, text: str, found: Credentials) -> None:
+def test_credentials_are_one_line(tmp_path: Path, text: str, found: BrokerCredentials) -> None:
     file = tmp_path / "credentials"
     file.write_text(text, encoding="utf-8")
     assert read_credentials(file) == found
@@ -86,7 +86,7 @@ def test_without_a_file_there_are_none_and_nats_own_form_is_left_to_its_library(
     assert read_credentials(None) is NONE
     file = tmp_path / "user.creds"
     file.write_text("-----BEGIN NATS USER JWT-----\nabc\n------END NATS USER JWT------\n", encoding="utf-8")
-    assert read_credentials(file) == Credentials(creds_file=file)
+    assert read_credentials(file) == BrokerCredentials(creds_file=file)
     with pytest.raises(BrokerRefused, match="is of NATS"):
         RedisBroker("localhost", 6379, credentials=read_credentials(file))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slack.demand.broker import BrokerError, BrokerUnreachable
-from slack_operator.demand.brokers.credentials import Credentials, read_credentials
+from slack_operator.demand.brokers.credentials import BrokerCredentials, read_credentials
 from slack_operator.demand.brokers.nats_connection import NatsConnection
 from slack_operator.demand.brokers.redis import RedisBroker
 
@@ -119,7 +119,7 @@ def test_nats_connects_again_after_a_reset_that_meets_a_write() -> None:
         server = await asyncio.start_server(nats.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         connection = NatsConnection(
-            [f"nats://127.0.0.1:{port}"], Credentials(), ca_file=None, name="test", on_gone=lambda: None
+            [f"nats://127.0.0.1:{port}"], BrokerCredentials(), ca_file=None, name="test", on_gone=lambda: None
         )
         await connection.settled(5)
         nats.writers[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -143,7 +143,7 @@ def test_nats_tries_one_server_after_the_other() -> None:
         server = await asyncio.start_server(nats.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         urls = ["nats://127.0.0.1:1", f"nats://127.0.0.1:{port}"]
-        connection = NatsConnection(urls, Credentials(), ca_file=None, name="test", on_gone=lambda: None)
+        connection = NatsConnection(urls, BrokerCredentials(), ca_file=None, name="test", on_gone=lambda: None)
         await until(connection, connected=True)
         await connection.close()
         await ended(server, nats.writers)
@@ -154,7 +154,7 @@ def test_nats_tries_one_server_after_the_other() -> None:
 def test_nats_connects_again_if_the_task_that_connects_was_cancelled() -> None:
     async def whole() -> None:
         connection = NatsConnection(
-            ["nats://127.0.0.1:9"], Credentials(), ca_file=None, name="test", on_gone=lambda: None
+            ["nats://127.0.0.1:9"], BrokerCredentials(), ca_file=None, name="test", on_gone=lambda: None
         )
         first = connection._keeping
         first.cancel()

@@ -10,34 +10,34 @@ from pathlib import Path
 import pytest
 
 from slack.demand.broker import BrokerRefused, BrokerUnreachable, QueueLag, QueueSettings
-from slack.demand.model import Container, ContainerState, Creation, Ending, Guards, PoolSettings, QueueKey
+from slack.demand.model import ContainerState, Creation, Ending, Guards, PoolContainer, PoolSettings, QueueKey
 from slack.demand.reports import ContainerReport, encode_report
 from slack.demand.trace import TickLine, read, replay
-from slack_operator.demand.loop import SILENT_REPORT_SECONDS, DecisionLoop, Turn, Wanted
-from slack_operator.demand.provisioning import AGAIN_SECONDS, FORGOTTEN_SECONDS, Provisioner
+from slack_operator.demand.loop import SILENT_REPORT_SECONDS, DecisionLoop, DesiredState, TickReport
+from slack_operator.demand.provisioning import AGAIN_SECONDS, FORGOTTEN_SECONDS, QueueProvisioner
 from slack_operator.demand.recorder import TraceRecorder
 from tests.operator.demand.pools import FakeBroker
 
 KEY = QueueKey("media", "thumbnail")
 SUBJECT = "act.media.thumbnail.256"
 POOL = PoolSettings(key=KEY, subject=SUBJECT, revision="r", max_containers=3)
-WANTED = Wanted(version=1, pools=(POOL,), queues=(QueueSettings(name=SUBJECT),), tick_seconds=0.02)
+WANTED = DesiredState(version=1, pools=(POOL,), queues=(QueueSettings(name=SUBJECT),), tick_seconds=0.02)
 
 
 @dataclass
 class FakeContainers:
     """Containers that are ready at once."""
 
-    there: dict[str, Container] = field(default_factory=dict)
+    there: dict[str, PoolContainer] = field(default_factory=dict)
     ended: list[Ending] = field(default_factory=list)
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         return list(self.there.values())
 
     def create(self, creations: Sequence[Creation]) -> None:
         for creation in creations:
             assert creation.id not in self.there, "nothing is created twice"
-            self.there[creation.id] = Container(
+            self.there[creation.id] = PoolContainer(
                 id=creation.id,
                 namespace="media",
                 pool="thumbnail",
@@ -57,10 +57,10 @@ class FakeContainers:
 class Running:
     """A loop with its surroundings."""
 
-    def __init__(self, recorder: TraceRecorder | None = None, wanted: Wanted = WANTED) -> None:
+    def __init__(self, recorder: TraceRecorder | None = None, wanted: DesiredState = WANTED) -> None:
         self.broker, self.containers = FakeBroker(), FakeContainers()
         self.leads = True
-        self.turns: list[Turn] = []
+        self.turns: list[TickReport] = []
 
         async def opened() -> FakeBroker:
             return self.broker
@@ -143,7 +143,7 @@ def test_a_queue_that_is_gone_is_made_again(running: Running) -> None:
 def test_a_report_counts_only_by_a_queue_that_its_container_takes_from() -> None:
     """Whoever may report for one pool could end a busy container of another one by naming it idle."""
     loop = Running().loop
-    busy = Container(
+    busy = PoolContainer(
         id="thumbnail-x-1",
         namespace="media",
         pool="thumbnail",
@@ -191,7 +191,7 @@ def test_a_queue_that_the_broker_refuses_holds_up_no_other() -> None:
 
 def test_a_refused_queue_is_asked_for_again_later_or_with_other_settings() -> None:
     clock = [0.0]
-    made, broker = Provisioner(1.0, lambda: clock[0]), FakeBroker()
+    made, broker = QueueProvisioner(1.0, lambda: clock[0]), FakeBroker()
     queue = QueueSettings(name=SUBJECT)
 
     async def whole() -> None:
@@ -269,7 +269,7 @@ def test_a_queue_that_does_not_answer_is_its_own_failure_alone() -> None:
 
 def test_a_silent_queue_is_asked_for_less_and_less_often_and_at_once_after_the_whole_broker_was_gone() -> None:
     clock, asked, queue = [0.0], list[float](), QueueSettings(name=SUBJECT)
-    made = Provisioner(1.0, lambda: clock[0])
+    made = QueueProvisioner(1.0, lambda: clock[0])
 
     class Silent(FakeBroker):
         async def ensure(self, queue: QueueSettings) -> None:
@@ -300,7 +300,7 @@ def test_a_queue_that_takes_long_holds_up_a_tick_for_a_moment_only() -> None:
             await super().ensure(queue)
 
     async def whole() -> None:
-        broker, made, other = Slow(), Provisioner(1.0), QueueSettings(name="act.a.work.64")
+        broker, made, other = Slow(), QueueProvisioner(1.0), QueueSettings(name="act.a.work.64")
         began = time.monotonic()
         for _ in range(20):
             await made.make(broker, [other, QueueSettings(name=SUBJECT)])
@@ -313,7 +313,7 @@ def test_a_queue_that_takes_long_holds_up_a_tick_for_a_moment_only() -> None:
 
 def test_a_queue_that_no_pool_wants_is_forgotten_after_a_while() -> None:
     clock, broker, queue = [0.0], FakeBroker(), QueueSettings(name=SUBJECT)
-    made = Provisioner(1.0, lambda: clock[0])
+    made = QueueProvisioner(1.0, lambda: clock[0])
 
     async def whole() -> None:
         await made.make(broker, [queue])

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from slack.demand.broker import Message
-from slack.demand.model import Container, Creation, Ending
+from slack.demand.broker import PulledMessage
+from slack.demand.model import Creation, Ending, PoolContainer
 from slack_operator.demand.measuring.endpoint import Endpoint
 from slack_operator.demand.measuring.load import Clients, at
 from slack_operator.demand.measuring.old_side import OldSide
@@ -20,7 +20,7 @@ class Recorded:
         self.made: list[str] = []
         self.gone: list[str] = []
 
-    def seen(self) -> Sequence[Container]:
+    def seen(self) -> Sequence[PoolContainer]:
         return ()
 
     def create(self, creations: Sequence[Creation]) -> None:
@@ -91,7 +91,7 @@ def test_the_endpoint_runs_a_message_for_its_time_and_tells() -> None:
         runner = LoopbackRunner(endpoint.url)
         await runner.start()
         for body in (b"1", b""):
-            assert await runner.run(Message(queue="act.a.b.1", id="1", body=body)) == DONE
+            assert await runner.run(PulledMessage(queue="act.a.b.1", id="1", body=body)) == DONE
         assert told == [("began", b"1"), ("ended", b"1"), ("began", b""), ("ended", b"")]
         await runner.close()
         endpoint.close()

@@ -1,11 +1,11 @@
 """The controller's metrics: no family keeps a series of a pool that is gone."""
 
 from slack.demand.broker import QueueLag
-from slack.demand.model import Container, ContainerState, Decision, PoolSettings, QueueKey
+from slack.demand.model import ContainerState, PoolContainer, PoolSettings, QueueDecision, QueueKey
 from slack.demand.tick import TickResult
-from slack_operator.demand.book import Book
-from slack_operator.demand.loop import Turn, Wanted
+from slack_operator.demand.loop import DesiredState, TickReport
 from slack_operator.demand.metrics import DemandMetrics
+from slack_operator.demand.pool_registry import DesiredPools
 
 
 class Shown:
@@ -21,7 +21,7 @@ class Shown:
     def turn(self, *pools: PoolSettings, unread: dict[str, str] | None = None) -> None:
         self.now += 2.0
         containers = [
-            Container(
+            PoolContainer(
                 id=f"c-{pool.key.action}",
                 namespace=pool.key.namespace,
                 pool=pool.key.action,
@@ -33,9 +33,9 @@ class Shown:
             )
             for pool in pools
         ]
-        decisions = {pool.key: Decision(row=5, add=1, reason="") for pool in pools}
+        decisions = {pool.key: QueueDecision(row=5, add=1, reason="") for pool in pools}
         lags = {pool.subject: QueueLag(backlog=3, in_flight=1, oldest_age_seconds=1.0) for pool in pools}
-        turn = Turn(
+        turn = TickReport(
             at_seconds=self.now,
             unix_seconds=self.now,
             tick_seconds=0.3,
@@ -48,7 +48,7 @@ class Shown:
             reported={pool.subject: (5.0,) for pool in pools},
             unread=unread or {},
         )
-        self.metrics.on_turn(turn, Book(wanted=Wanted(version=1, pools=pools), pools={}, quotas={}))
+        self.metrics.on_turn(turn, DesiredPools(wanted=DesiredState(version=1, pools=pools), pools={}, quotas={}))
 
 
 def pool(name: str) -> PoolSettings:

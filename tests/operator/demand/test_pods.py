@@ -13,7 +13,7 @@ from slack.planner.model.pool import PROXY_REQUESTS
 from slack.process.demand_proxy_settings import DemandProxySettings
 from slack.process.settings import load
 from slack_operator.demand.pod_manifest import ProxyOptions, pod_manifest
-from slack_operator.demand.pod_rows import PodRow, PodRows, owned, seen
+from slack_operator.demand.pod_rows import PodRows, PoolPodRow, owned_pods, parse_pool_pod
 from tests.operator.demand.pools import pod_json, pool
 
 OPTIONS = ProxyOptions(image="proxy:1", broker_url="nats://nats:4222")
@@ -25,8 +25,8 @@ def creation(**more: Any) -> Creation:
     return Creation(id="thumbnail-x-1", key=KEY, revision="r1", subject="act.media.thumbnail.256", **more)
 
 
-def row(**pod: Any) -> PodRow:
-    return msgspec.convert(pod_json(**pod), PodRow)
+def row(**pod: Any) -> PoolPodRow:
+    return msgspec.convert(pod_json(**pod), PoolPodRow)
 
 
 def condition(kind: str, status: str, at: str, reason: str = "") -> Json:
@@ -59,20 +59,20 @@ def test_the_proxy_takes_what_it_is_told() -> None:
     assert found.container_id == "thumbnail-x-1"
 
 
-def made_row(spec: Json, **status: Any) -> PodRow:
+def made_row(spec: Json, **status: Any) -> PoolPodRow:
     """The pod of a creation as the API server has it later."""
     made = pod_manifest(pool(**spec), creation(also=("act.media.thumbnail.128",)), OPTIONS)
     made["metadata"]["uid"] = "u"
-    return msgspec.json.decode(msgspec.json.encode(made | {"status": status}), type=PodRow)
+    return msgspec.json.decode(msgspec.json.encode(made | {"status": status}), type=PoolPodRow)
 
 
 def test_a_pod_is_seen_with_what_it_requests_and_takes_from() -> None:
-    found = seen(made_row({}))
+    found = parse_pool_pod(made_row({}))
     assert found is not None
     container = found.container
     assert (container.subject, container.also) == ("act.media.thumbnail.256", ("act.media.thumbnail.128",))
     assert (container.cpu_millis, container.memory_bytes) == (210, (256 + 48) << 20)
-    other = seen(row(name="a"))
+    other = parse_pool_pod(row(name="a"))
     assert other is not None
     assert other.container.also == ()
 
@@ -82,7 +82,7 @@ def test_a_proxy_that_had_its_message_ends_the_pod_and_one_that_broke_does_not(m
     """With restartPolicy Always the kubelet would start it again, for another message, in the same container."""
     ended = {"name": PROXY, "state": {"terminated": {"exitCode": 0}}}
     ready = [condition("Ready", "False", "2026-01-01T00:00:05Z")]
-    found = seen(made_row({"mode": mode}, conditions=ready, containerStatuses=[ended]))
+    found = parse_pool_pod(made_row({"mode": mode}, conditions=ready, containerStatuses=[ended]))
     assert found is not None
     assert (found.spent, found.container.state is ContainerState.DRAINING) == (spent, spent)
     assert not found.finished, "its other container still runs, and counts"
@@ -128,14 +128,14 @@ def test_a_deleted_pod_may_finish_its_longest_run() -> None:
     ],
 )
 def test_a_pods_state_is_told_by_its_conditions(conditions: list[Json], metadata: Json, state: ContainerState) -> None:
-    found = seen(row(name="a", status={"conditions": conditions}, metadata=metadata))
+    found = parse_pool_pod(row(name="a", status={"conditions": conditions}, metadata=metadata))
     assert found is not None
     assert found.container.state is state
 
 
 def test_a_pod_without_room_says_since_when() -> None:
     waits = condition("PodScheduled", "False", "2026-01-01T00:00:01Z", "Unschedulable")
-    found = seen(row(name="a", status={"conditions": [waits]}))
+    found = parse_pool_pod(row(name="a", status={"conditions": [waits]}))
     assert found is not None
     assert found.container.unschedulable_since_seconds == found.container.created_at_seconds + 1
 
@@ -151,14 +151,14 @@ def test_a_pod_without_room_says_since_when() -> None:
     ],
 )
 def test_a_pod_that_no_pool_controls_is_none_of_ours(metadata: Json) -> None:
-    assert seen(row(name="a", metadata=metadata)) is None
+    assert parse_pool_pod(row(name="a", metadata=metadata)) is None
 
 
 def test_a_pod_of_another_pools_uid_is_left_alone() -> None:
     rows = PodRows()
     pods = [row(name="mine"), row(name="forged", owner="other-uid")]
     rows.apply([(EventType.ADDED, pod) for pod in pods])
-    found = owned([rows], {KEY: "pool-uid"}.get)
+    found = owned_pods([rows], {KEY: "pool-uid"}.get)
     assert [pod.container.id for pod in found] == ["mine"]
 
 

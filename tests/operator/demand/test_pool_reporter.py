@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.demand.reporting import POOLS_A_NAMESPACE, UnsentWrites, books, turn
-from slack.demand.model import PoolSettings, Refusal, Verdict
+from slack.demand.model import AdmissionVerdict, PoolSettings, Refusal
 from slack.demand.tick import TickResult
 from slack.kube.events import EventRecorder
-from slack_operator.demand.board import Board
-from slack_operator.demand.book import Book, Books
-from slack_operator.demand.loop import Turn
+from slack_operator.demand.loop import TickReport
+from slack_operator.demand.pool_registry import DesiredPools, PoolRegistry
 from slack_operator.demand.pool_reporter import PoolReporter
+from slack_operator.demand.tick_state import TickState
 
 POOLS = 300
 
@@ -38,16 +38,16 @@ class CountedReads(tuple[PoolSettings, ...]):
         return super().__iter__()
 
 
-class CountedBooks(Books):
+class CountedBooks(PoolRegistry):
     """Books whose pools count their reads."""
 
-    def now(self) -> Book:
+    def now(self) -> DesiredPools:
         book = super().now()
         return replace(book, wanted=replace(book.wanted, pools=CountedReads(book.wanted.pools)))
 
 
-def reporter(kept: Books, shown: Turn, writer: UnsentWrites) -> PoolReporter:
-    board = Board()
+def reporter(kept: PoolRegistry, shown: TickReport, writer: UnsentWrites) -> PoolReporter:
+    board = TickState()
     board.turn = shown
     return PoolReporter(
         books=kept,
@@ -69,7 +69,7 @@ def test_work_does_not_grow_by_pools_times_quotas() -> None:
 def test_a_quotas_status_counts_what_is_of_its_namespace() -> None:
     kept, writer = books(2 * POOLS_A_NAMESPACE), Statuses()
     shown = turn(kept.wanted().pools)
-    refused = Verdict(reject=True, reason=Refusal.QUEUE_FULL)
+    refused = AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL)
     first = [pool.key for pool in kept.wanted().pools if pool.key.namespace == "n0"][:2]
     reporter(kept, replace(shown, result=TickResult(verdicts=dict.fromkeys(first, refused))), writer).turn()
     quotas = {path.split("/namespaces/")[1][:2]: status for path, status in writer.written.items() if "quota" in path}

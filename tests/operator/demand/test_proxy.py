@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slack.demand.broker import Duration, Message, MessageCount
+from slack.demand.broker import Duration, MessageCount, PulledMessage
 from slack_operator.demand.proxy.command import LinesRunner
-from slack_operator.demand.proxy.counts import Counts
+from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.loopback import LoopbackRunner, printable
-from slack_operator.demand.proxy.runner import DONE, Outcome, RunnerGone, WaitRunner
+from slack_operator.demand.proxy.runner import DONE, RunnerGone, RunOutcome, WaitRunner
 from slack_operator.demand.proxy.slots import Slots, SlotSettings
 from tests.operator.demand.memory_broker import MemoryBroker
 
@@ -21,12 +21,12 @@ QUEUE = "act.a.b.1"
 class Scripted(WaitRunner):
     """A runner whose outcomes are given by body."""
 
-    def __init__(self, **outcomes: Outcome | Exception | float) -> None:
+    def __init__(self, **outcomes: RunOutcome | Exception | float) -> None:
         super().__init__(0.0)
         self.outcomes = outcomes
         self.at_once = self.most_at_once = 0
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -61,7 +61,7 @@ def play(
         messages=messages,
         longest_run_seconds=longest_run,
     )
-    found = Slots(broker, runner, settings, Counts("c", slots))
+    found = Slots(broker, runner, settings, ProxyCounts("c", slots))
 
     async def whole() -> None:
         running = asyncio.create_task(found.run())
@@ -91,7 +91,7 @@ def test_a_message_is_acked_after_its_run_and_one_a_free_slot_is_pulled() -> Non
 
 def test_what_failed_is_given_back_with_a_delay_that_the_runner_may_say() -> None:
     broker = MemoryBroker(b"bad", b"busy", b"good")
-    runner = Scripted(bad=Outcome(done=False, reason="HTTP 500"), busy=Outcome(done=False, delay_seconds=7.0))
+    runner = Scripted(bad=RunOutcome(done=False, reason="HTTP 500"), busy=RunOutcome(done=False, delay_seconds=7.0))
     play(broker, runner, lambda: bool(broker.acked))
     assert broker.given_back == [(b"bad", 0.1), (b"busy", 7.0)]
     assert broker.acked == [b"good"]
@@ -140,7 +140,7 @@ class HungBroker(MemoryBroker):
 
     hangs = False
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         if not self.hangs:
             return await super().pull(queue, count, wait_seconds)
         try:
@@ -150,7 +150,7 @@ class HungBroker(MemoryBroker):
             raise
         return []
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         if self.hangs:
             await asyncio.sleep(60.0)
         await super().ack(message)
@@ -160,7 +160,7 @@ class HungBroker(MemoryBroker):
 def test_draining_takes_less_than_a_second_beside_a_broker_that_hangs(during: str) -> None:
     broker = HungBroker(*([] if during == "a pull" else [b"x"]))
     runner = Scripted(x=0.3 if during == "a run" else 0.05)
-    slots = Slots(broker, runner, SlotSettings(queues=(QUEUE,), ack_wait_seconds=Duration(30.0)), Counts("c", 1))
+    slots = Slots(broker, runner, SlotSettings(queues=(QUEUE,), ack_wait_seconds=Duration(30.0)), ProxyCounts("c", 1))
 
     async def whole() -> float:
         running = asyncio.create_task(slots.run())
@@ -205,16 +205,16 @@ def test_a_runner_that_is_gone_gives_its_message_back_and_ends_the_container() -
 def test_a_report_has_what_was_counted_since_the_last() -> None:
     now = [100.0]
     waits: list[float] = []
-    counts = Counts("pod-1", 2, on_wait=waits.append, clock=lambda: now[0])
+    counts = ProxyCounts("pod-1", 2, on_wait=waits.append, clock=lambda: now[0])
     now[0] += 3
     assert counts.report(draining=False).idle_seconds == 3.0
-    counts.began(Message(queue=QUEUE, id="1", body=b"", age_seconds=0.5))
-    counts.began(Message(queue=QUEUE, id="2", body=b"", age_seconds=60.0, attempt=2))
+    counts.began(PulledMessage(queue=QUEUE, id="1", body=b"", age_seconds=0.5))
+    counts.began(PulledMessage(queue=QUEUE, id="2", body=b"", age_seconds=60.0, attempt=2))
     assert waits == [0.5]
     busy = counts.report(draining=True)
     assert (busy.busy, busy.idle_seconds, busy.draining) == (2, None, True)
     for number in range(12):
-        counts.began(Message(queue=QUEUE, id="x", body=b""))
+        counts.began(PulledMessage(queue=QUEUE, id="x", body=b""))
         counts.ended(number / 1000, done=number % 2 == 0)
     told = counts.report(draining=False)
     assert (told.runs, told.failures, told.run_ms) == (12, 6, 66.0)
@@ -255,23 +255,25 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
         ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"], DONE),
         ([b"HTTP/1.0 200 OK\r\nServer: BaseHTTP\r\n\r\n"], DONE),
         ([b"HTTP/1.0 200 OK\r\n\r\nas long as it is"], DONE),
-        ([b"HTTP/1.0 503 Busy\r\n\r\n"], Outcome(done=False, reason="HTTP 503")),
-        ([b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"], Outcome(done=False, reason="HTTP 500")),
-        ([b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"], Outcome(done=False, reason="HTTP 302")),
+        ([b"HTTP/1.0 503 Busy\r\n\r\n"], RunOutcome(done=False, reason="HTTP 503")),
+        ([b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"], RunOutcome(done=False, reason="HTTP 500")),
+        ([b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"], RunOutcome(done=False, reason="HTTP 302")),
         (
             [b"HTTP/1.1 429 Busy\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n"],
-            Outcome(done=False, reason="HTTP 429", delay_seconds=3.0),
+            RunOutcome(done=False, reason="HTTP 429", delay_seconds=3.0),
         ),
     ],
 )
-def test_what_a_container_answers_is_how_the_run_ended(answers: list[bytes], outcome: Outcome) -> None:
+def test_what_a_container_answers_is_how_the_run_ended(answers: list[bytes], outcome: RunOutcome) -> None:
     async def whole() -> None:
         server, heard = await served(answers)
         port = server.sockets[0].getsockname()[1]
         runner = LoopbackRunner(f"http://127.0.0.1:{port}/run?x=1")
         await runner.start()
         assert runner.broken() is None
-        found = await runner.run(Message(queue=QUEUE, id="a\r\nX: y", body=b"\x00body", attempt=2, age_seconds=1.5))
+        found = await runner.run(
+            PulledMessage(queue=QUEUE, id="a\r\nX: y", body=b"\x00body", attempt=2, age_seconds=1.5)
+        )
         assert found == outcome
         assert heard[0].startswith(b"POST /run?x=1 HTTP/1.1\r\n")
         assert b"Act-Message: a??X: y\r\nAct-Attempt: 2\r\nAct-Age-Ms: 1500\r\n\r\n\x00body" in heard[0]
@@ -290,8 +292,8 @@ def test_what_is_no_answer_gives_the_message_back(answer: bytes) -> None:
         server, heard = await served([OK, answer, answer])
         runner = LoopbackRunner(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         await runner.start()
-        assert await runner.run(Message(queue=QUEUE, id="1", body=b"")) == DONE
-        assert not (await runner.run(Message(queue=QUEUE, id="2", body=b""))).done
+        assert await runner.run(PulledMessage(queue=QUEUE, id="1", body=b"")) == DONE
+        assert not (await runner.run(PulledMessage(queue=QUEUE, id="2", body=b""))).done
         assert len(heard) == 3  # the kept connection might have been closed before it had the request: once more
         await runner.close()
         server.close()
@@ -309,7 +311,7 @@ def test_while_nothing_listens_no_message_is_pulled_for_it() -> None:
         await runner.close()
         server.close()
         await asyncio.sleep(0.02)  # connections end in turns of the loop
-        outcome = await runner.run(Message(queue=QUEUE, id="1", body=b""))
+        outcome = await runner.run(PulledMessage(queue=QUEUE, id="1", body=b""))
         assert not outcome.done
         assert f"port {port}" in str(runner.broken())
         await runner.close()
@@ -335,17 +337,17 @@ def test_a_command_answers_in_lines_and_its_end_is_told(tmp_path: Path) -> None:
     async def whole() -> None:
         runner, other = (LinesRunner(f"{sys.executable} -IS {script}") for _ in range(2))
         await runner.start()
-        good, bad = (Message(queue=QUEUE, id=name, body=name.encode()) for name in ("good", "bad"))
+        good, bad = (PulledMessage(queue=QUEUE, id=name, body=name.encode()) for name in ("good", "bad"))
         found = tuple(await asyncio.gather(runner.run(bad), runner.run(good)))
-        assert found == (Outcome(done=False, reason="no", delay_seconds=0.5), DONE)
+        assert found == (RunOutcome(done=False, reason="no", delay_seconds=0.5), DONE)
         with pytest.raises(RunnerGone, match="the command ended with 4"):
-            await runner.run(Message(queue=QUEUE, id="e", body=b"end"))
+            await runner.run(PulledMessage(queue=QUEUE, id="e", body=b"end"))
         with pytest.raises(RunnerGone):
             await runner.run(good)
         assert runner.broken() == "the command ended with 4"
         await other.start()
         with pytest.raises(RunnerGone, match="an answer that cannot be read"):
-            await other.run(Message(queue=QUEUE, id="n", body=b"noise"))
+            await other.run(PulledMessage(queue=QUEUE, id="n", body=b"noise"))
         await runner.close()
         await other.close()
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from slack.demand.broker import BrokerUnreachable, Duration, MessageCount, QueueLag
 from slack.demand.model import PoolSettings, QueueKey, QuotaSettings
-from slack.demand.tick import Observation, Scheduler
-from slack_operator.demand.retention import A_TICK, AGAIN_SECONDS, Retention
+from slack.demand.tick import PoolScheduler, TickInput
+from slack_operator.demand.retention import A_TICK, AGAIN_SECONDS, RetentionEnforcer
 from tests.operator.demand.pools import FakeBroker
 
 SUBJECT = "act.shop.mail.64"
@@ -40,14 +40,14 @@ class SilentBroker(FakeBroker):
 def test_messages_within_the_retention_stay_however_many_they_are() -> None:
     old, young = [60.0 * number for number in range(5)], [300.0 + 180.0 * number for number in range(1, 21)]
     broker = AgeBroker(3930.0, old + young)
-    asyncio.run(Retention(1.0, lambda: broker.now).drop(broker, [POOL]))
+    asyncio.run(RetentionEnforcer(1.0, lambda: broker.now).drop(broker, [POOL]))
     assert broker.dropped == [(SUBJECT, HOUR)]
     assert broker.published_at == young
 
 
 def test_a_queue_is_asked_for_again_after_a_while_and_a_pool_without_retention_never() -> None:
     clock, broker = [0.0], FakeBroker()
-    retention = Retention(1.0, lambda: clock[0])
+    retention = RetentionEnforcer(1.0, lambda: clock[0])
 
     def drop(*pools: PoolSettings) -> int:
         broker.dropped.clear()
@@ -67,7 +67,7 @@ def test_a_queue_is_asked_for_again_after_a_while_and_a_pool_without_retention_n
 
 def test_a_queue_that_does_not_answer_holds_up_no_other() -> None:
     broker, other = SilentBroker(), replace(POOL, subject="act.web.mail.64")
-    asyncio.run(Retention(1.0).drop(broker, [POOL, other]))
+    asyncio.run(RetentionEnforcer(1.0).drop(broker, [POOL, other]))
     assert broker.dropped == [("act.web.mail.64", HOUR)]
 
 
@@ -75,9 +75,9 @@ def test_a_queue_of_a_broker_that_tells_no_ages_is_asked_for_and_an_empty_one_is
     """Containers cannot come, so the queue is paused: NATS tells no age, and compares ages when it is asked."""
 
     def dropped(lag: QueueLag) -> int:
-        scheduler = Scheduler(epoch="x")
+        scheduler = PoolScheduler(epoch="x")
         scheduler.configure([POOL], [QuotaSettings(namespace="shop", max_containers=0)])
-        return len(scheduler.tick(Observation(now_seconds=1.0, lags={SUBJECT: lag}, containers=())).drop)
+        return len(scheduler.tick(TickInput(now_seconds=1.0, lags={SUBJECT: lag}, containers=())).drop)
 
     assert dropped(QueueLag(backlog=3, in_flight=0)) == 1
     assert dropped(QueueLag(backlog=3, in_flight=0, oldest_age_seconds=HOUR + 1)) == 1

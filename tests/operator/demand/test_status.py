@@ -7,20 +7,36 @@ import pytest
 
 from slack.demand.broker import QueueLag
 from slack.demand.ledger import Failing
-from slack.demand.model import Clip, Container, ContainerState, Decision, QueueFigures, Refusal, Target, Verdict
+from slack.demand.model import (
+    AdmissionVerdict,
+    Clip,
+    ContainerState,
+    PoolContainer,
+    PoolTarget,
+    QueueDecision,
+    QueueFigures,
+    Refusal,
+)
 from slack.demand.status_schema import POOL_STATUS
 from slack.planner.model.pool import FRESH_SECONDS
 from slack.schema.conditions import Condition
-from slack_operator.demand.board import Rates, Told
 from slack_operator.demand.pool_reporter import ANNOUNCED_SECONDS, PoolReporter
-from slack_operator.demand.status import Observed, figures_of, headline, pool_status, quota_status, refused_status
+from slack_operator.demand.status import (
+    PoolObservation,
+    figures_of,
+    headline,
+    pool_status,
+    quota_status,
+    refused_status,
+)
+from slack_operator.demand.tick_state import LastDecision, MessageRates
 from tests.operator.demand.pools import pool
 
 NOW = "2026-01-01T00:00:00Z"
 
 
-def container(name: str, state: ContainerState = ContainerState.READY, **more: Any) -> Container:
-    return Container(
+def container(name: str, state: ContainerState = ContainerState.READY, **more: Any) -> PoolContainer:
+    return PoolContainer(
         id=name,
         namespace="media",
         pool="thumbnail",
@@ -32,16 +48,16 @@ def container(name: str, state: ContainerState = ContainerState.READY, **more: A
     )
 
 
-def observed(**more: Any) -> Observed:
+def observed(**more: Any) -> PoolObservation:
     given: dict[str, Any] = {
         "pool": pool(),
         "generation": 4,
         "problems": (),
         "containers": (container("a", idle_since_seconds=1.0), container("b", ContainerState.CREATING)),
         "lag": QueueLag(backlog=37, in_flight=4, oldest_age_seconds=0.24),
-        "rates": Rates(61.23, 44.0),
-        "target": Target(wanted=6, unmet=1, growth=2, peak_increment=5, slack_pods=5),
-        "verdict": Verdict(),
+        "rates": MessageRates(61.23, 44.0),
+        "target": PoolTarget(wanted=6, unmet=1, growth=2, peak_increment=5, slack_pods=5),
+        "verdict": AdmissionVerdict(),
         "figures": QueueFigures(namespace_limit=20, action_limit=10, queued=37, stale=12, mean_duration_ms=68.0),
         "told": None,
         "failing": None,
@@ -52,7 +68,7 @@ def observed(**more: Any) -> Observed:
         "unix_seconds": 0.0,
         "node_start_seconds": 90.0,
     }
-    return Observed(**given | more)
+    return PoolObservation(**given | more)
 
 
 def conditions(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -76,8 +92,11 @@ def test_a_pools_status_is_its_figures() -> None:
 
 
 def test_every_field_is_one_of_the_crds() -> None:
-    told = Told(0.0, Decision(row=9, add=2, clipped_by=Clip.ACTION_LIMIT, reason="why"), observed().figures)  # type: ignore[arg-type]
-    verdict = Verdict(reject=True, reason=Refusal.QUEUE_FULL, retry_after_ms=100)
+    decision = QueueDecision(row=9, add=2, clipped_by=Clip.ACTION_LIMIT, reason="why")
+    figures = observed().figures
+    assert figures is not None
+    told = LastDecision(0.0, decision, figures)
+    verdict = AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL, retry_after_ms=100)
     found = pool_status(observed(told=told, verdict=verdict), {}, NOW)
     known = POOL_STATUS["properties"]
     assert set(found) <= set(known)
@@ -105,8 +124,16 @@ def test_every_field_is_one_of_the_crds() -> None:
             "CapacityShort",
             ("True", "WaitsForNode"),
         ),
-        ({"verdict": Verdict(reject=True, reason=Refusal.NAMESPACE_FULL)}, "Throttled", ("True", "NamespaceFull")),
-        ({"verdict": Verdict(reject=True, reason=Refusal.CAPACITY_SHORT)}, "Throttled", ("True", "WaitsForNode")),
+        (
+            {"verdict": AdmissionVerdict(reject=True, reason=Refusal.NAMESPACE_FULL)},
+            "Throttled",
+            ("True", "NamespaceFull"),
+        ),
+        (
+            {"verdict": AdmissionVerdict(reject=True, reason=Refusal.CAPACITY_SHORT)},
+            "Throttled",
+            ("True", "WaitsForNode"),
+        ),
     ],
 )
 def test_what_is_wrong_is_a_condition_with_its_reason(more: Any, kind: str, reason: tuple[str, str]) -> None:
@@ -117,7 +144,7 @@ def test_times_alone_are_no_news() -> None:
     before, after = (pool_status(observed(), {}, at) for at in (NOW, "2026-01-01T00:00:09Z"))
     assert figures_of(before) == figures_of(after)
     assert headline(before) == headline(after)
-    assert figures_of(pool_status(observed(rates=Rates(1.0, 1.0)), {}, NOW)) != figures_of(before)
+    assert figures_of(pool_status(observed(rates=MessageRates(1.0, 1.0)), {}, NOW)) != figures_of(before)
 
 
 def test_what_a_pool_still_announces_is_said_again_before_it_fades_and_not_without_a_broker() -> None:
@@ -127,7 +154,7 @@ def test_what_a_pool_still_announces_is_said_again_before_it_fades_and_not_witho
     assert not due(steady, steady, ANNOUNCED_SECONDS - 1)
     assert due(steady, steady, ANNOUNCED_SECONDS)
     for quiet in (
-        pool_status(observed(target=Target(wanted=2)), {}, NOW),
+        pool_status(observed(target=PoolTarget(wanted=2)), {}, NOW),
         pool_status(observed(broker_problem="no answer", lag=None), {}, NOW),
     ):
         assert not due(quiet, quiet, 10 * ANNOUNCED_SECONDS)
@@ -135,7 +162,7 @@ def test_what_a_pool_still_announces_is_said_again_before_it_fades_and_not_witho
 
 
 def test_a_refused_pool_keeps_what_was_known_and_refuses_no_message() -> None:
-    before = pool_status(observed(verdict=Verdict(reject=True, reason=Refusal.QUEUE_FULL)), {}, NOW)
+    before = pool_status(observed(verdict=AdmissionVerdict(reject=True, reason=Refusal.QUEUE_FULL)), {}, NOW)
     found = refused_status(Condition("Ready", False, "OtherBroker", "spec.queue.broker: x"), 5, before, NOW)
     assert found["throttled"] is False
     assert "throttle" not in found

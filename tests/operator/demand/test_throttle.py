@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from slack.demand.model import QueueKey, Refusal, Verdict
+from slack.demand.model import AdmissionVerdict, QueueKey, Refusal
 from slack.demand.tick import TickResult
-from slack_operator.demand.board import Board
-from slack_operator.demand.loop import Turn
+from slack_operator.demand.loop import TickReport
 from slack_operator.demand.throttle import MAX_BODY_BYTES, Followed, Throttle, answer
+from slack_operator.demand.tick_state import TickState
 from slack_operator.runtime.callers import Refused
 from tests.operator.demand.pools import document
-from tests.operator.demand.test_book import books
+from tests.operator.demand.test_pool_registry import books
 
 KEY = QueueKey("media", "thumbnail")
-FULL = Verdict(
+FULL = AdmissionVerdict(
     reject=True,
     reason=Refusal.NAMESPACE_FULL,
     containers=100,
@@ -33,9 +33,9 @@ FULL = Verdict(
 )
 
 
-def turn(at: float, **verdicts: Verdict) -> Turn:
+def turn(at: float, **verdicts: AdmissionVerdict) -> TickReport:
     result = TickResult(verdicts={QueueKey("media", name): verdict for name, verdict in verdicts.items()})
-    return Turn(
+    return TickReport(
         at_seconds=at,
         unix_seconds=at,
         tick_seconds=0.3,
@@ -53,7 +53,7 @@ class Endpoint:
 
     def __init__(self, callers: Any = None) -> None:
         self.now = 100.0
-        self.board, self.followed = Board(lambda: self.now), Followed(lambda: self.now)
+        self.board, self.followed = TickState(lambda: self.now), Followed(lambda: self.now)
         self.leads, self.rejected = True, list[QueueKey]()
         self.published: list[tuple[str, bytes, str]] = []
         self.trouble: Exception | None = None
@@ -223,7 +223,7 @@ def test_the_answer_itself_takes_a_fraction_of_a_millisecond(endpoint: Endpoint)
 
 def test_ten_publishers_share_one_limit_and_none_is_refused_below_it(endpoint: Endpoint) -> None:
     for containers in range(100):
-        endpoint.board.turn = turn(100.0, thumbnail=Verdict(containers=containers, limit=100, lag=50))
+        endpoint.board.turn = turn(100.0, thumbnail=AdmissionVerdict(containers=containers, limit=100, lag=50))
         assert not any(endpoint.server.verdict(KEY).reject for _ in range(10))
     endpoint.board.turn = turn(100.0, thumbnail=FULL)
     assert all(endpoint.server.verdict(KEY).reject for _ in range(10))

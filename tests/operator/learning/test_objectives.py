@@ -10,7 +10,7 @@ from slack.planner.objective.codec import decode, encode
 from slack.planner.objective.history_object import learnt
 from slack.planner.objective.learner import Learner
 from slack.planner.policy.history import MOST_STATE_CHARACTERS
-from slack_operator.learning.keeper import OTHER_VERSION_HOURS, REFUSED_AGAIN_SECONDS, TELL_SECONDS
+from slack_operator.learning.history_store import OTHER_VERSION_HOURS, REFUSED_AGAIN_SECONDS, TELL_SECONDS
 from slack_operator.learning.objectives import QUIET_SAVE_SECONDS, SAVE_SECONDS
 from slack_operator.runtime.conditions import rfc3339
 from tests.operator.fakes import NAMESPACE, World, pod, policy

@@ -15,8 +15,8 @@ from slack.monitoring.catalog import GROUPS
 from slack.monitoring.rules import Alert
 from slack.planner.policy.status_schema import PRINTER_COLUMNS
 from slack.process.reasons import Level, advice_on
-from slack_operator.web.board import About, Board
-from slack_operator.web.documents import State
+from slack_operator.web.documents import PageDocument
+from slack_operator.web.page_state import About, PageState
 from slack_operator.web.state import state_of
 from tests.health.build import lease
 from tests.operator.fakes import NAMESPACE
@@ -53,7 +53,7 @@ def status_command(world: Cluster) -> Health:
     return assess(seen, now=world.wall.now, namespace=NAMESPACE, lease_name="resource-slack")
 
 
-def page(board: Board, world: Cluster) -> State:
+def page(board: PageState, world: Cluster) -> PageDocument:
     version, reconciliation, figures = board.last()
     vacant = None if world.leading else VACANT_SECONDS
     about = replace(board.about, leader=lambda: "op-1" if world.leading else "", vacant_seconds=lambda: vacant)
@@ -63,7 +63,7 @@ def page(board: Board, world: Cluster) -> State:
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: str(scene.name))
 def test_each_face_says_the_same_cause_and_the_same_remedy(scene: Scene, hold: Hold) -> None:
     world = begun()
-    board = Board(About("op-1_a", NAMESPACE, "1", 10.0))
+    board = PageState(About("op-1_a", NAMESPACE, "1", 10.0))
     world.loop._on_reconciled = board.show
     play(scene, world, max(1, int(scene.within_seconds // STEP_SECONDS)))
     said, shown = status_command(world), page(board, world)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from slack.loadwatcher.payload import Window
+from slack.loadwatcher.payload import RollupWindow
 from slack_operator.runtime.load_source import KEPT_SECONDS, LoadSource
 
 
@@ -56,15 +56,15 @@ def test_windows_are_kept_one_by_one_and_what_fails_keeps_what_it_had(served: Wa
     source = LoadSource(served.url, 60.0, lambda: touched.append(1), on_error=errors.append)
     served.answers = {window: (200, payload(window, 10.0)) for window in ("15m", "10m", "5m")}
     source.fetch()
-    assert set(source.reports) == set(Window)
+    assert set(source.reports) == set(RollupWindow)
     assert (len(touched), errors) == (1, [])
     source.fetch()
     assert len(touched) == 1, "the same again wakes nobody"
-    before = source.reports[Window.FIVE_MINUTES]
+    before = source.reports[RollupWindow.FIVE_MINUTES]
     served.answers = {"15m": (200, payload("15m", 20.0)), "10m": (500, b""), "5m": (200, b"<html>")}
     source.fetch()
-    assert source.reports[Window.FIVE_MINUTES] is before
-    assert source.reports[Window.FIFTEEN_MINUTES] is not before
+    assert source.reports[RollupWindow.FIVE_MINUTES] is before
+    assert source.reports[RollupWindow.FIFTEEN_MINUTES] is not before
     assert errors == ["status", "payload"]
 
 
@@ -88,7 +88,7 @@ def test_a_watcher_that_knows_one_window_only_is_read_once(served: Watcher) -> N
     served.answers = {window: (200, payload("15m", 10.0)) for window in ("15m", "10m", "5m")}
     source = LoadSource(served.url, 60.0, lambda: None)
     source.fetch()
-    assert set(source.reports) == {Window.FIFTEEN_MINUTES}
+    assert set(source.reports) == {RollupWindow.FIFTEEN_MINUTES}
 
 
 def test_nothing_there_is_no_error_and_another_address_is_not_followed(served: Watcher) -> None:

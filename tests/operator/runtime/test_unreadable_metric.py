@@ -3,7 +3,7 @@
 from slack.kube.object_names import ObjectName
 from slack.kube.unreadable import MOST_NAMES, UnreadableObjects
 from slack.kube.watch import Undecodable
-from slack.process.metric_family import BUILD_INFO
+from slack.process.metric_definition import BUILD_INFO
 from slack_operator.runtime.metrics import ProcessMetrics
 
 PATH = "/apis/apps/v1/deployments"

@@ -8,10 +8,10 @@ import pytest
 from slack.cluster.wire import Pod
 from slack.kube.watch import EventType
 from slack.scorer.inputs.cluster_state import ClusterState
-from slack.scorer.inputs.objects import Node
+from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.rules import Prediction
-from slack_operator.scorer.cluster_view import ClusterView, NodeSink, PodSink
+from slack_operator.scorer.cluster_view import BoundPodSink, ScorerNodeSink, ScorerView
 
 
 def unreadable(name: str) -> Pod:
@@ -21,12 +21,12 @@ def unreadable(name: str) -> Pod:
 
 
 def test_what_cannot_be_read_is_logged_once_and_forgotten_when_it_is_gone(caplog: pytest.LogCaptureFixture) -> None:
-    view = ClusterView(
+    view = ScorerView(
         lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, Prediction()), "slack", 600.0, leave_out)
     )
-    pods = PodSink(view, lambda: None, lambda *_: None)
-    nodes = NodeSink(view, lambda: None)
-    wrong = msgspec.convert({"metadata": {"name": "a"}, "status": {"capacity": {"cpu": "much"}}}, Node)
+    pods = BoundPodSink(view, lambda: None, lambda *_: None)
+    nodes = ScorerNodeSink(view, lambda: None)
+    wrong = msgspec.convert({"metadata": {"name": "a"}, "status": {"capacity": {"cpu": "much"}}}, NodeObject)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             pods.apply([(EventType.ADDED, unreadable("p"))])

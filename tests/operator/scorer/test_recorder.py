@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from slack.scorer.record import read_line
-from slack_operator.scorer.recorder import MOST_WAITING, Recorder
+from slack_operator.scorer.recorder import MOST_WAITING, DecisionRecorder
 from tests.operator.scorer.test_scores import Scene, pod
 
 
 def test_a_decision_is_a_line_that_can_be_read_back(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "decisions.jsonl")
+    recorder = DecisionRecorder(tmp_path / "decisions.jsonl")
     recorder.start()
     scene = Scene({"a": 10.0, "b": 35.0}, record=recorder)
     for name in ("first", "second"):
@@ -24,7 +24,7 @@ def test_a_decision_is_a_line_that_can_be_read_back(tmp_path: Path) -> None:
 
 
 def test_what_comes_quicker_than_it_is_written_is_left_out_and_waits_for_nobody(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "decisions.jsonl")
+    recorder = DecisionRecorder(tmp_path / "decisions.jsonl")
     scene = Scene({"a": 10.0}, record=recorder)
     for number in range(MOST_WAITING + 3):  # nothing is written before it is started
         scene.asked(pod(f"p{number}"), "a")
@@ -34,12 +34,12 @@ def test_what_comes_quicker_than_it_is_written_is_left_out_and_waits_for_nobody(
 
 def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        Recorder(tmp_path / "nowhere" / "decisions.jsonl").start()
+        DecisionRecorder(tmp_path / "nowhere" / "decisions.jsonl").start()
 
 
 def test_a_file_that_is_full_is_put_aside_and_the_one_before_it_is_gone(tmp_path: Path) -> None:
     file, aside = tmp_path / "decisions.jsonl", tmp_path / "decisions.jsonl.1"
-    recorder = Recorder(file, most_bytes=3_000)
+    recorder = DecisionRecorder(file, most_bytes=3_000)
     recorder.start()
     scene = Scene({"a": 10.0, "b": 35.0}, record=recorder)
     for number in range(20):

@@ -10,25 +10,25 @@ import pytest
 from prometheus_client import generate_latest
 
 from slack.cluster.wire import Pod
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 from slack.scorer.asgi import NotKnown
 from slack.scorer.ceiling import Ceiling, WhenAllAbove
 from slack.scorer.configuration.arguments import parse_config
 from slack.scorer.extender import InvalidRequest
 from slack.scorer.inputs.cluster_state import ClusterState
-from slack.scorer.inputs.objects import Node
+from slack.scorer.inputs.objects import NodeObject
 from slack.scorer.inputs.prediction import demand_of
 from slack.scorer.model import CPU, Coverage
-from slack.scorer.rules import PodUse, Prediction, Rules, WithoutLoad
+from slack.scorer.rules import MetricRules, PodUse, Prediction, WithoutLoad
 from slack_operator.runtime.load_source import LoadSource
-from slack_operator.scorer.cluster_view import ClusterView
+from slack_operator.scorer.cluster_view import ScorerView
 from slack_operator.scorer.metrics import ScorerMetrics
+from slack_operator.scorer.score_cache import Refresher
 from slack_operator.scorer.scores import KEPT_SECONDS, MOST_OPEN, LiveScores
-from slack_operator.scorer.standing import Refresher
 
 NOW = 1_000_000.0
 PREDICTION = Prediction()
-RULES = Rules()
+RULES = MetricRules()
 
 
 def pod(
@@ -56,8 +56,8 @@ def report(cpu: Mapping[str, float], memory: Mapping[str, float], age: float = 1
     for kind, percents in ((MetricType.CPU, cpu), (MetricType.MEMORY, memory)):
         for name, percent in percents.items():
             metrics.setdefault(name, []).append(Metric(str(kind), kind, Rollup.AVG, percent))
-    nodes = {name: NodeLoad(tuple(own), {}, {}) for name, own in metrics.items()}
-    return LoadReport(end, Span(Window.FIVE_MINUTES, end - 300, end), "Test", nodes)
+    nodes = {name: NodeLoadFigures(tuple(own), {}, {}) for name, own in metrics.items()}
+    return LoadReport(end, Span(RollupWindow.FIVE_MINUTES, end - 300, end), "Test", nodes)
 
 
 class Scene:
@@ -67,18 +67,20 @@ class Scene:
         self,
         cpu: Mapping[str, float],
         names: Sequence[str] = ("a", "b", "c"),
-        rules: Rules = RULES,
+        rules: MetricRules = RULES,
         prediction: Prediction = PREDICTION,
         **settings: Any,
     ) -> None:
         self.metrics = ScorerMetrics()
-        self.view = ClusterView(
+        self.view = ScorerView(
             lambda leave_out: ClusterState(lambda pod: demand_of(pod.spec, prediction), "slack", 600.0, leave_out)
         )
         self.view.state.end_pods()
         for name in names:
             status = {"capacity": {"cpu": "4", "memory": "8Gi"}, "allocatable": {"cpu": "4", "memory": "8Gi"}}
-            self.view.state.apply_node(False, msgspec.convert({"metadata": {"name": name}, "status": status}, Node))
+            self.view.state.apply_node(
+                False, msgspec.convert({"metadata": {"name": name}, "status": status}, NodeObject)
+            )
         algorithms = parse_config(
             {"algorithms": [{"name": "TargetLoadPacking", "args": {"targetUtilization": 50}}]}
         ).algorithms
@@ -97,7 +99,7 @@ class Scene:
         )
 
     def show(self, cpu: Mapping[str, float], age: float = 10.0, memory: Mapping[str, float] | None = None) -> None:
-        self.load.reports = {Window.FIVE_MINUTES: report(cpu, memory or {}, age)} if cpu else {}
+        self.load.reports = {RollupWindow.FIVE_MINUTES: report(cpu, memory or {}, age)} if cpu else {}
         self.refresher.refresh()
 
     def asked(self, asked: Pod, *names: str) -> dict[str, int]:
@@ -188,7 +190,7 @@ def test_a_pod_of_before_is_explained_as_it_would_be_now_and_another_is_not_know
 def test_without_fresh_load_the_configured_rule_decides_and_says_so(
     without_load: WithoutLoad, difference: int, rule: str
 ) -> None:
-    scene = Scene({"a": 10.0, "b": 35.0}, rules=Rules(without_load=without_load))
+    scene = Scene({"a": 10.0, "b": 35.0}, rules=MetricRules(without_load=without_load))
     scene.view.state.apply_pod(False, pod("there", cpu="2", node="c"), NOW)
     scene.show({"a": 10.0, "b": 35.0}, age=301.0)
     found = scene.asked(pod("p"), "a", "b", "c")

@@ -30,12 +30,12 @@ def _normal() -> bool:
 
 @pytest.mark.skipif(platform.system() != "Linux" or KERNEL < (6, 12), reason="slices of threads are Linux 6.12's")
 def test_only_the_thread_that_asks_has_short_turns_and_its_weight_stays() -> None:
-    before = short_turns.granted()
+    before = short_turns.slice_nanoseconds()
     nice, slices = _in_a_thread(
-        lambda: (_normal() and os.getpriority(os.PRIO_PROCESS, 0), short_turns.granted()),
+        lambda: (_normal() and os.getpriority(os.PRIO_PROCESS, 0), short_turns.slice_nanoseconds()),
     )
     assert (nice, slices) == (os.getpriority(os.PRIO_PROCESS, 0), short_turns.SLICE_NANOSECONDS)
-    assert short_turns.granted() == before
+    assert short_turns.slice_nanoseconds() == before
 
 
 def test_a_thread_of_another_policy_is_left_as_it_is() -> None:
@@ -48,11 +48,11 @@ def test_a_thread_of_another_policy_is_left_as_it_is() -> None:
 
 def test_a_machine_of_an_unknown_kind_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    assert (short_turns.ask(), short_turns.granted()) == (False, None)
+    assert (short_turns.ask(), short_turns.slice_nanoseconds()) == (False, None)
 
 
 def test_a_kernel_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_OTHER)
     monkeypatch.setattr(short_turns, "_SCHED_SETATTR", {platform.machine(): 1_000_000})  # there is no such call
-    before = short_turns.granted()
-    assert (short_turns.ask(), short_turns.granted()) == (False, before)
+    before = short_turns.slice_nanoseconds()
+    assert (short_turns.ask(), short_turns.slice_nanoseconds()) == (False, before)

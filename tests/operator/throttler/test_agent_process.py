@@ -22,15 +22,15 @@ from slack.process.throttler_agent_settings import ThrottlerAgentSettings
 from slack.throttler.injection import patch
 from slack.throttler.protocol import AUDIENCE
 from slack_operator.runtime.certificates import InvalidCertificate
-from slack_operator.throttler.agent import desk, process
+from slack_operator.throttler.agent import grant_coordinator, process
 from slack_operator.throttler.agent.process import ThrottlerAgent
 from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.gate.agent_link import LinkDown
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.settings import GateSettings
 from tests.kube.fake_api import FakeApi, Reply
-from tests.operator.throttler.test_desk import HELD, OPTIONS
 from tests.operator.throttler.test_gate_server import read
+from tests.operator.throttler.test_grant_coordinator import HELD, OPTIONS
 
 NAME = "resource-slack-throttler-agent"
 POLICY = "/apis/resource-slack.io/v1alpha1/throttlepolicies/default"
@@ -87,7 +87,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setattr(desk, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(grant_coordinator, "GRACE_SECONDS", 0.0)
     authority = Authority.create(tmp_path / "one")
     pair = authority.issue("agent", hosts=[NAME])
     for name, source in (("tls.crt", pair.certificate), ("tls.key", pair.key), ("ca.crt", authority.certificate_path)):

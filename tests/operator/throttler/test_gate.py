@@ -19,9 +19,9 @@ from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack_operator.throttler.gate import gate as gate_module
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
-from slack_operator.throttler.gate.doorbell import Doorbell
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.permits import Permits
+from slack_operator.throttler.gate.probe_server import Doorbell
 from slack_operator.throttler.gate.settings import GateSettings, InvalidGateSettings
 
 

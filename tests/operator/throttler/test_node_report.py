@@ -11,11 +11,11 @@ from slack.throttler.limits import UNKNOWN_USAGE, Limits
 from slack.throttler.reports.messages import Answer, LatePod, NodeReport, decode_report, encode
 from slack.throttler.reports.summary import is_moving
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk
+from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, Desk
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
 from slack_operator.throttler.agent.reporting import Reporting
-from tests.operator.throttler.test_desk import RUNS, a_desk, a_pod, arrive, row
+from tests.operator.throttler.test_grant_coordinator import RUNS, a_desk, a_pod, arrive, row
 
 APPLIED = Applied("default", 3)
 

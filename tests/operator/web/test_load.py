@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoad, Rollup, Span, Window
+from slack.loadwatcher.payload import LoadReport, Metric, MetricType, NodeLoadFigures, Rollup, RollupWindow, Span
 from slack.process.operator_settings import OperatorSettings
 from slack.process.running import CannotStart
 from slack.process.settings import InvalidSettings, load
@@ -16,13 +16,13 @@ from tests.operator.web.test_web import settled
 from tests.operator.web.test_web_server import ask, serving
 
 
-def node(cpu: float | None, memory: float, *, at: int | None = None, rollup: Rollup = Rollup.AVG) -> NodeLoad:
+def node(cpu: float | None, memory: float, *, at: int | None = None, rollup: Rollup = Rollup.AVG) -> NodeLoadFigures:
     figures = [(MetricType.CPU, rollup, cpu), (MetricType.CPU, Rollup.STD, 2.26), (MetricType.MEMORY, rollup, memory)]
-    return NodeLoad(tuple(Metric(k, k, r, v) for k, r, v in figures if v is not None), {}, {}, at)
+    return NodeLoadFigures(tuple(Metric(k, k, r, v) for k, r, v in figures if v is not None), {}, {}, at)
 
 
-def report(nodes: Mapping[str, NodeLoad], end: int = 400) -> LoadReport:
-    return LoadReport(end, Span(Window.FIVE_MINUTES, end - 300, end), "x", dict(nodes))
+def report(nodes: Mapping[str, NodeLoadFigures], end: int = 400) -> LoadReport:
+    return LoadReport(end, Span(RollupWindow.FIVE_MINUTES, end - 300, end), "x", dict(nodes))
 
 
 def board(told: LoadReport | None, failing: str | None = None) -> LoadBoard:
@@ -51,10 +51,10 @@ def test_the_version_grows_with_each_other_report_and_a_failure_is_said_in_words
     shown = board(None)
     assert (shown.view().version, shown.view().window_end_unix_seconds) == (0, None)
     first = report({"a": node(1.0, 1.0)})
-    shown.source.reports = {Window.FIVE_MINUTES: first}
+    shown.source.reports = {RollupWindow.FIVE_MINUTES: first}
     assert (shown.view().version, shown.view().window_end_unix_seconds, shown.view().problem) == (1, 400, None)
     assert shown.report() == (1, first)
-    shown.source.reports = {Window.FIVE_MINUTES: report({"a": node(2.0, 1.0)}, 460)}
+    shown.source.reports = {RollupWindow.FIVE_MINUTES: report({"a": node(2.0, 1.0)}, 460)}
     shown.source.failing = "unreachable"
     assert (shown.view().version, shown.view().problem) == (2, "the load watcher cannot be reached")
 

@@ -11,10 +11,10 @@ from slack.cluster.wire import ResourceQuota
 from slack.planner.explain_text import lines
 from slack_operator.placeholders.reconciliation import Reconciliation
 from slack_operator.web import explaining
-from slack_operator.web.board import About, Board, pod_of
-from slack_operator.web.documents import State
-from slack_operator.web.history import MAX_POLICIES, MAX_STEPS, Figures, History
+from slack_operator.web.documents import PageDocument
+from slack_operator.web.history import MAX_POLICIES, MAX_STEPS, Figures, StepHistory
 from slack_operator.web.nodes import EMPTY, READY, SCHEDULABLE, nodes_of, same_nodes
+from slack_operator.web.page_state import About, PageState, pod_of
 from slack_operator.web.pool_views import MAX_POOLS
 from slack_operator.web.state import state_of
 from tests.cluster.build import activation_pool
@@ -24,14 +24,14 @@ NOW = 1_800_000_100.0
 ABOUT = About("op-1_abc", "resource-slack", "1.2.3", 10.0, lambda: "op-2_def")
 
 
-def watched(world: World) -> Board:
+def watched(world: World) -> PageState:
     """A board that the world's loop tells of its turns, as `app` wires it."""
-    board = Board(ABOUT)
+    board = PageState(ABOUT)
     world.loop._on_reconciled = board.show
     return board
 
 
-def state(board: Board) -> State:
+def state(board: PageState) -> PageDocument:
     version, reconciliation, figures = board.last()
     return state_of(version, reconciliation, figures, board.about, now=NOW, nodes_version=1, port=8081)
 
@@ -43,7 +43,7 @@ def test_without_a_policy_the_page_has_none_to_show() -> None:
     assert (state(board).policies, state(board).at is not None) == ([], True)
 
 
-def settled(**spec: Any) -> tuple[World, Board]:
+def settled(**spec: Any) -> tuple[World, PageState]:
     world = World()
     world.apply_policy(policy("web", **({"extraCapacity": {"minRate": 0.4}} | spec)))
     board = watched(world)
@@ -70,7 +70,7 @@ def test_a_policy_has_the_figures_and_conditions_of_its_status() -> None:
 
 
 def test_before_the_first_look_the_state_says_so() -> None:
-    empty = state(Board(ABOUT))
+    empty = state(PageState(ABOUT))
     assert (empty.at, empty.policies, empty.nodes) == (None, [], 0)
     assert empty.stale == "the first look at the cluster is not through yet"
 
@@ -290,7 +290,7 @@ def test_explain_says_what_the_command_says() -> None:
         target("deploy", "api", "shop"),
         priorities={"resource-slack": -10},
     )
-    assert found == explaining.Answer(found=True, ready=True, text="\n".join(lines(direct)))
+    assert found == explaining.ExplanationAnswer(found=True, ready=True, text="\n".join(lines(direct)))
     assert found.text.startswith("shop/deploy/api: 10 pods, 1 cpu, 1Gi memory each\n  policy web makes room for it:")
     missing = explaining.answer(reconciliation, *explaining.question("shop", "deploy/ap"))
     assert not missing.found
@@ -322,7 +322,7 @@ def figures(reserved: int, pending: int, desired: int = 4000) -> Figures:
 
 
 def test_the_history_keeps_the_worst_of_a_step() -> None:
-    history = History()
+    history = StepHistory()
     history.add(100.0, {"web": figures(4000, 0)})
     history.add(101.0, {"web": figures(2000, 2)})
     history.add(104.0, {"web": figures(4000, 0, desired=5000)})
@@ -333,7 +333,7 @@ def test_the_history_keeps_the_worst_of_a_step() -> None:
 
 
 def test_the_history_is_bounded_in_steps_and_policies() -> None:
-    history = History()
+    history = StepHistory()
     for number in range(MAX_STEPS + 50):
         history.add(number * 10.0, {f"p{index:03d}": figures(number, 0) for index in range(MAX_POLICIES + 5)})
     shown = history.timeline()
@@ -342,7 +342,7 @@ def test_the_history_is_bounded_in_steps_and_policies() -> None:
 
 
 def test_a_policy_that_came_late_or_left_has_gaps() -> None:
-    history = History()
+    history = StepHistory()
     history.add(0.0, {"a": figures(1, 0)})
     history.add(10.0, {"b": figures(2, 0)})
     assert history.timeline().policies == {"a": [figures(1, 0), None], "b": [None, figures(2, 0)]}

@@ -16,9 +16,9 @@ from hatchling.builders.wheel import WheelBuilder
 
 from slack_operator.placeholders.displaced import Displacement
 from slack_operator.web import explaining, failures, server
-from slack_operator.web.board import Board
-from slack_operator.web.guard import Guard, InvalidTokenFile, read_token
+from slack_operator.web.guard import InvalidTokenFile, RequestGuard, read_token
 from slack_operator.web.load import LoadBoard
+from slack_operator.web.page_state import PageState
 from slack_operator.web.server import STATIC, WebServer
 from tests.operator.web.test_web import ABOUT, settled
 
@@ -27,9 +27,9 @@ TOKEN = "correct-horse-battery-staple"
 
 @contextmanager
 def serving(
-    board: Board | None = None, *, host: str = "127.0.0.1", token: str | None = None, load: LoadBoard | None = None
+    board: PageState | None = None, *, host: str = "127.0.0.1", token: str | None = None, load: LoadBoard | None = None
 ) -> Iterator[WebServer]:
-    made = WebServer(host, 0, board=board or Board(ABOUT), token=token, load=load, quotas_of=lambda _: ())
+    made = WebServer(host, 0, board=board or PageState(ABOUT), token=token, load=load, quotas_of=lambda _: ())
     made.start()
     try:
         yield made
@@ -140,10 +140,10 @@ def test_other_sites_may_not_read_in_a_readers_name() -> None:
 
 
 def test_the_host_that_was_configured_is_right_and_any_name_where_all_addresses_are_listened_on() -> None:
-    assert Guard("10.0.0.7", TOKEN).right_host("10.0.0.7:8081")
-    assert not Guard("10.0.0.7", TOKEN).right_host("slack.example")
-    assert Guard("0.0.0.0", TOKEN).right_host("slack.example")
-    assert not Guard("0.0.0.0", None).right_host("slack.example")
+    assert RequestGuard("10.0.0.7", TOKEN).right_host("10.0.0.7:8081")
+    assert not RequestGuard("10.0.0.7", TOKEN).right_host("slack.example")
+    assert RequestGuard("0.0.0.0", TOKEN).right_host("slack.example")
+    assert not RequestGuard("0.0.0.0", None).right_host("slack.example")
 
 
 def test_with_a_token_nothing_is_told_without_it() -> None:
@@ -256,7 +256,7 @@ def test_wrong_tokens_are_held_back_a_few_at_a_time(monkeypatch: pytest.MonkeyPa
 
 def test_sessions_end_and_are_bounded() -> None:
     now = [0.0]
-    guard = Guard("0.0.0.0", TOKEN, clock=lambda: now[0])
+    guard = RequestGuard("0.0.0.0", TOKEN, clock=lambda: now[0])
     names = [guard.open_session(TOKEN) for _ in range(300)]
     assert len(set(names)) == 300
     assert len(guard._sessions) == 256
@@ -349,9 +349,9 @@ def test_explain_is_bounded_in_time_and_in_callers(monkeypatch: pytest.MonkeyPat
     _, board = settled()
     go_on = threading.Event()
 
-    def slow(*_asked: object) -> explaining.Answer:
+    def slow(*_asked: object) -> explaining.ExplanationAnswer:
         go_on.wait(10)
-        return explaining.Answer(found=True, ready=True, text="late")
+        return explaining.ExplanationAnswer(found=True, ready=True, text="late")
 
     monkeypatch.setattr(explaining, "answer", slow)
     monkeypatch.setattr(server, "EXPLAIN_SECONDS", 0.05)
@@ -459,7 +459,7 @@ def test_an_open_stream_does_not_keep_the_server_from_stopping() -> None:
 
 def test_an_address_in_use_is_told() -> None:
     with serving() as web:
-        other = WebServer("127.0.0.1", web.port, board=Board(ABOUT))
+        other = WebServer("127.0.0.1", web.port, board=PageState(ABOUT))
         with pytest.raises(OSError, match="in use"):
             other.start()
 

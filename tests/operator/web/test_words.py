@@ -5,7 +5,7 @@ import pytest
 from slack.planner.model.result import ConditionType
 from slack.process.reasons import REASONS, Level
 from slack.schema.conditions import GOOD_WHEN_TRUE
-from slack_operator.web.words import help_page, level_of, said
+from slack_operator.web.words import condition_text, help_page, level_of
 
 OTHERS = ("CpuAudit", "ThrottlePolicy", "Activation")
 OURS = [known for known in REASONS if not known.about.startswith(OTHERS) and known.on]
@@ -15,16 +15,16 @@ KINDS = {on.partition("=")[0] for known in OURS for on in known.on} | set(Condit
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_each_condition_is_said_as_one_would_like_it_or_else_as_what_is_wrong(kind: str) -> None:
     well, ill = ("True", "False") if kind in GOOD_WHEN_TRUE else ("False", "True")
-    assert said(kind, well) != said(kind, ill)
-    for words in (said(kind, well), said(kind, ill)):
+    assert condition_text(kind, well) != condition_text(kind, ill)
+    for words in (condition_text(kind, well), condition_text(kind, ill)):
         assert kind not in words or kind == "Ready"
         assert "True" not in words
         assert "False" not in words
 
 
 def test_a_condition_of_another_version_stands_as_the_api_has_it() -> None:
-    assert said("Novel", "True") == "Novel True"
-    assert said("Ready", "Unknown") == "Ready Unknown"
+    assert condition_text("Novel", "True") == "Novel True"
+    assert condition_text("Ready", "Unknown") == "Ready Unknown"
     assert level_of("Ready", "False", "Novel") is Level.TROUBLE
 
 

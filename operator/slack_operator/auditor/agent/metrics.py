@@ -12,19 +12,19 @@ from slack.audit.findings.finding import Finding
 from slack.audit.findings.sample import Level, Target, Trouble
 from slack.audit.findings.window import State
 from slack.audit.kernel.quota_bugs import Bug, KernelState, KernelVerdict
-from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.process.reporting import posting
-from slack_operator.auditor import families
+from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.agent import burst_writer
 from slack_operator.auditor.agent.names import shown
 
-_FIGURES: tuple[tuple[Family, Callable[[Finding], float | None]], ...] = (
-    (families.THROTTLED_RATIO, lambda finding: finding.throttled_ratio),
-    (families.TIME_LOST, lambda finding: finding.lost_ratio),
-    (families.STOP, lambda finding: finding.stop_seconds),
-    (families.USE, lambda finding: finding.use_cores),
-    (families.LIMIT, lambda finding: finding.limit_cores),
-    (families.LOST, lambda finding: finding.lost_cores),
+_FIGURES: tuple[tuple[MetricDefinition, Callable[[Finding], float | None]], ...] = (
+    (metric_definitions.THROTTLED_RATIO, lambda finding: finding.throttled_ratio),
+    (metric_definitions.TIME_LOST, lambda finding: finding.lost_ratio),
+    (metric_definitions.STOP, lambda finding: finding.stop_seconds),
+    (metric_definitions.USE, lambda finding: finding.use_cores),
+    (metric_definitions.LIMIT, lambda finding: finding.limit_cores),
+    (metric_definitions.LOST, lambda finding: finding.lost_cores),
 )
 
 
@@ -48,7 +48,7 @@ class Scrape:
     """The agent's figures at one moment."""
 
     findings: tuple[Finding, ...] = ()
-    """Of the window `families.WINDOW`, the worst first, named."""
+    """Of the window `metric_definitions.WINDOW`, the worst first, named."""
     states: Mapping[State, int] = field(default_factory=dict)
     cpus: int | None = None
     use_cores: float | None = None
@@ -79,29 +79,29 @@ class AgentCollector(Collector):
         """Give every family, also those that have no series now."""
         scrape = self._scrape()
         yield from _cgroups(scrape.findings)
-        states = _gauge(families.CGROUPS)
+        states = _gauge(metric_definitions.CGROUPS)
         for state in State:
             states.add_metric([state.value], scrape.states.get(state, 0))
         yield states
         yield _kernel(scrape.verdict)
         for family, value in (
-            (families.NODE_CPUS, scrape.cpus),
-            (families.NODE_USE, scrape.use_cores),
-            (families.SAMPLE_SECONDS, scrape.sample_seconds),
-            (families.SAMPLE_TIMESTAMP, scrape.sampled_at_unix),
+            (metric_definitions.NODE_CPUS, scrape.cpus),
+            (metric_definitions.NODE_USE, scrape.use_cores),
+            (metric_definitions.SAMPLE_SECONDS, scrape.sample_seconds),
+            (metric_definitions.SAMPLE_TIMESTAMP, scrape.sampled_at_unix),
         ):
             gauge = _gauge(family)
             if value is not None:
                 gauge.add_metric([], value)
             yield gauge
-        pressure = _counter(families.PRESSURE)
+        pressure = _counter(metric_definitions.PRESSURE)
         if scrape.pressure_seconds is not None:
             pressure.add_metric([], scrape.pressure_seconds)
         yield pressure
         for family, counts in (
-            (families.TROUBLES, self._totals.troubles),
-            (families.PUSHES, self._totals.pushes),
-            (families.BURST_WRITES, self._totals.bursts),
+            (metric_definitions.TROUBLES, self._totals.troubles),
+            (metric_definitions.PUSHES, self._totals.pushes),
+            (metric_definitions.BURST_WRITES, self._totals.bursts),
         ):
             counter = _counter(family)
             for word, count in counts.all().items():
@@ -124,7 +124,7 @@ def registry(scrape: Callable[[], Scrape], totals: Totals) -> CollectorRegistry:
 def labels(target: Target) -> tuple[str, ...]:
     """Return the values of a cgroup's labels."""
     namespace, pod, container = shown(target)
-    return target.level.value, namespace, pod, container.encode(errors="replace").decode(), families.WINDOW
+    return target.level.value, namespace, pod, container.encode(errors="replace").decode(), metric_definitions.WINDOW
 
 
 def _cgroups(findings: Sequence[Finding]) -> Iterator[Metric]:
@@ -148,7 +148,7 @@ def _cgroups(findings: Sequence[Finding]) -> Iterator[Metric]:
 
 
 def _neighbours(findings: Iterable[Finding]) -> Metric:
-    gauge = _gauge(families.NEIGHBOURS)
+    gauge = _gauge(metric_definitions.NEIGHBOURS)
     rows: dict[tuple[str, ...], float] = {}
     for finding in findings:
         if finding.neighbours_ratio is not None:
@@ -160,7 +160,7 @@ def _neighbours(findings: Iterable[Finding]) -> Metric:
 
 
 def _kernel(verdict: KernelVerdict | None) -> Metric:
-    gauge = _gauge(families.KERNEL_AFFECTED)
+    gauge = _gauge(metric_definitions.KERNEL_AFFECTED)
     if verdict is not None and verdict.state is not KernelState.UNKNOWN:
         for bug in Bug:
             if bug is not Bug.EITHER or verdict.bug is bug:
@@ -168,9 +168,9 @@ def _kernel(verdict: KernelVerdict | None) -> Metric:
     return gauge
 
 
-def _gauge(family: Family) -> GaugeMetricFamily:
+def _gauge(family: MetricDefinition) -> GaugeMetricFamily:
     return GaugeMetricFamily(family.name, family.help, labels=family.labels)
 
 
-def _counter(family: Family) -> CounterMetricFamily:
+def _counter(family: MetricDefinition) -> CounterMetricFamily:
     return CounterMetricFamily(family.name, family.help, labels=family.labels)

@@ -14,7 +14,7 @@ from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import State, Window, Windows
 from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
 from slack.process.audit_settings import AgentSettings
-from slack_operator.auditor import families
+from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.agent.metrics import Scrape, Totals
 from slack_operator.auditor.agent.names import NameBook
 from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
@@ -57,7 +57,7 @@ class Watch:
         """Judge the newest samples for a scrape."""
         pressure = cpu_pressure_seconds(self._settings.root)
         with self._lock:
-            windows = self._history.windows(families.WINDOW)
+            windows = self._history.windows(metric_definitions.WINDOW)
             facts = self._facts()
             # what has no figures, waits for nobody and stops nobody makes no series
             findings = judge([window for window in windows.windows if _makes_series(window)], windows.nodes)
@@ -129,7 +129,7 @@ class Watch:
         return self._verdicts[key]
 
     def _use_cores(self) -> float | None:
-        return self._history.use_cores(Target(Level.NODE, "/"), families.WINDOW)
+        return self._history.use_cores(Target(Level.NODE, "/"), metric_definitions.WINDOW)
 
 
 def with_own(facts: NodeFacts) -> NodeFacts:

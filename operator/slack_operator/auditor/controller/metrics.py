@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.sample import Level
-from slack_operator.auditor import families
+from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.controller.enforcement_state import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
 
@@ -17,14 +17,14 @@ class ControllerMetrics(ProcessMetrics):
     """The controller's metrics; any thread may count, the turn's sets the gauges."""
 
     def __init__(self) -> None:
-        super().__init__(families.AUDIT_BUILD_INFO)
-        self._findings = self._gauge(families.FINDINGS)
-        self._nodes = self._gauge(families.NODES)
-        self._resizes = self._counter(families.RESIZES)
-        self.reports_written = self._counter(families.REPORTS_WRITTEN)
-        self.turns = self._counter(families.TURNS)
-        self._requests = self._counter(families.AUDIT_REQUESTS)
-        self.leader = self._gauge(families.AUDIT_LEADER)
+        super().__init__(metric_definitions.AUDIT_BUILD_INFO)
+        self._findings = self._gauge(metric_definitions.FINDINGS)
+        self._nodes = self._gauge(metric_definitions.NODES)
+        self._resizes = self._counter(metric_definitions.RESIZES)
+        self.reports_written = self._counter(metric_definitions.REPORTS_WRITTEN)
+        self.turns = self._counter(metric_definitions.TURNS)
+        self._requests = self._counter(metric_definitions.AUDIT_REQUESTS)
+        self.leader = self._gauge(metric_definitions.AUDIT_LEADER)
         for outcome in OUTCOMES:  # so that rates see the first one
             self._resizes.labels(outcome)
 

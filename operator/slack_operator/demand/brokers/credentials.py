@@ -11,7 +11,7 @@ _NATS_CREDS: Final = "-----BEGIN NATS USER JWT-----"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class BrokerCredentials:
     """What the file holds: a user with a password, a word alone (token or password), or a JWT with its key."""
 
     user: str | None = None
@@ -21,7 +21,7 @@ class Credentials:
     file: Path | None = field(default=None, compare=False)
     """Where they come from."""
 
-    def fresh(self) -> "Credentials":
+    def fresh(self) -> "BrokerCredentials":
         """Read the file again, for each new connection: a Secret may have been rotated since.
 
         Raises:
@@ -30,10 +30,10 @@ class Credentials:
         return self if self.file is None else read_credentials(self.file)
 
 
-NONE: Final = Credentials()
+NONE: Final = BrokerCredentials()
 
 
-def read_credentials(file: Path | None) -> Credentials:
+def read_credentials(file: Path | None) -> BrokerCredentials:
     """Read the file: `user:password`, a token or password alone, or what `nsc` writes (`.creds`).
 
     Raises:
@@ -52,13 +52,13 @@ def read_credentials(file: Path | None) -> Credentials:
     if len(data) > _MOST_BYTES:
         raise BrokerRefused(f"credentials file {file}: is longer than {_MOST_BYTES >> 10} KiB: {_RIGHT}")
     if text.startswith(_NATS_CREDS):
-        return Credentials(creds_file=file, file=file)
+        return BrokerCredentials(creds_file=file, file=file)
     if not text or "\n" in text:
         raise BrokerRefused(f"credentials file {file}: must hold one line: {_RIGHT}")
     user, colon, password = text.partition(":")
     if colon:
-        return Credentials(user=user or None, secret=password, file=file)
-    return Credentials(secret=text, file=file)
+        return BrokerCredentials(user=user or None, secret=password, file=file)
+    return BrokerCredentials(secret=text, file=file)
 
 
 _RIGHT = "user:password, a token or password alone, or a NATS .creds file"

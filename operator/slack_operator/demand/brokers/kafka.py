@@ -21,13 +21,13 @@ from slack.demand.broker import (
     BrokerRefused,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
 )
-from slack_operator.demand.brokers.credentials import NONE, Credentials
+from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 
 ANSWER_MILLIS: Final = 2000
 NO_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
@@ -64,7 +64,7 @@ class KafkaLag:
     """`slack.demand.broker.Broker` of which only the lag is to be had. Connects at the first read."""
 
     def __init__(
-        self, servers: Sequence[str], *, credentials: Credentials = NONE, group: str, name: str = "resource-slack"
+        self, servers: Sequence[str], *, credentials: BrokerCredentials = NONE, group: str, name: str = "resource-slack"
     ) -> None:
         if not group:
             raise BrokerRefused("broker URL: kafka:// needs ?group=NAME: the consumer group of the workers")
@@ -95,19 +95,19 @@ class KafkaLag:
         """Not to be had."""
         self._refuse("publish")
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         """Not to be had."""
         self._refuse("pull")
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         """Not to be had."""
         self._refuse("ack")
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         """Not to be had."""
         self._refuse("nak")
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         """Not to be had."""
         self._refuse("extend")
 
@@ -232,7 +232,7 @@ class KafkaLag:
                 await asyncio.to_thread(client.close)
 
 
-def _sasl(credentials: Credentials) -> dict[str, Any]:
+def _sasl(credentials: BrokerCredentials) -> dict[str, Any]:
     """Return the options that log in.
 
     Raises:

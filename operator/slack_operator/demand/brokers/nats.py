@@ -27,15 +27,15 @@ from slack.demand.broker import (
     BrokerRefused,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
 )
 from slack_operator.demand.brokers import nats_connection as connection
 from slack_operator.demand.brokers import nats_layout as layout
-from slack_operator.demand.brokers.credentials import NONE, Credentials
+from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 from slack_operator.demand.brokers.nats_lag import LagReader
 from slack_operator.demand.brokers.nats_pulls import Pulls, next_request, next_subject, wait_for
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
@@ -59,7 +59,7 @@ class NatsBroker:
         self,
         servers: Sequence[str],
         *,
-        credentials: Credentials = NONE,
+        credentials: BrokerCredentials = NONE,
         ca_file: Path | None = None,
         prefixes: tuple[str, ...] = (PREFIX,),
         replicas: int = 1,
@@ -106,7 +106,7 @@ class NatsBroker:
         stream, name = layout.stream_name(prefix), layout.consumer_name(queue.name)
         asked = {"stream_name": stream, "config": layout.consumer_config(queue)}
         subject = f"CONSUMER.CREATE.{stream}.{name}.{queue.name}"
-        await self.connection.api(subject, asked, connection.Reply)
+        await self.connection.api(subject, asked, connection.JetStreamReply)
         self._lag.know(queue.name)
 
     async def _ensure_stream(self, prefix: str) -> None:
@@ -119,7 +119,7 @@ class NatsBroker:
     async def _create_stream(self, config: Mapping[str, Any]) -> None:
         name = config["name"]
         try:
-            await self.connection.api(f"STREAM.CREATE.{name}", config, connection.Reply)
+            await self.connection.api(f"STREAM.CREATE.{name}", config, connection.JetStreamReply)
         except connection.ApiRefused as refused:
             if refused.number == connection.OVERLAP:
                 subjects = ", ".join(config["subjects"])
@@ -151,7 +151,7 @@ class NatsBroker:
                 await self._ensure_stream(prefix)
         raise BrokerUnreachable(f"{self.connection.told}: no stream takes {queue}")
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         """Return one to `count` messages; none when the time is over."""
         layout.check_queue(queue, self._prefixes)
         deadline = time.monotonic() + wait_seconds
@@ -195,7 +195,7 @@ class NatsBroker:
                     self._inbox = inbox
         return self._inbox
 
-    async def _alive(self, queue: str, raw: Sequence[Msg]) -> list[Message]:
+    async def _alive(self, queue: str, raw: Sequence[Msg]) -> list[PulledMessage]:
         """Make messages of what came, without those that were delivered too often already: these are moved."""
         most = self._most(queue)
         messages = [_message(queue, found) for found in raw]
@@ -208,11 +208,11 @@ class NatsBroker:
         settings = self._settings.get(queue)
         return settings.max_deliver if settings else QueueSettings(name=queue).max_deliver
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         """End the message for good."""
         await self.connection.publish(_reply(message), b"+ACK")
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         """Give it back, or move it where this was its last attempt."""
         if message.attempt >= self._most(message.queue):
             await self._bury(message)
@@ -220,11 +220,11 @@ class NatsBroker:
         delay = msgspec.json.encode({"delay": int(delay_seconds * layout.NANOS)}) if delay_seconds > 0 else b""
         await self.connection.publish(_reply(message), b"-NAK " + delay if delay else b"-NAK")
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         """Begin the ack wait anew."""
         await self.connection.publish(_reply(message), b"+WPI")
 
-    async def _bury(self, message: Message) -> None:
+    async def _bury(self, message: PulledMessage) -> None:
         stream, sequence = _place(_reply(message))
         headers = {
             _STORED_ONCE: f"dead-{stream}-{sequence}",  # whoever is ended between the two does it twice
@@ -273,7 +273,9 @@ class NatsBroker:
         self._settings.pop(queue, None)
         gone = (connection.CONSUMER_NOT_FOUND, connection.STREAM_NOT_FOUND)
         try:
-            await self.connection.api(f"CONSUMER.DELETE.{stream}.{layout.consumer_name(queue)}", None, connection.Reply)
+            await self.connection.api(
+                f"CONSUMER.DELETE.{stream}.{layout.consumer_name(queue)}", None, connection.JetStreamReply
+            )
         except connection.ApiRefused as refused:
             if refused.number not in gone:
                 raise
@@ -327,19 +329,19 @@ class _Purged(msgspec.Struct, frozen=True):
 
 def _check_stored(answer: Msg, queue: str) -> None:
     try:
-        refusal = msgspec.json.decode(answer.data, type=connection.Reply).error
+        refusal = msgspec.json.decode(answer.data, type=connection.JetStreamReply).error
     except msgspec.DecodeError:
         raise BrokerRefused(f"{queue}: something else than JetStream answers there") from None
     if refusal is not None:
         raise BrokerRefused(f"{queue}: the message is not taken: {refusal.description}")
 
 
-def _message(queue: str, found: Msg) -> Message:
+def _message(queue: str, found: Msg) -> PulledMessage:
     data = found.metadata
     age = max(time.time() - data.timestamp.timestamp(), 0.0)
     headers = found.headers or {}
     own_id = headers.get(_MESSAGE_ID) or headers.get(_STORED_ONCE)  # of one who publishes by himself
-    return Message(
+    return PulledMessage(
         queue=queue,
         id=own_id or f"{data.stream}-{data.sequence.stream}",
         body=found.data,
@@ -349,7 +351,7 @@ def _message(queue: str, found: Msg) -> Message:
     )
 
 
-def _reply(message: Message) -> str:
+def _reply(message: PulledMessage) -> str:
     if not isinstance(message.handle, str):
         raise TypeError("the message is of another broker")
     return message.handle

@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from slack.demand.broker import BrokerRefused, BrokerUnreachable
-from slack_operator.demand.brokers.credentials import Credentials
+from slack_operator.demand.brokers.credentials import BrokerCredentials
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,7 +41,7 @@ OVERLAP: Final = 10065
 _HEADER_ROOM: Final = 64
 
 
-class ApiError(msgspec.Struct, frozen=True):
+class JetStreamError(msgspec.Struct, frozen=True):
     """What JetStream refuses with."""
 
     code: int = 0
@@ -49,10 +49,10 @@ class ApiError(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class Reply(msgspec.Struct, frozen=True):
+class JetStreamReply(msgspec.Struct, frozen=True):
     """Base of all answers of JetStream's API."""
 
-    error: ApiError | None = None
+    error: JetStreamError | None = None
 
 
 class ApiRefused(BrokerRefused):
@@ -78,7 +78,7 @@ class NatsConnection:
     def __init__(
         self,
         servers: Sequence[str],
-        credentials: Credentials,
+        credentials: BrokerCredentials,
         *,
         ca_file: Path | None,
         name: str,
@@ -294,7 +294,7 @@ async def _subscribe(client: Client, subject: str, handler: Handler) -> Subscrip
     return await client.subscribe(subject, cb=handler, pending_msgs_limit=0, pending_bytes_limit=0)
 
 
-_REPLY: Final = msgspec.json.Decoder(Reply)
+_REPLY: Final = msgspec.json.Decoder(JetStreamReply)
 
 
 def headers_bytes(headers: Mapping[str, str]) -> int:

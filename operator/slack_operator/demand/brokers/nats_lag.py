@@ -21,8 +21,8 @@ from slack_operator.demand.brokers.nats_connection import (
     CONSUMER_NOT_FOUND,
     STREAM_NOT_FOUND,
     ApiRefused,
+    JetStreamReply,
     NatsConnection,
-    Reply,
 )
 
 PAGE: Final = 256
@@ -55,7 +55,7 @@ class _Consumer(msgspec.Struct, frozen=True, gc=False):
     num_pending: int = 0
 
 
-class _Consumers(Reply, frozen=True):
+class _Consumers(JetStreamReply, frozen=True):
     total: int = 0
     consumers: tuple[_Consumer, ...] | None = ()
 
@@ -68,7 +68,7 @@ class _State(msgspec.Struct, frozen=True):
     subjects: dict[str, int] | None = None
 
 
-class _Stream(Reply, frozen=True):
+class _Stream(JetStreamReply, frozen=True):
     total: int = 0
     state: _State = _State()
 

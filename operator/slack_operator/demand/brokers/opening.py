@@ -43,7 +43,7 @@ class BrokerUrl:
     @property
     def servers(self) -> tuple[str, ...]:
         """Each server as a URL of its own, without anything that is secret."""
-        return tuple(f"{self.scheme}://{_bracketed(host)}:{port}" for host, port in self.hosts)
+        return tuple(f"{self.scheme}://{_bracket_ipv6(host)}:{port}" for host, port in self.hosts)
 
     def one(self, name: str, default: str) -> str:
         """Return what the query says of a name that is given once."""
@@ -102,7 +102,7 @@ def _host(text: str, default_port: int) -> tuple[str, int]:
     return host, default_port if port is None else port
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -151,7 +151,7 @@ async def open_broker(url: str, credentials_file: Path | None = None, *, name: s
         from slack_operator.demand.brokers.kafka import KafkaLag
 
         return KafkaLag(
-            tuple(f"{_bracketed(host)}:{port}" for host, port in parsed.hosts),
+            tuple(f"{_bracket_ipv6(host)}:{port}" for host, port in parsed.hosts),
             credentials=credentials,
             group=parsed.one("group", ""),
             name=name,

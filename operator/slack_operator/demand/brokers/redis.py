@@ -30,15 +30,15 @@ from slack.demand.broker import (
     BrokerRefused,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueLag,
     QueueSettings,
     RawReport,
 )
 from slack.demand.subjects import InvalidSubject, Subject
 from slack_operator.demand.brokers import redis_scripts as scripts
-from slack_operator.demand.brokers.credentials import NONE, Credentials
+from slack_operator.demand.brokers.credentials import NONE, BrokerCredentials
 from slack_operator.demand.brokers.redis_lag import FIGURES, RedisFigures, RedisLags
 from slack_operator.demand.brokers.report_buffer import ReportBuffer
 
@@ -71,7 +71,7 @@ class RedisBroker:
         host: str,
         port: int,
         *,
-        credentials: Credentials = NONE,
+        credentials: BrokerCredentials = NONE,
         tls: bool = False,
         ca_file: Path | None = None,
         database: int = 0,
@@ -102,7 +102,7 @@ class RedisBroker:
         self._waiters: list[_Waiter] = []
         self._settings: dict[str, QueueSettings] = {}
         self._pulled: set[str] = set()
-        self._held: defaultdict[str, deque[Message]] = defaultdict(deque)
+        self._held: defaultdict[str, deque[PulledMessage]] = defaultdict(deque)
         self._buffer = ReportBuffer()
         self._reads = 0
         self._lags = RedisLags()
@@ -160,7 +160,7 @@ class RedisBroker:
             key = f"{scripts.DEDUPE}{queue}:{message_id}"
             await self._store(keys=[queue, key], args=[scripts.DEDUPE_MILLIS, body, message_id])
 
-    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[Message]:
+    async def pull(self, queue: str, count: MessageCount, wait_seconds: Duration) -> Sequence[PulledMessage]:
         """Return one to `count` messages; none when the time is over."""
         _check(queue)
         self._pulled.add(queue)
@@ -173,11 +173,11 @@ class RedisBroker:
             if messages or time.monotonic() >= deadline:
                 return messages
 
-    def _take_held(self, queue: str, count: int) -> list[Message]:
+    def _take_held(self, queue: str, count: int) -> list[PulledMessage]:
         waiting = self._held.get(queue)
         return [waiting.popleft() for _ in range(min(count, len(waiting)))] if waiting else []
 
-    async def _at_once(self, queue: str, count: int) -> list[Message]:
+    async def _at_once(self, queue: str, count: int) -> list[PulledMessage]:
         settings = self._of(queue)
         wait_millis = int(settings.ack_wait_seconds * 1000)
         try:
@@ -194,7 +194,7 @@ class RedisBroker:
                 await self._bury(message)
         return [message for message in messages if message.attempt <= settings.max_deliver]
 
-    async def _wait(self, queue: str, seconds: float) -> list[Message]:
+    async def _wait(self, queue: str, seconds: float) -> list[PulledMessage]:
         """Wait for a new message on a connection of its own; a caller that is cancelled loses none."""
         waiter = self._waiters.pop() if self._waiters else _Waiter(self._new_client(None))
         reading = asyncio.create_task(waiter.read(queue, self._consumer, seconds))
@@ -220,18 +220,18 @@ class RedisBroker:
             await self.ensure(self._of(queue))
             return None
 
-    def _new(self, queue: str, found: Any) -> list[Message]:
+    def _new(self, queue: str, found: Any) -> list[PulledMessage]:
         entries = found[0][1] if found else ()
         pairs = ((entry, [part for pair in fields.items() for part in pair]) for entry, fields in entries if fields)
         return [self._message(queue, entry, fields, 1) for entry, fields in pairs]
 
-    def _message(self, queue: str, entry: bytes, fields: Sequence[bytes], attempt: int) -> Message:
+    def _message(self, queue: str, entry: bytes, fields: Sequence[bytes], attempt: int) -> PulledMessage:
         named = dict(zip(fields[::2], fields[1::2], strict=False))
         own_id = named.get(b"id")
         identity = entry.decode("ascii", "replace")
         published = identity.partition("-")[0]
         age = max(time.time() - int(published) / 1000, 0.0) if published.isdecimal() else None
-        return Message(
+        return PulledMessage(
             queue=queue,
             id=own_id.decode("utf-8", "replace") if own_id else identity,
             body=named.get(b"body", fields[1] if len(fields) > 1 else b""),  # of one who writes the stream himself
@@ -243,7 +243,7 @@ class RedisBroker:
     def _of(self, queue: str) -> QueueSettings:
         return self._settings.get(queue) or QueueSettings(name=queue)
 
-    async def ack(self, message: Message) -> None:
+    async def ack(self, message: PulledMessage) -> None:
         """End the message for good."""
         with self._mapped():
             async with self.client.pipeline(transaction=True) as pipe:
@@ -251,7 +251,7 @@ class RedisBroker:
                 pipe.xdel(message.queue, _entry(message))
                 await pipe.execute()
 
-    async def nak(self, message: Message, delay_seconds: Duration = NO_TIME) -> None:
+    async def nak(self, message: PulledMessage, delay_seconds: Duration = NO_TIME) -> None:
         """Give it back, or move it where this was its last attempt. A delay beyond the ack wait is the ack wait."""
         settings = self._of(message.queue)
         if message.attempt >= settings.max_deliver:
@@ -260,16 +260,16 @@ class RedisBroker:
         idle = max(settings.ack_wait_seconds - delay_seconds, 0.0)
         await self._claim(message, scripts.NOBODY, idle)
 
-    async def extend(self, message: Message) -> None:
+    async def extend(self, message: PulledMessage) -> None:
         """Begin the ack wait anew."""
         await self._claim(message, self._consumer, 0.0)
 
-    async def _claim(self, message: Message, consumer: str, idle_seconds: float) -> None:
+    async def _claim(self, message: PulledMessage, consumer: str, idle_seconds: float) -> None:
         args: list[str | int] = [self._consumer, _entry(message), consumer, int(idle_seconds * 1000)]
         with self._mapped():
             await self._hold(keys=[message.queue], args=args)
 
-    async def _bury(self, message: Message) -> None:
+    async def _bury(self, message: PulledMessage) -> None:
         args: list[str | int] = [self._consumer, _entry(message), message.id, message.attempt]
         with self._mapped():
             await self._bury_script(keys=[message.queue, DEAD_LETTERS], args=args)
@@ -283,7 +283,7 @@ class RedisBroker:
         lags: dict[str, QueueLag] = {}
         self._reads += 1
         cursor, first = 0, True
-        cancelled = _cancelled()
+        cancelled = _cancel_requests()
         with self._mapped():
             while cursor or first:
                 first = False
@@ -291,7 +291,9 @@ class RedisBroker:
                 found = sorted(name for raw in names if (name := _queue(raw)) is not None and name.startswith(prefix))
                 for start in range(0, len(found), _CHUNK):
                     lags |= await self._permitted_lags(found[start : start + _CHUNK])
-                if _cancelled() > cancelled:  # the library sends by wait_for, which before Python 3.12 may swallow it
+                if (
+                    _cancel_requests() > cancelled
+                ):  # the library sends by wait_for, which before Python 3.12 may swallow it
                     raise asyncio.CancelledError
         return lags
 
@@ -412,7 +414,7 @@ class RedisBroker:
 class _FreshCredentials(CredentialProvider):
     """Credentials that are read again for each new connection: a Secret may have been rotated since."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: BrokerCredentials) -> None:
         self._credentials = credentials
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
@@ -462,7 +464,7 @@ def _check(queue: str) -> None:
         raise BrokerRefused(f"queue {queue[:_MOST_NAME]!r}: write act.NAMESPACE.ACTION.MEMORY")
 
 
-def _cancelled() -> int:
+def _cancel_requests() -> int:
     """Return how often the present task was told to end."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
@@ -477,7 +479,7 @@ def _queue(raw: bytes | str) -> str | None:
         return None
 
 
-def _entry(message: Message) -> str:
+def _entry(message: PulledMessage) -> str:
     if not isinstance(message.handle, str):
         raise TypeError("the message is of another broker")
     return message.handle

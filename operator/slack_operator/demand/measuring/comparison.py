@@ -10,7 +10,7 @@ from slack.demand.broker import Broker
 from slack.demand.model import Creation, Guards
 from slack_operator.demand.brokers.opening import open_broker
 from slack_operator.demand.measuring.endpoint import Endpoint
-from slack_operator.demand.measuring.load import Clients, Measured, Side
+from slack_operator.demand.measuring.load import Clients, LoadMeasurement, Side
 from slack_operator.demand.measuring.old_side import OldSide
 from slack_operator.demand.measuring.pools_side import PoolsSide
 from slack_operator.demand.processes import Processes
@@ -39,12 +39,12 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class MeasuredPair:
     """What both sides did at one point."""
 
     setting: Setting
-    old: Measured
-    ours: Measured
+    old: LoadMeasurement
+    ours: LoadMeasurement
 
     @property
     def ratio(self) -> float:
@@ -53,21 +53,23 @@ class Compared:
         return self.ours.per_second / max(self.old.per_second, 1 / counted)
 
 
-async def compare(url: str, credentials_file: Path | None, setting: Setting, tell: Tell) -> Compared:
+async def compare(url: str, credentials_file: Path | None, setting: Setting, tell: Tell) -> MeasuredPair:
     """Run the old scheduler's rules, then ours.
 
     Raises:
         BrokerRefused: the URL is no good, or the broker has no queues.
         BrokerUnreachable: it is not there.
     """
-    return Compared(
+    return MeasuredPair(
         setting=setting,
         old=await measure(url, credentials_file, setting, tell, old=True),
         ours=await measure(url, credentials_file, setting, tell, old=False),
     )
 
 
-async def measure(url: str, credentials_file: Path | None, setting: Setting, tell: Tell, *, old: bool) -> Measured:
+async def measure(
+    url: str, credentials_file: Path | None, setting: Setting, tell: Tell, *, old: bool
+) -> LoadMeasurement:
     """Run one side in a namespace of its own, which is gone afterwards."""
     broker = await open_broker(url, credentials_file, name="demand bench")
     namespace = f"bench-{secrets.token_hex(4)}"

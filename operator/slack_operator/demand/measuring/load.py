@@ -36,7 +36,7 @@ class Side(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class LoadMeasurement:
     """What came of one side's run; times of messages that were published after the cut."""
 
     per_second: float
@@ -88,7 +88,9 @@ class Clients:
             self._took.append((sent.published_at, sent.began_at - sent.published_at, now - sent.published_at))
             sent.done.set()
 
-    async def run(self, side: Side, seconds: float, cut_seconds: float, tell: Callable[[float, int], None]) -> Measured:
+    async def run(
+        self, side: Side, seconds: float, cut_seconds: float, tell: Callable[[float, int], None]
+    ) -> LoadMeasurement:
         """Publish for so long; `tell` hears each second how far it is, and how many messages were run."""
         began = time.perf_counter()
         tasks = [asyncio.create_task(self._client(side)) for _ in range(self._clients)]
@@ -118,10 +120,10 @@ class Clients:
                 raise
             await sent.done.wait()
 
-    def _measured(self, since: float, seconds: float, containers: int) -> Measured:
+    def _measured(self, since: float, seconds: float, containers: int) -> LoadMeasurement:
         counted = [(start, whole) for published, start, whole in self._took if published + whole >= since]
         starts, wholes = sorted(start for start, _ in counted), sorted(whole for _, whole in counted)
-        return Measured(
+        return LoadMeasurement(
             per_second=len(counted) / seconds,
             p50_ms=at(wholes, 0.5) * 1000,
             p99_ms=at(wholes, 0.99) * 1000,

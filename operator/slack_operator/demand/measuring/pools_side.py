@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import replace
 
 from slack.demand.broker import Broker, BrokerError, Duration, QueueSettings
-from slack.demand.model import Container, Guards, PoolSettings, QueueKey, QuotaSettings
+from slack.demand.model import Guards, PoolContainer, PoolSettings, QueueKey, QuotaSettings
 from slack.demand.reports import ContainerReport, InvalidReport, decode_report
-from slack.demand.tick import NodeRoom, Observation, Scheduler
+from slack.demand.tick import NodeRoom, PoolScheduler, TickInput
 from slack_operator.demand.containers import Containers
 
 TICK_SECONDS = 0.1
@@ -49,7 +49,7 @@ class PoolsSide:
             )
             for number in range(actions)
         ]
-        self.scheduler = Scheduler(epoch="bench", guards=guards)
+        self.scheduler = PoolScheduler(epoch="bench", guards=guards)
         self.scheduler.configure(self._pools, [QuotaSettings(namespace=namespace, max_containers=nodes * slots)])
         self._reports: dict[str, tuple[float, ContainerReport]] = {}
         self._durations: defaultdict[QueueKey, list[float]] = defaultdict(list)
@@ -109,13 +109,13 @@ class PoolsSide:
         durations, self._durations = self._durations, defaultdict(list)
         containers = [self._with_report(container) for container in self._containers.seen()]
         result = self.scheduler.tick(
-            Observation(now_seconds=now, lags=lags, containers=containers, durations_ms=durations, nodes=self._nodes)
+            TickInput(now_seconds=now, lags=lags, containers=containers, durations_ms=durations, nodes=self._nodes)
         )
         self._started += len(result.creations)
         self._containers.create(result.creations)
         self._containers.end(result.endings)
 
-    def _with_report(self, container: Container) -> Container:
+    def _with_report(self, container: PoolContainer) -> PoolContainer:
         told_at, report = self._reports.get(container.id, (0.0, None))
         if report is None or report.idle_seconds is None:
             return container

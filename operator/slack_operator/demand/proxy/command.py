@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 
-from slack.demand.broker import Message
+from slack.demand.broker import PulledMessage
 from slack_operator.demand.proxy.loopback import LoopbackRunner
-from slack_operator.demand.proxy.runner import DONE, Outcome, RunnerGone
+from slack_operator.demand.proxy.runner import DONE, RunnerGone, RunOutcome
 
 MOST_LINE_BYTES: Final = 1 << 20
 END_SECONDS: Final = 5.0
@@ -37,7 +37,7 @@ class _Answer(msgspec.Struct, frozen=True, rename="camel"):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 
 
-async def started(command: str, *, stdin: int | None, stdout: int | None, port: int | None = None) -> Process:
+async def start_process(command: str, *, stdin: int | None, stdout: int | None, port: int | None = None) -> Process:
     """Start a command in a process group of its own.
 
     Raises:
@@ -53,7 +53,7 @@ async def started(command: str, *, stdin: int | None, stdout: int | None, port: 
         raise RunnerGone(f"--command: {error.strerror if isinstance(error, OSError) else error}") from None
 
 
-async def ended(process: Process | None) -> None:
+async def end_process(process: Process | None) -> None:
     """End a command and what it started: SIGTERM, then SIGKILL."""
     if process is None:
         return
@@ -72,20 +72,20 @@ class LinesRunner:
     def __init__(self, command: str) -> None:
         self._command = command
         self._process: Process | None = None
-        self._waiting: deque[tuple[str, asyncio.Future[Outcome]]] = deque()
+        self._waiting: deque[tuple[str, asyncio.Future[RunOutcome]]] = deque()
         self._reading: asyncio.Task[None] | None = None
         self._gone: str | None = None
 
     async def start(self) -> None:
         """Start the command; it may read when it likes."""
-        self._process = await started(self._command, stdin=PIPE, stdout=PIPE)
+        self._process = await start_process(self._command, stdin=PIPE, stdout=PIPE)
         self._reading = asyncio.get_running_loop().create_task(self._read(self._process))
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         """Write a line, and wait for its answer."""
         if self._gone is not None or self._process is None or self._process.stdin is None:
             raise RunnerGone(self._gone or "the command was not started")
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[RunOutcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((message.id, answer))
         try:
             self._process.stdin.write(_line(message))
@@ -118,7 +118,9 @@ class LinesRunner:
                 if not waiting.done():  # one that was given up has its answer late
                     delay = min(answer.retry_after_ms / 1000, _LONGEST_DELAY_SECONDS) or None
                     reason = answer.error[:200] or "not ok"
-                    waiting.set_result(DONE if answer.ok else Outcome(done=False, reason=reason, delay_seconds=delay))
+                    waiting.set_result(
+                        DONE if answer.ok else RunOutcome(done=False, reason=reason, delay_seconds=delay)
+                    )
                 return
 
     def broken(self) -> str | None:
@@ -127,7 +129,7 @@ class LinesRunner:
 
     async def close(self) -> None:
         """End the command."""
-        await ended(self._process)
+        await end_process(self._process)
         if self._reading is not None:
             await self._reading
 
@@ -143,7 +145,7 @@ class ServedRunner(LoopbackRunner):
     async def start(self) -> None:
         """Start the command, and wait until it listens."""
         if self._process is None:
-            self._process = await started(self._command, stdin=None, stdout=None, port=self._port)
+            self._process = await start_process(self._command, stdin=None, stdout=None, port=self._port)
         listening = asyncio.ensure_future(super().start())
         ending = asyncio.ensure_future(self._process.wait())
         try:
@@ -154,7 +156,7 @@ class ServedRunner(LoopbackRunner):
         if self._process.returncode is not None:
             raise RunnerGone(f"the command ended with {self._process.returncode}")
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         """POST one message, while the command lives."""
         outcome = await super().run(message)
         if not outcome.done and self._process is not None and self._process.returncode is not None:
@@ -164,10 +166,10 @@ class ServedRunner(LoopbackRunner):
     async def close(self) -> None:
         """Close the connections, and end the command."""
         await super().close()
-        await ended(self._process)
+        await end_process(self._process)
 
 
-def _line(message: Message) -> bytes:
+def _line(message: PulledMessage) -> bytes:
     told: dict[str, object] = {"id": message.id, "queue": message.queue, "attempt": message.attempt}
     try:
         told["body"] = message.body.decode()

@@ -4,11 +4,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from slack.demand.broker import Message
+from slack.demand.broker import PulledMessage
 from slack.demand.reports import LAST_RUNS, ContainerReport
 
 
-class Counts:
+class ProxyCounts:
     """Of one event loop. `on_wait` and `on_run` are told of each message, in seconds."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Counts:
         self.total = 0
         """Runs that ended, good or bad."""
 
-    def began(self, message: Message) -> None:
+    def began(self, message: PulledMessage) -> None:
         """A message was pulled, and its run begins."""
         self.busy += 1
         if message.age_seconds is not None and message.attempt == 1:  # a later one waited for its delay as well

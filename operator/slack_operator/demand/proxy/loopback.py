@@ -12,8 +12,8 @@ from typing import Final, cast
 
 import httptools
 
-from slack.demand.broker import Message
-from slack_operator.demand.proxy.runner import DONE, Outcome
+from slack.demand.broker import PulledMessage
+from slack_operator.demand.proxy.runner import DONE, RunOutcome
 
 CONNECT_SECONDS: Final = 2.0
 PROBE_SECONDS: Final = 0.05
@@ -126,7 +126,7 @@ class LoopbackRunner:
             _, exchange = await loop.create_connection(_Exchange, self._host, self._port)
         return exchange
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         """POST one message; a kept connection that turns out to be closed is tried once more with a new one."""
         head = self._head(message)
         while True:
@@ -151,7 +151,9 @@ class LoopbackRunner:
             elif exchange.transport is not None:
                 exchange.transport.close()
             return (
-                DONE if 200 <= status < 300 else Outcome(done=False, reason=f"HTTP {status}", delay_seconds=retry_after)
+                DONE
+                if 200 <= status < 300
+                else RunOutcome(done=False, reason=f"HTTP {status}", delay_seconds=retry_after)
             )
 
     def _kept(self) -> _Exchange | None:
@@ -161,7 +163,7 @@ class LoopbackRunner:
                 return exchange
         return None
 
-    def _head(self, message: Message) -> bytes:
+    def _head(self, message: PulledMessage) -> bytes:
         age = "" if message.age_seconds is None else f"Act-Age-Ms: {message.age_seconds * 1000:.0f}\r\n"
         told = (
             f"Content-Type: application/octet-stream\r\nContent-Length: {len(message.body)}\r\n"
@@ -170,12 +172,12 @@ class LoopbackRunner:
         )
         return self._begin + told.encode()
 
-    def _failed(self, reason: str) -> Outcome:
+    def _failed(self, reason: str) -> RunOutcome:
         """Pull nothing until something listens again: each try would cost a message one of its attempts."""
         if self._probing is None or self._probing.done():
             self._broken = reason
             self._probing = asyncio.get_running_loop().create_task(self.start())
-        return Outcome(done=False, reason=reason)
+        return RunOutcome(done=False, reason=reason)
 
     def broken(self) -> str | None:
         """Say that nothing listens."""

@@ -2,9 +2,9 @@
 
 from prometheus_client import Histogram
 
-from slack.process.metric_family import BUILD_INFO, Family
-from slack_operator.demand.proxy import families
-from slack_operator.demand.proxy.counts import Counts
+from slack.process.metric_definition import BUILD_INFO, MetricDefinition
+from slack_operator.demand.proxy import metric_definitions
+from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.runtime.metrics import ProcessMetrics
 
 _WAIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -16,14 +16,14 @@ class ProxyMetrics(ProcessMetrics):
 
     def __init__(self, slots: int) -> None:
         super().__init__(BUILD_INFO, watches=False)
-        self._wait = self._histogram(families.WAIT, _WAIT_BUCKETS)
-        self._run = self._histogram(families.RUN, _RUN_BUCKETS)
-        runs = self._counter(families.RUNS)
+        self._wait = self._histogram(metric_definitions.WAIT, _WAIT_BUCKETS)
+        self._run = self._histogram(metric_definitions.RUN, _RUN_BUCKETS)
+        runs = self._counter(metric_definitions.RUNS)
         self._acked, self._given_back = runs.labels("acked"), runs.labels("given_back")
-        self._busy = self._gauge(families.BUSY)
-        self._gauge(families.SLOTS).set(slots)
+        self._busy = self._gauge(metric_definitions.BUSY)
+        self._gauge(metric_definitions.SLOTS).set(slots)
 
-    def follow(self, counts: Counts) -> None:
+    def follow(self, counts: ProxyCounts) -> None:
         """Have a scrape ask for what is busy."""
         self._busy.set_function(lambda: float(counts.busy))
 
@@ -36,5 +36,5 @@ class ProxyMetrics(ProcessMetrics):
         self._run.observe(seconds)
         (self._acked if done else self._given_back).inc()
 
-    def _histogram(self, family: Family, buckets: tuple[float, ...]) -> Histogram:
+    def _histogram(self, family: MetricDefinition, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=buckets)

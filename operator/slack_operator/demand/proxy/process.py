@@ -29,7 +29,7 @@ from slack.supervision.supervisor import Supervisor
 from slack.supervision.tasks import SupervisedTask
 from slack.supervision.workers import UnawaitedWorkers
 from slack_operator.demand.brokers.opening import open_broker
-from slack_operator.demand.proxy.counts import Counts
+from slack_operator.demand.proxy.counts import ProxyCounts
 from slack_operator.demand.proxy.metrics import ProxyMetrics
 from slack_operator.demand.proxy.notify import say_ready
 from slack_operator.demand.proxy.runner import Runner, RunnerGone, WaitRunner
@@ -48,7 +48,7 @@ HEALTHY_SECONDS: Final = 30.0
 """Without a turn of a task, which has one each half second, the proxy counts as stuck."""
 
 
-class Proxy:
+class ProxyProcess:
     """All parts of one process."""
 
     def __init__(self, settings: DemandProxySettings, stopping: Stopping) -> None:
@@ -58,7 +58,7 @@ class Proxy:
         self._supervisor = Supervisor()
         self._slots: Slots | None = None
         self.metrics = ProxyMetrics(settings.slots)
-        self.counts = Counts(
+        self.counts = ProxyCounts(
             settings.container_id, settings.slots, on_wait=self.metrics.on_wait, on_run=self.metrics.on_run
         )
         self.metrics.follow(self.counts)
@@ -204,7 +204,7 @@ def _runner(settings: DemandProxySettings) -> Runner:
 
 def run(settings: DemandProxySettings) -> int:
     """Run the proxy until it ends; returns the process's exit code."""
-    return running.run(settings, lambda stopping: Proxy(settings, stopping))
+    return running.run(settings, lambda stopping: ProxyProcess(settings, stopping))
 
 
 def become(flags: Mapping[str, object], config: Path | None = None) -> NoReturn:

@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from slack.demand.broker import Message
+from slack.demand.broker import PulledMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """How a run ended. A message that was not run well is given back, and tried again after the delay."""
 
     done: bool
@@ -18,7 +18,7 @@ class Outcome:
     """What the runner asked for; None: as the number of attempts has it."""
 
 
-DONE: Final = Outcome(done=True)
+DONE: Final = RunOutcome(done=True)
 
 
 class RunnerGone(Exception):
@@ -32,7 +32,7 @@ class Runner(Protocol):
         """Return once messages can be run; `RunnerGone` when they never can."""
         ...
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         """Run one to its end. Cancelled when it takes too long.
 
         Raises:
@@ -58,7 +58,7 @@ class WaitRunner:
     async def start(self) -> None:
         """Nothing is to be waited for."""
 
-    async def run(self, message: Message) -> Outcome:
+    async def run(self, message: PulledMessage) -> RunOutcome:
         """Let the time go by."""
         await asyncio.sleep(self._seconds)
         return DONE

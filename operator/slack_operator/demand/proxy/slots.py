@@ -21,16 +21,16 @@ from slack.demand.broker import (
     BrokerRefused,
     BrokerUnreachable,
     Duration,
-    Message,
     MessageCount,
+    PulledMessage,
     QueueSettings,
 )
 from slack.process.outages import Outages
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.supervisor import first_problem
 from slack.supervision.tasks import SupervisedTask
-from slack_operator.demand.proxy.counts import Counts
-from slack_operator.demand.proxy.runner import Outcome, Runner, RunnerGone
+from slack_operator.demand.proxy.counts import ProxyCounts
+from slack_operator.demand.proxy.runner import Runner, RunnerGone, RunOutcome
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Slots:
         broker: Broker,
         runner: Runner,
         settings: SlotSettings,
-        counts: Counts,
+        counts: ProxyCounts,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker = broker
@@ -84,7 +84,7 @@ class Slots:
         self._counts = counts
         self._on_ready = on_ready
         self._tasks: tuple[SupervisedTask, ...] = ()
-        self._running: dict[Message, None] = {}
+        self._running: dict[PulledMessage, None] = {}
         self._pulling: set[asyncio.Task[None]] = set()
         self._telling: set[asyncio.Timeout] = set()
         """How long the ends of runs are told."""
@@ -202,7 +202,7 @@ class Slots:
             self._begun += 1
             await self._handle(message)
 
-    async def _next(self) -> Message | None:
+    async def _next(self) -> PulledMessage | None:
         """Pull one message; None when there was none, or the end came."""
         task = asyncio.current_task()
         assert task is not None, "a slot is a task"
@@ -221,7 +221,7 @@ class Slots:
             self._pulling.discard(task)
         return found[0] if found else None
 
-    async def _pulled_or_waited(self) -> Sequence[Message]:
+    async def _pulled_or_waited(self) -> Sequence[PulledMessage]:
         try:
             found = await self._pulled()
         except BrokerError as error:
@@ -230,7 +230,7 @@ class Slots:
         self.trouble, self.reachable = None, True
         return found
 
-    async def _pulled(self) -> Sequence[Message]:
+    async def _pulled(self) -> Sequence[PulledMessage]:
         own, *older = self._settings.queues
         for queue in older:
             found = await self._broker.pull(queue, ONE, NO_TIME)
@@ -249,7 +249,7 @@ class Slots:
             log.warning("no messages: %s", error)
         await asyncio.sleep(_REFUSED_SECONDS if isinstance(error, BrokerRefused) else _WAITS)
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, message: PulledMessage) -> None:
         began = time.monotonic()
         self._running[message] = None
         self._counts.began(message)
@@ -257,7 +257,7 @@ class Slots:
             outcome = await self._run(message)
         except RunnerGone as gone:
             self._counts.ended(time.monotonic() - began, done=False)
-            await self._give_back(message, Outcome(done=False, reason=str(gone)))
+            await self._give_back(message, RunOutcome(done=False, reason=str(gone)))
             raise
         finally:
             self._running.pop(message, None)
@@ -269,15 +269,15 @@ class Slots:
                 log.warning("a run failed, and its message is given back: %s", outcome.reason)
             await self._give_back(message, outcome)
 
-    async def _run(self, message: Message) -> Outcome:
+    async def _run(self, message: PulledMessage) -> RunOutcome:
         try:
             async with asyncio.timeout(self._settings.longest_run_seconds):
                 return await self._runner.run(message)
         except TimeoutError:
             seconds = self._settings.longest_run_seconds
-            return Outcome(done=False, reason=f"a run took longer than {seconds:g} s")
+            return RunOutcome(done=False, reason=f"a run took longer than {seconds:g} s")
 
-    async def _give_back(self, message: Message, outcome: Outcome) -> None:
+    async def _give_back(self, message: PulledMessage, outcome: RunOutcome) -> None:
         doubled = _FIRST_DELAY_SECONDS * 2.0 ** min(message.attempt - 1, 10)
         delay = min(doubled, _LONGEST_DELAY_SECONDS) if outcome.delay_seconds is None else outcome.delay_seconds
         await self._tell(lambda: self._broker.nak(message, Duration(delay)))

@@ -30,13 +30,13 @@ from slack.throttler.reports.summary import MOVING
 from slack_operator.runtime.tokens import claims_of, pod_uid_of
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.desk import Desk, Opened, Turn
 from slack_operator.throttler.agent.gate_server import GateServer, Reviews
+from slack_operator.throttler.agent.grant_coordinator import Desk, Opened, Turn
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.standing import Standing
+from slack_operator.throttler.agent.start_counts import Standing
 from slack_operator.throttler.agent.static_pods import FOLDER, PREFIX, StaticPods
 
 log = logging.getLogger(__name__)

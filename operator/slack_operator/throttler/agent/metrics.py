@@ -4,12 +4,12 @@ from collections.abc import Collection, Sequence
 
 from prometheus_client import Histogram
 
-from slack.process.metric_family import BUILD_INFO, Family
+from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.process.reporting.posting import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
-from slack_operator.throttler.agent import families
-from slack_operator.throttler.agent.desk import Turn
-from slack_operator.throttler.agent.standing import Standing
+from slack_operator.throttler.agent import metric_definitions
+from slack_operator.throttler.agent.grant_coordinator import Turn
+from slack_operator.throttler.agent.start_counts import Standing
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
@@ -20,22 +20,22 @@ class AgentMetrics(ProcessMetrics):
 
     def __init__(self) -> None:
         super().__init__(BUILD_INFO)
-        self._containers = self._gauge(families.CONTAINERS)
-        self._slots = self._gauge(families.SLOTS)
-        self._taken = self._gauge(families.SLOTS_TAKEN)
-        self._policy_known = self._gauge(families.POLICY_KNOWN)
-        self._blind = self._gauge(families.BLIND)
-        self._grants = self._counter(families.GRANTS)
-        self._timed_out = self._counter(families.TIMED_OUT)
-        self._opened = self._counter(families.OPENED)
-        self._wait = self._histogram(families.WAIT)
-        self._start = self._histogram(families.START)
-        self._gates = self._gauge(families.GATES)
-        self._refused = self._counter(families.REFUSED)
-        self._journal_errors = self._counter(families.JOURNAL_ERRORS)
-        self._unknown = self._gauge(families.UNKNOWN)
-        self._api_requests = self._counter(families.API_REQUESTS)
-        self._reports = self._counter(families.REPORTS)
+        self._containers = self._gauge(metric_definitions.CONTAINERS)
+        self._slots = self._gauge(metric_definitions.SLOTS)
+        self._taken = self._gauge(metric_definitions.SLOTS_TAKEN)
+        self._policy_known = self._gauge(metric_definitions.POLICY_KNOWN)
+        self._blind = self._gauge(metric_definitions.BLIND)
+        self._grants = self._counter(metric_definitions.GRANTS)
+        self._timed_out = self._counter(metric_definitions.TIMED_OUT)
+        self._opened = self._counter(metric_definitions.OPENED)
+        self._wait = self._histogram(metric_definitions.WAIT)
+        self._start = self._histogram(metric_definitions.START)
+        self._gates = self._gauge(metric_definitions.GATES)
+        self._refused = self._counter(metric_definitions.REFUSED)
+        self._journal_errors = self._counter(metric_definitions.JOURNAL_ERRORS)
+        self._unknown = self._gauge(metric_definitions.UNKNOWN)
+        self._api_requests = self._counter(metric_definitions.API_REQUESTS)
+        self._reports = self._counter(metric_definitions.REPORTS)
         for outcome in OUTCOMES:
             self._reports.labels(outcome)
         self._seen = {"refused": 0}
@@ -82,5 +82,5 @@ class AgentMetrics(ProcessMetrics):
         before, self._seen[what] = self._seen[what], total
         return max(0, total - before)
 
-    def _histogram(self, family: Family) -> Histogram:
+    def _histogram(self, family: MetricDefinition) -> Histogram:
         return Histogram(family.name, family.help, family.labels, registry=self.registry, buckets=_BUCKETS)

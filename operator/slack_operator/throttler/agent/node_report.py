@@ -8,7 +8,7 @@ from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack.throttler.limits import Usage
 from slack.throttler.reports.messages import MAX_CONTAINERS, MAX_LATE, ContainerRow, LatePod, NodeReport, Permit
-from slack_operator.throttler.agent.desk import Desk, Turn
+from slack_operator.throttler.agent.grant_coordinator import Desk, Turn
 from slack_operator.throttler.agent.node_policy import Applied
 
 _ORDER = (State.PENDING, State.STARTING, State.FAILED, State.BLOCKED, State.DOWNLOADING)

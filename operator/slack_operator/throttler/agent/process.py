@@ -33,11 +33,11 @@ from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent.agent import Agent
+from slack_operator.throttler.agent.event_reporter import Teller
 from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_policy import Applied, NodePolicy, reflectors
 from slack_operator.throttler.agent.node_usage import NodeUsage
 from slack_operator.throttler.agent.reporting import Reporting
-from slack_operator.throttler.agent.telling import Teller
 from slack_operator.throttler.authority import authority_of
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from prometheus_client import Histogram
 
 from slack_operator.runtime.metrics import ProcessMetrics
-from slack_operator.throttler.controller import families
+from slack_operator.throttler.controller import metric_definitions
 from slack_operator.throttler.controller.admission import Outcome
 
 GRANTED, OPENED, REFUSED, FAILED = PERMIT_OUTCOMES = ("granted", "opened", "refused", "failed")
@@ -21,22 +21,22 @@ class ControllerMetrics(ProcessMetrics):
     """All of one controller."""
 
     def __init__(self) -> None:
-        super().__init__(families.CONTROLLER_BUILD_INFO)
-        self._admissions = self._counter(families.ADMISSIONS)
-        seconds = families.ADMISSION_SECONDS
+        super().__init__(metric_definitions.CONTROLLER_BUILD_INFO)
+        self._admissions = self._counter(metric_definitions.ADMISSIONS)
+        seconds = metric_definitions.ADMISSION_SECONDS
         self._seconds = Histogram(seconds.name, seconds.help, registry=self.registry, buckets=_BUCKETS)
-        self._unsupported = self._gauge(families.UNSUPPORTED)
-        self._requests = self._counter(families.CONTROLLER_REQUESTS)
-        self._leader = self._gauge(families.CONTROLLER_LEADER)
-        self._nodes = self._gauge(families.NODES)
-        self._reports = self._counter(families.CONTROLLER_REPORTS)
+        self._unsupported = self._gauge(metric_definitions.UNSUPPORTED)
+        self._requests = self._counter(metric_definitions.CONTROLLER_REQUESTS)
+        self._leader = self._gauge(metric_definitions.CONTROLLER_LEADER)
+        self._nodes = self._gauge(metric_definitions.NODES)
+        self._reports = self._counter(metric_definitions.CONTROLLER_REPORTS)
         self._counted = {"taken": 0, "refused": 0}
         for outcome in self._counted:
             self._reports.labels(outcome)
-        self._permits = self._counter(families.PERMITS)
+        self._permits = self._counter(metric_definitions.PERMITS)
         for outcome in PERMIT_OUTCOMES:
             self._permits.labels(outcome)
-        self._late_pods = self._counter(families.LATE_PODS)
+        self._late_pods = self._counter(metric_definitions.LATE_PODS)
         for outcome in LATE_OUTCOMES:
             self._late_pods.labels(outcome)
         for outcome in Outcome:  # so that rates see the first one

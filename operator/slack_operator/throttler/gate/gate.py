@@ -12,8 +12,8 @@ import sys
 import time
 
 from slack_operator.throttler.gate.agent_link import CONNECT_SECONDS, AgentLink, LinkDown, is_authority
-from slack_operator.throttler.gate.doorbell import Doorbell
 from slack_operator.throttler.gate.permits import Permits
+from slack_operator.throttler.gate.probe_server import Doorbell
 from slack_operator.throttler.gate.settings import GateSettings
 
 TRY_AGAIN_SECONDS = 2.0

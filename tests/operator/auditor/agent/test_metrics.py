@@ -10,7 +10,7 @@ from slack.audit.findings.sample import Level, NodeFacts, Target
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import State, Window
 from slack.audit.kernel.quota_bugs import kernel_verdict
-from slack_operator.auditor import families
+from slack_operator.auditor import metric_definitions
 from slack_operator.auditor.agent.metrics import Scrape, Totals, registry
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -119,9 +119,9 @@ def test_every_family_is_declared_and_every_declared_family_is_there() -> None:
         for family in text_string_to_metric_families(text)
         if not family.name.startswith(("process_", "slack_build"))
     }
-    assert found == {(family.name, family.type, family.help) for family in families.AGENT_FAMILIES}
+    assert found == {(family.name, family.type, family.help) for family in metric_definitions.AGENT_FAMILIES}
     series = scraped(look)
-    for family in families.AGENT_FAMILIES:
+    for family in metric_definitions.AGENT_FAMILIES:
         assert {tuple(sorted(family.labels))} == {
             tuple(name for name, _ in labels) for labels in named(series, family.name)
         }

@@ -1,83 +1,83 @@
 """What the throttler's agent tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import BUILD_INFO, UNREADABLE, Family
+from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricDefinition
 
-CONTAINERS = Family(
+CONTAINERS = MetricDefinition(
     "slack_throttler_containers",
     "gauge",
     ("state",),
     "",
     "Gated containers of the node by state: downloading, blocked, pending, starting, ready, failed.",
 )
-SLOTS = Family(
+SLOTS = MetricDefinition(
     "slack_throttler_slots", "gauge", (), "", "How many containers may start at once on the node; +Inf without a limit."
 )
-SLOTS_TAKEN = Family("slack_throttler_slots_taken", "gauge", (), "", "How many slots are taken.")
-POLICY_KNOWN = Family(
+SLOTS_TAKEN = MetricDefinition("slack_throttler_slots_taken", "gauge", (), "", "How many slots are taken.")
+POLICY_KNOWN = MetricDefinition(
     "slack_throttler_policy_known",
     "gauge",
     (),
     "",
     "1 once the agent knows the policies and its node's labels; 0: nothing is granted for up to a minute.",
 )
-BLIND = Family(
+BLIND = MetricDefinition(
     "slack_throttler_blind",
     "gauge",
     (),
     "",
     "1 while the agent does not see its node's pods: its gates let all containers start after failOpenAfter.",
 )
-GRANTS = Family(
+GRANTS = MetricDefinition(
     "slack_throttler_grants_total",
     "counter",
     ("forced",),
     "",
     "Permits that were given, by whether minRate forced them: true, false.",
 )
-TIMED_OUT = Family(
+TIMED_OUT = MetricDefinition(
     "slack_throttler_timed_out_total", "counter", (), "", "Containers that were not ready within startTimeout."
 )
-OPENED = Family(
+OPENED = MetricDefinition(
     "slack_throttler_opened_total",
     "counter",
     (),
     "",
     "Containers that started without a permit, because their gate had no answer of an agent that sees its pods.",
 )
-WAIT = Family(
+WAIT = MetricDefinition(
     "slack_throttler_wait_seconds",
     "histogram",
     (),
     "seconds",
     "From when the kubelet would have started a container until its permit.",
 )
-START = Family(
+START = MetricDefinition(
     "slack_throttler_start_seconds", "histogram", (), "seconds", "From a container's permit until it was ready."
 )
-GATES = Family("slack_throttler_gates", "gauge", (), "", "Gates that are connected.")
-REFUSED = Family("slack_throttler_refused_gates_total", "counter", (), "", "Gates whose token was no good.")
-JOURNAL_ERRORS = Family(
+GATES = MetricDefinition("slack_throttler_gates", "gauge", (), "", "Gates that are connected.")
+REFUSED = MetricDefinition("slack_throttler_refused_gates_total", "counter", (), "", "Gates whose token was no good.")
+JOURNAL_ERRORS = MetricDefinition(
     "slack_throttler_journal_errors_total",
     "counter",
     (),
     "",
     "Permits that could not be written down before they were given.",
 )
-UNKNOWN = Family(
+UNKNOWN = MetricDefinition(
     "slack_throttler_usage_unknown",
     "gauge",
     ("figure",),
     "",
     "1 where a figure of the node cannot be read, and holds nobody back: load1, cpu, cpu_pressure, io_pressure.",
 )
-REPORTS = Family(
+REPORTS = MetricDefinition(
     "slack_throttler_agent_reports_total",
     "counter",
     ("outcome",),
     "",
     "Reports to the controller by outcome: sent, refused, failed (no answer, or a replica that does not lead).",
 )
-API_REQUESTS = Family(
+API_REQUESTS = MetricDefinition(
     "slack_throttler_api_requests_total",
     "counter",
     ("verb", "code"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from slack.cluster.snapshot import CPU, MEMORY
 from slack.planner.model.result import PolicyPlan
 from slack_operator.placeholders.reconciliation import Reconciliation
-from slack_operator.web.history import DAY_STEP_SECONDS, Figures, History, Timeline
+from slack_operator.web.history import DAY_STEP_SECONDS, Figures, StepHistory, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class About:
     """For how long nobody has been seen to lead; None while somebody does."""
 
 
-class Board:
+class PageState:
     """The last reconciliation, and the last one with figures. `show` is the planning loop's; all else is anybody's."""
 
     def __init__(self, about: About) -> None:
         self.about = about
-        self.history = History()
-        self.day = History(DAY_STEP_SECONDS)
+        self.history = StepHistory()
+        self.day = StepHistory(DAY_STEP_SECONDS)
         self._lock = threading.Lock()
         self._version = 0
         self._last: Reconciliation | None = None

@@ -5,19 +5,19 @@ from typing import Any
 from slack.demand.broker import QueueLag
 from slack.demand.model import QueueKey
 from slack.demand.policy import ActivationPool, ActivationQuota, parse_pool, parse_quota
-from slack_operator.demand.book import INVALID, LIMIT_ABOVE_QUOTA, OTHER_BROKER, Books
+from slack_operator.demand.pool_registry import INVALID, LIMIT_ABOVE_QUOTA, OTHER_BROKER, PoolRegistry
 from slack_operator.runtime.desired import Desired
 from tests.operator.demand.pools import document, quota
 
 KEY = QueueKey("media", "thumbnail")
 
 
-def books(*documents: dict[str, Any], quotas: tuple[dict[str, Any], ...] = ()) -> Books:
+def books(*documents: dict[str, Any], quotas: tuple[dict[str, Any], ...] = ()) -> PoolRegistry:
     pools: Desired[ActivationPool] = Desired(lambda: None, parse_pool, "activationpool")
     found: Desired[ActivationQuota] = Desired(lambda: None, parse_quota, "activationquota")
     pools.replace_all(documents, events_before=0)
     found.replace_all(quotas, events_before=0)
-    return Books(pools, found, broker="nats", tick_seconds=0.3)
+    return PoolRegistry(pools, found, broker="nats", tick_seconds=0.3)
 
 
 def test_a_pool_and_its_queue_are_wanted() -> None:

@@ -16,7 +16,7 @@ from slack.demand.policy import ActivationPool, ActivationQuota
 from slack.demand.settings import pool_settings, queue_settings, quota_settings
 from slack.demand.subjects import InvalidSubject, Subject
 from slack.schema.conditions import Condition
-from slack_operator.demand.loop import Wanted
+from slack_operator.demand.loop import DesiredState
 from slack_operator.runtime.desired import Desired, Entry
 
 INVALID: Final = "InvalidSpec"
@@ -28,10 +28,10 @@ MOST_RETIRED: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class DesiredPools:
     """What is wanted, at one moment."""
 
-    wanted: Wanted
+    wanted: DesiredState
     pools: Mapping[QueueKey, Entry[ActivationPool]]
     quotas: Mapping[str, tuple[Entry[ActivationQuota], ...]]
     """By namespace."""
@@ -49,7 +49,7 @@ class Book:
         return None if entry is None or key in self.refused else entry.policy
 
 
-class Books:
+class PoolRegistry:
     """Keeps the present one."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Books:
         """Whether all pools and quotas are known."""
         return self._desired_pools.synced and self._desired_quotas.synced
 
-    def now(self) -> Book:
+    def now(self) -> DesiredPools:
         """Return what is wanted now."""
         if self._dirty:
             with self._lock:
@@ -96,7 +96,7 @@ class Books:
                 self._book = self._made()
         return self._book
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> DesiredState:
         """Return what the loop goes by."""
         return self.now().wanted
 
@@ -137,7 +137,7 @@ class Books:
         if counts != self._others:
             self._others, self._dirty = counts, True
 
-    def _made(self) -> Book:
+    def _made(self) -> DesiredPools:
         entries = {QueueKey(entry.namespace, entry.name): entry for entry in self._desired_pools.entries()}
         quotas: dict[str, list[Entry[ActivationQuota]]] = {}
         for quota in self._desired_quotas.entries():
@@ -161,14 +161,14 @@ class Books:
         ]
         ticks = [pool.spec.timing.tick.total_seconds() for pool in usable.values() if pool.spec.timing.tick is not None]
         slower = len(ticks) == len(usable) and bool(ticks)
-        wanted = Wanted(
+        wanted = DesiredState(
             version=self._version,
             pools=tuple(pool_settings(pool, self._retired.get(key, ())) for key, pool in sorted(usable.items())),
             queues=tuple(queue_settings(pool) for _, pool in sorted(usable.items())),
             quotas=tuple(quota for quota in settings if quota is not None),
             tick_seconds=max(self._tick_seconds, min(ticks)) if slower else self._tick_seconds,
         )
-        return Book(
+        return DesiredPools(
             wanted=wanted,
             pools=MappingProxyType(entries),
             quotas={name: tuple(found) for name, found in quotas.items()},

@@ -1,15 +1,15 @@
 """What the throttler's controller tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import UNREADABLE, Family
+from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
-CONTROLLER_BUILD_INFO = Family(
+CONTROLLER_BUILD_INFO = MetricDefinition(
     "slack_throttler_controller_build_info",
     "gauge",
     ("version",),
     "",
     "1, with the version of resource-slack as a label.",
 )
-ADMISSIONS = Family(
+ADMISSIONS = MetricDefinition(
     "slack_throttler_admissions_total",
     "counter",
     ("outcome",),
@@ -18,42 +18,42 @@ ADMISSIONS = Family(
     "cannot be kept, or a name of the throttler's taken), Unsupported (the API server does not take such variables), "
     "Unreadable.",
 )
-ADMISSION_SECONDS = Family(
+ADMISSION_SECONDS = MetricDefinition(
     "slack_throttler_admission_seconds",
     "histogram",
     (),
     "seconds",
     "From the whole request of the API server to the whole answer, without the network.",
 )
-UNSUPPORTED = Family(
+UNSUPPORTED = MetricDefinition(
     "slack_throttler_unsupported",
     "gauge",
     (),
     "",
     "1 while the API server does not take variables from files (before Kubernetes 1.35): pods are left as they are.",
 )
-CONTROLLER_LEADER = Family(
+CONTROLLER_LEADER = MetricDefinition(
     "slack_throttler_controller_leader",
     "gauge",
     (),
     "",
     "1 for the replica that takes agents' reports and writes the policies' status.",
 )
-NODES = Family(
+NODES = MetricDefinition(
     "slack_throttler_nodes",
     "gauge",
     ("state",),
     "",
     "Nodes whose agents have reported to the leader: reporting, silent (they do not any more, or see no pods).",
 )
-CONTROLLER_REPORTS = Family(
+CONTROLLER_REPORTS = MetricDefinition(
     "slack_throttler_reports_total",
     "counter",
     ("outcome",),
     "",
     "Reports of agents, by outcome: taken, refused (a token that is no good, a body that cannot be read).",
 )
-PERMITS = Family(
+PERMITS = MetricDefinition(
     "slack_throttler_permits_total",
     "counter",
     ("outcome",),
@@ -62,7 +62,7 @@ PERMITS = Family(
     "opened (no agent has named the pod for failOpenAfter), refused (such as a ConfigMap that is not ours), failed "
     "(and tried again).",
 )
-LATE_PODS = Family(
+LATE_PODS = MetricDefinition(
     "slack_throttler_late_pods_total",
     "counter",
     ("outcome",),
@@ -71,7 +71,7 @@ LATE_PODS = Family(
     "(ready by now, gone, changed, or no policy says so), blocked (by a PodDisruptionBudget), refused, failed (and "
     "tried again).",
 )
-CONTROLLER_REQUESTS = Family(
+CONTROLLER_REQUESTS = MetricDefinition(
     "slack_throttler_controller_api_requests_total",
     "counter",
     ("verb", "code"),

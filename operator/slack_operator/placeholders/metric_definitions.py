@@ -4,25 +4,25 @@
 Every label has few values: `policy` comes and goes with its SlackPolicy, the others are finite.
 """
 
-from slack.process.metric_family import BUILD_INFO, UNREADABLE, Family
+from slack.process.metric_definition import BUILD_INFO, UNREADABLE, MetricDefinition
 
 _LEADER_ONLY = "Only from the operator that leads; gone with the policy."
 
 
-DESIRED_CPU = Family(
+DESIRED_CPU = MetricDefinition(
     "slack_desired_cpu_cores", "gauge", ("policy",), "cores", f"CPU of the extra capacity wanted. {_LEADER_ONLY}"
 )
-DESIRED_MEMORY = Family(
+DESIRED_MEMORY = MetricDefinition(
     "slack_desired_memory_bytes", "gauge", ("policy",), "bytes", f"Memory of the extra capacity wanted. {_LEADER_ONLY}"
 )
-DESIRED_EXTENDED = Family(
+DESIRED_EXTENDED = MetricDefinition(
     "slack_desired_extended_resources",
     "gauge",
     ("policy", "resource"),
     "",
     f"Extra capacity wanted of resources other than CPU and memory, in their base units. {_LEADER_ONLY}",
 )
-RESERVED_CPU = Family(
+RESERVED_CPU = MetricDefinition(
     "slack_reserved_cpu_cores",
     "gauge",
     ("policy",),
@@ -30,7 +30,7 @@ RESERVED_CPU = Family(
     f"CPU requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
     f"{_LEADER_ONLY}",
 )
-RESERVED_MEMORY = Family(
+RESERVED_MEMORY = MetricDefinition(
     "slack_reserved_memory_bytes",
     "gauge",
     ("policy",),
@@ -38,7 +38,7 @@ RESERVED_MEMORY = Family(
     f"Memory requests of placeholders that are on nodes; of unbound ones those that fit and that autoscalers know of. "
     f"{_LEADER_ONLY}",
 )
-RESERVED_EXTENDED = Family(
+RESERVED_EXTENDED = MetricDefinition(
     "slack_reserved_extended_resources",
     "gauge",
     ("policy", "resource"),
@@ -46,21 +46,21 @@ RESERVED_EXTENDED = Family(
     "Requests of placeholders that are on nodes, or fit there unbound, for resources other than CPU and memory, in "
     f"their base units. {_LEADER_ONLY}",
 )
-PENDING = Family(
+PENDING = MetricDefinition(
     "slack_pending_placeholders",
     "gauge",
     ("policy",),
     "",
     f"Placeholders that are on no node, or fit on none. {_LEADER_ONLY}",
 )
-BOUND = Family(
+BOUND = MetricDefinition(
     "slack_bound_placeholders",
     "gauge",
     ("policy",),
     "",
     f"Placeholders that are on a node, or unbound ones that fit on one. {_LEADER_ONLY}",
 )
-LOW_PRIORITY_CPU = Family(
+LOW_PRIORITY_CPU = MetricDefinition(
     "slack_low_priority_cpu_cores",
     "gauge",
     ("policy",),
@@ -68,14 +68,14 @@ LOW_PRIORITY_CPU = Family(
     "CPU requests of pods on the policy's nodes whose priority is not above the placeholders': they take capacity that "
     f"unbound placeholders hold free. Only where placeholders are unbound. {_LEADER_ONLY}",
 )
-LOW_PRIORITY_MEMORY = Family(
+LOW_PRIORITY_MEMORY = MetricDefinition(
     "slack_low_priority_memory_bytes",
     "gauge",
     ("policy",),
     "bytes",
     f"The same of memory. {_LEADER_ONLY}",
 )
-COVERAGE = Family(
+COVERAGE = MetricDefinition(
     "slack_coverage_ratio",
     "gauge",
     ("policy",),
@@ -84,14 +84,14 @@ COVERAGE = Family(
     "(resource-slack.io/reserve), that fit the room of one planned placeholder; 1 when there are no such pods. "
     f"{_LEADER_ONLY}",
 )
-OBJECTIVE = Family(
+OBJECTIVE = MetricDefinition(
     "slack_objective_ratio",
     "gauge",
     ("policy",),
     "",
     f"Share of pods that are to start at once, where the policy has an objective. {_LEADER_ONLY}",
 )
-OBJECTIVE_REACHED = Family(
+OBJECTIVE_REACHED = MetricDefinition(
     "slack_objective_reached_ratio",
     "gauge",
     ("policy",),
@@ -99,35 +99,35 @@ OBJECTIVE_REACHED = Family(
     "Share of the pods of the last 24 hours that started at once, among those that slack could help; absent while "
     f"there were none. {_LEADER_ONLY}",
 )
-OBJECTIVE_LATE = Family(
+OBJECTIVE_LATE = MetricDefinition(
     "slack_objective_late_pods",
     "gauge",
     ("policy",),
     "",
     f"Pods of the last 24 hours that slack could help and that did not start at once. {_LEADER_ONLY}",
 )
-OBJECTIVE_WINDOW = Family(
+OBJECTIVE_WINDOW = MetricDefinition(
     "slack_objective_window_seconds",
     "gauge",
     ("policy",),
     "seconds",
     f"From the need for a node until pods run there, as an objective counts with. {_LEADER_ONLY}",
 )
-OBJECTIVE_PRICE = Family(
+OBJECTIVE_PRICE = MetricDefinition(
     "slack_objective_price_per_hour",
     "gauge",
     ("policy",),
     "",
     f"What the amount of an objective costs an hour, in the currency of its prices; absent without. {_LEADER_ONLY}",
 )
-COST_PER_HOUR = Family(
+COST_PER_HOUR = MetricDefinition(
     "slack_cost_per_hour",
     "gauge",
     ("policy", "currency"),
     "",
     f"What the placeholders that are on nodes cost an hour, by --prices; absent without. {_LEADER_ONLY}",
 )
-COST_NODES = Family(
+COST_NODES = MetricDefinition(
     "slack_cost_nodes",
     "gauge",
     ("policy",),
@@ -135,7 +135,7 @@ COST_NODES = Family(
     "How many of the policy's nodes the placeholders amount to that are on nodes, by cpu or memory, whichever is more: "
     f"node hours an hour. {_LEADER_ONLY}",
 )
-SPARED_SECONDS = Family(
+SPARED_SECONDS = MetricDefinition(
     "slack_spared_wait_seconds",
     "gauge",
     ("policy",),
@@ -143,14 +143,14 @@ SPARED_SECONDS = Family(
     "What the pods that took a placeholder's place would have waited for a node, those of the day before the last of "
     f"them together. {_LEADER_ONLY}",
 )
-HOLD = Family(
+HOLD = MetricDefinition(
     "slack_policy_hold",
     "gauge",
     ("policy", "form", "reason"),
     "",
     f"1 for the form that the policy's placeholders have (Bound or Unbound) and the reason of it. {_LEADER_ONLY}",
 )
-CONDITION = Family(
+CONDITION = MetricDefinition(
     "slack_policy_condition",
     "gauge",
     ("policy", "type", "status"),
@@ -158,24 +158,24 @@ CONDITION = Family(
     "1 for the status (true or false) that a condition of the policy has, 0 for the other; types are those of the "
     f"SlackPolicy's status. {_LEADER_ONLY}",
 )
-DRY_RUN = Family(
+DRY_RUN = MetricDefinition(
     "slack_policy_dry_run", "gauge", ("policy",), "", f"1 where spec.dryRun is true: nothing is kept. {_LEADER_ONLY}"
 )
-CEILING_REACHED = Family(
+CEILING_REACHED = MetricDefinition(
     "slack_policy_ceiling_reached",
     "gauge",
     ("policy",),
     "",
     "1 where spec.extraCapacity.ceiling is all that keeps the policy from the slack that it wants. " + _LEADER_ONLY,
 )
-MORE_THAN_DOUBLES = Family(
+MORE_THAN_DOUBLES = MetricDefinition(
     "slack_policy_more_than_doubles",
     "gauge",
     ("policy",),
     "",
     "1 where so many nodes must come for the policy's placeholders that the cluster more than doubles. " + _LEADER_ONLY,
 )
-DISPLACED = Family(
+DISPLACED = MetricDefinition(
     "slack_displaced_total",
     "counter",
     ("policy", "cause"),
@@ -185,7 +185,7 @@ DISPLACED = Family(
     "alpha; told from a resize "
     f"that was deferred there while no pod was promised the node). {_LEADER_ONLY}",
 )
-MADE_WAY = Family(
+MADE_WAY = MetricDefinition(
     "slack_made_way_total",
     "counter",
     ("policy", "cause"),
@@ -193,14 +193,14 @@ MADE_WAY = Family(
     "Placeholders that the operator deleted for a burst of real pods: cause is pods (they were there without a node), "
     f"promise (their owner was about to make them) or growth (of a pod on the node). {_LEADER_ONLY}",
 )
-MADE_WAY_IN_VAIN = Family(
+MADE_WAY_IN_VAIN = MetricDefinition(
     "slack_made_way_in_vain_total",
     "counter",
     ("policy",),
     "",
     f"Placeholders of slack_made_way_total whose pods did not come, or were helped by the scheduler. {_LEADER_ONLY}",
 )
-MAKING_WAY = Family(
+MAKING_WAY = MetricDefinition(
     "slack_making_way_seconds",
     "histogram",
     ("policy",),
@@ -208,7 +208,7 @@ MAKING_WAY = Family(
     "From the first pod of a burst, as the operator's watch shows it, to the last placeholder that made way for it; 0 "
     f"where all had gone before the first pod was there. {_LEADER_ONLY}",
 )
-FAILED = Family(
+FAILED = MetricDefinition(
     "slack_failed_placeholders_total",
     "counter",
     ("policy", "cause"),
@@ -216,7 +216,7 @@ FAILED = Family(
     "Placeholders that have failed or completed, by the kubelet's word (Evicted, OutOfcpu, Terminated and so on): the "
     f"operator deletes what is left of them. {_LEADER_ONLY}",
 )
-INSTANT_START = Family(
+INSTANT_START = MetricDefinition(
     "slack_instant_start_seconds",
     "histogram",
     ("policy", "in_slack"),
@@ -226,28 +226,28 @@ INSTANT_START = Family(
     "nor do pods that no watch showed without a node. in_slack is true where the pod took a placeholder's place. "
     f"{_LEADER_ONLY}",
 )
-PLAN_DURATION = Family(
+PLAN_DURATION = MetricDefinition(
     "slack_plan_duration_seconds",
     "histogram",
     (),
     "seconds",
     "Time of one plan, without reading and writing. Standbys make none.",
 )
-PLAN_TIMESTAMP = Family(
+PLAN_TIMESTAMP = MetricDefinition(
     "slack_plan_timestamp_seconds",
     "gauge",
     (),
     "seconds",
     "Unix time at which the last plan was made and carried out; 0 before this process's first, so on standbys.",
 )
-PLAN_INTERVAL = Family(
+PLAN_INTERVAL = MetricDefinition(
     "slack_plan_interval_seconds",
     "gauge",
     (),
     "seconds",
     "--interval: a leader plans at least this often. Standbys have it too.",
 )
-LOOP_LAG = Family(
+LOOP_LAG = MetricDefinition(
     "slack_loop_lag_seconds",
     "histogram",
     (),
@@ -255,7 +255,7 @@ LOOP_LAG = Family(
     "From the first change in the cluster that no plan has seen, or from when the interval was over, to the beginning "
     "of the plan for it; 0.2 s of it let changes gather. Standbys make no plans.",
 )
-WATCH_RESTARTS = Family(
+WATCH_RESTARTS = MetricDefinition(
     "slack_watch_restarts_total",
     "counter",
     ("path",),
@@ -263,35 +263,35 @@ WATCH_RESTARTS = Family(
     "Watches that were opened anew, by the path of the API. API servers end each after half an hour to an hour, so two "
     "an hour are usual. Standbys watch too.",
 )
-API_REQUESTS = Family(
+API_REQUESTS = MetricDefinition(
     "slack_api_requests_total",
     "counter",
     ("verb", "code"),
     "",
     "Requests to the API server by Kubernetes verb and HTTP status; code 0: no answer.",
 )
-LEADER = Family(
+LEADER = MetricDefinition(
     "slack_leader",
     "gauge",
     (),
     "",
     "1 while this process holds the lease and acts, 0 on a standby; one process of a release has 1.",
 )
-STUCK = Family(
+STUCK = MetricDefinition(
     "slack_preemptions_stuck_total",
     "counter",
     (),
     "",
     "Real pods that the scheduler left pending after it had promised them a node and made room there.",
 )
-RESCUES = Family(
+RESCUES = MetricDefinition(
     "slack_preemption_rescues_total",
     "counter",
     (),
     "",
     "Real pods hanging after a preemption that were freed by clearing status.nominatedNodeName.",
 )
-TAKEN_BACK = Family(
+TAKEN_BACK = MetricDefinition(
     "slack_ownership_taken_back_total",
     "counter",
     ("policy", "part"),

@@ -16,7 +16,7 @@ from slack.planner.objective.learner import Learner
 from slack.process.logs import fields
 from slack.process.outages import Outages
 from slack.schema.conditions import Condition
-from slack_operator.learning.histories import Found, Histories, Refused
+from slack_operator.learning.histories import Found, Histories, HistoryRefused
 from slack_operator.runtime.conditions import rfc3339
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ HISTORY_LOST = "HistoryLost"
 
 
 @dataclass(slots=True)
-class Memory:
+class PolicyMemory:
     """What is known of one policy, and what is kept of it."""
 
     uid: str
@@ -53,7 +53,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Keeper:
+class HistoryStore:
     """Brings memory and objects together."""
 
     histories: Histories
@@ -62,14 +62,14 @@ class Keeper:
     wall: Callable[[], float]
     _outages: Outages = field(default_factory=Outages)
 
-    def read(self, name: str, memory: Memory) -> None:
+    def read(self, name: str, memory: PolicyMemory) -> None:
         """Read what is kept of a policy, where that was not done yet and it is time to try."""
         now = self.clock()
         if memory.is_read or now < memory.ask_after:
             return
         try:
             found = self.histories.find(name, memory.uid) or Found()
-        except Refused as error:
+        except HistoryRefused as error:
             memory.ask_after = now + REFUSED_AGAIN_SECONDS
             self._troubled(name, memory, f"{error}; until it is, nothing is written over it")
             return
@@ -86,7 +86,7 @@ class Keeper:
             return
         self._take(name, memory, found)
 
-    def save(self, name: str, memory: Memory, after: float, quiet_after: float) -> None:
+    def save(self, name: str, memory: PolicyMemory, after: float, quiet_after: float) -> None:
         """Write it, where it is due: so many seconds after pods have come, or when none came."""
         now = self.clock()
         age = now - memory.saved_at
@@ -100,7 +100,7 @@ class Keeper:
             if memory.is_other_version and memory.learner.tally.hours < OTHER_VERSION_HOURS:
                 return
             memory.version = self.histories.save(name, memory.owner, memory.learner, rfc3339(self.wall()))
-        except Refused as error:
+        except HistoryRefused as error:
             self._troubled(name, memory, str(error))
             return
         except KubeError as error:
@@ -111,7 +111,7 @@ class Keeper:
             log.info("what is learnt is kept again", extra=fields(policy=name))
         memory.trouble, memory.news, memory.is_other_version = None, False, False
 
-    def condition(self, memory: Memory) -> Condition | None:
+    def condition(self, memory: PolicyMemory) -> Condition | None:
         """Give the condition HistoryLost; None while nothing is lost."""
         if memory.trouble is not None:
             text = f"{memory.trouble}; what is learnt is in memory only, and this is tried again"
@@ -120,7 +120,7 @@ class Keeper:
             return None
         return Condition(HISTORY_LOST, True, "HistoryUnusable", memory.lost)
 
-    def _take(self, name: str, memory: Memory, found: Found) -> bool:
+    def _take(self, name: str, memory: PolicyMemory, found: Found) -> bool:
         """Take what was found where it is more than what is in memory, or was deleted; return whether it was."""
         gone = found.version is None and memory.version is not None
         memory.version, memory.is_other_version = found.version, found.is_other_version
@@ -140,7 +140,7 @@ class Keeper:
             memory.lost, memory.lost_at = f"{found.problem}; {goes_on}", self.clock()
         return False
 
-    def _troubled(self, name: str, memory: Memory, text: str) -> None:
+    def _troubled(self, name: str, memory: PolicyMemory, text: str) -> None:
         memory.trouble = text
         if self._outages.is_new(f"refused {name}"):
             log.warning("what is learnt is in memory only: %s", text, extra=fields(policy=name))

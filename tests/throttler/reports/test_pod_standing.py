@@ -14,7 +14,7 @@ from slack.throttler.podspec.gate_container import GateOptions
 from slack.throttler.podspec.shape import InvalidManifest
 from slack.throttler.reports.messages import ContainerRow, NodeReport, SilentNode, View
 from slack.throttler.reports.pod_facts import PodFacts
-from slack.throttler.reports.standing import Agent, PodStanding, stand, stand_of_rows
+from slack.throttler.reports.pod_standing import Agent, PodStanding, stand, stand_of_rows
 
 OPTIONS = GateOptions(image="slack", agent_port=7472, agent_name="agent", authority="PEM")
 HELD = {"waiting": {"reason": "CreateContainerConfigError"}}

@@ -19,7 +19,7 @@ from slack.throttler.limits import Limits
 from slack.throttler.protocol import Blind, FromAgent, Granted, Refused, Wait, Withdraw
 from slack.throttler.queue import Key
 from slack_operator.throttler.agent import journal as journal_module
-from slack_operator.throttler.agent.desk import GRACE_SECONDS, Desk, Opened
+from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, Desk, Opened
 from slack_operator.throttler.agent.journal import COMPACT_LINES, Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 

@@ -1,43 +1,43 @@
 """What the controller of demand tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import UNREADABLE, Family
+from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
 _POOL = ("namespace", "pool")
-BUILD_INFO = Family(
+BUILD_INFO = MetricDefinition(
     "demand_controller_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
 )
-LEADER = Family("demand_leader", "gauge", (), "", "1 for the replica that decides.")
-BROKER_REACHABLE = Family(
+LEADER = MetricDefinition("demand_leader", "gauge", (), "", "1 for the replica that decides.")
+BROKER_REACHABLE = MetricDefinition(
     "demand_broker_reachable", "gauge", (), "", "1 while the leader can read the queues; 0 where nothing is decided."
 )
-TICK_SECONDS = Family(
+TICK_SECONDS = MetricDefinition(
     "demand_tick_seconds", "histogram", (), "seconds", "From the read of the queues to all that follows from it."
 )
-QUEUE_MESSAGES = Family(
+QUEUE_MESSAGES = MetricDefinition(
     "demand_queue_messages",
     "gauge",
     (*_POOL, "state"),
     "",
     "Messages of the pool's queue: queued, in_flight, stale (queued for longer than timing.stale).",
 )
-OLDEST_SECONDS = Family(
+OLDEST_SECONDS = MetricDefinition(
     "demand_oldest_message_seconds", "gauge", _POOL, "seconds", "How long the oldest message that waits has waited."
 )
-QUEUE_UNREAD = Family(
+QUEUE_UNREAD = MetricDefinition(
     "demand_queue_unread",
     "gauge",
     _POOL,
     "",
     "1 while the broker does not answer for the pool's queue; there is no series of a queue that is read.",
 )
-CONTAINERS = Family(
+CONTAINERS = MetricDefinition(
     "demand_containers",
     "gauge",
     (*_POOL, "state"),
     "",
     "The pool's containers: ready, creating, unschedulable (of those), draining.",
 )
-CREATIONS = Family(
+CREATIONS = MetricDefinition(
     "demand_creations_total",
     "counter",
     (*_POOL, "result", "reason"),
@@ -45,39 +45,43 @@ CREATIONS = Family(
     "Containers that were to be created: created, or failed with a reason (QuotaExceeded, Forbidden, Invalid, Refused, "
     "Unreachable, TimedOut).",
 )
-CREATION_SECONDS = Family(
+CREATION_SECONDS = MetricDefinition(
     "demand_creation_seconds", "histogram", _POOL, "seconds", "From the creation of a container until it is ready."
 )
-WAIT_SECONDS = Family(
+WAIT_SECONDS = MetricDefinition(
     "demand_wait_seconds",
     "histogram",
     _POOL,
     "seconds",
     "How long the oldest message of a queue had waited, at each tick at which any did.",
 )
-RUN_SECONDS = Family(
+RUN_SECONDS = MetricDefinition(
     "demand_run_seconds", "histogram", _POOL, "seconds", "How long runs took, as the proxies report the last of them."
 )
-DECISIONS = Family(
+DECISIONS = MetricDefinition(
     "demand_decisions_total",
     "counter",
     (*_POOL, "action"),
     "",
     "Decisions by what came of them: add, throttle, unthrottle, clipped (less was added than needed).",
 )
-THROTTLED = Family("demand_throttled", "gauge", _POOL, "", "1 while new messages of the pool are refused.")
-REJECTED = Family("demand_rejected_total", "counter", _POOL, "", "Requests that were answered 429 by this replica.")
-EVICTIONS = Family(
+THROTTLED = MetricDefinition("demand_throttled", "gauge", _POOL, "", "1 while new messages of the pool are refused.")
+REJECTED = MetricDefinition(
+    "demand_rejected_total", "counter", _POOL, "", "Requests that were answered 429 by this replica."
+)
+EVICTIONS = MetricDefinition(
     "demand_evictions_total",
     "counter",
     (*_POOL, "reason"),
     "",
     "Containers that were ended, by reason: Idle, Evicted, Yielded, Revision, Quota, TimedOut, PoolDeleted, Finished.",
 )
-WANTED = Family("demand_wanted", "gauge", _POOL, "", "Containers that the pool needs, what it cannot have included.")
-UNMET = Family("demand_unmet", "gauge", _POOL, "", "Of these, those that no node has room for.")
-SLACK_PODS = Family("demand_slack_pods", "gauge", _POOL, "", "Containers of the pool that slack is to hold.")
-REQUESTS = Family(
+WANTED = MetricDefinition(
+    "demand_wanted", "gauge", _POOL, "", "Containers that the pool needs, what it cannot have included."
+)
+UNMET = MetricDefinition("demand_unmet", "gauge", _POOL, "", "Of these, those that no node has room for.")
+SLACK_PODS = MetricDefinition("demand_slack_pods", "gauge", _POOL, "", "Containers of the pool that slack is to hold.")
+REQUESTS = MetricDefinition(
     "demand_api_requests_total",
     "counter",
     ("verb", "code"),

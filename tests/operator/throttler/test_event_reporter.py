@@ -3,8 +3,8 @@
 import pytest
 
 from slack.kube.events import EventKind, ObjectRef
-from slack_operator.throttler.agent.telling import BURST, SUMMARY_SECONDS, Teller
-from tests.operator.throttler.test_desk import a_pod, row
+from slack_operator.throttler.agent.event_reporter import BURST, SUMMARY_SECONDS, Teller
+from tests.operator.throttler.test_grant_coordinator import a_pod, row
 
 
 class Recorder:

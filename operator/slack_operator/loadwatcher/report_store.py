@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from slack.loadwatcher.encoding import Format, encode
+from slack.loadwatcher.encoding import ReportFormat, encode
 from slack.loadwatcher.node_names import AsTheyAre, NodeNames
-from slack.loadwatcher.payload import LoadReport, Window
+from slack.loadwatcher.payload import LoadReport, RollupWindow
 from slack.loadwatcher.reports import choose
 from slack.loadwatcher.verdicts import Verdicts
 from slack.loadwatcher.verdicts import encode as encode_verdicts
@@ -20,38 +20,38 @@ _GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LoadView:
     """What is known after a fetch."""
 
-    reports: Mapping[Window, LoadReport] = field(default_factory=dict)
+    reports: Mapping[RollupWindow, LoadReport] = field(default_factory=dict)
     names: NodeNames = field(default_factory=AsTheyAre)
     verdicts: Verdicts | None = None
 
 
-class Board:
+class ReportStore:
     """The view that is up, and its encoded replies."""
 
-    def __init__(self, style: Format, *, max_age_seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, style: ReportFormat, *, max_age_seconds: float, clock: Callable[[], float]) -> None:
         self._style = style
         self._max_age = max_age_seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._view = View()
-        self._bodies: dict[tuple[Window, bool], bytes] = {}
+        self._view = LoadView()
+        self._bodies: dict[tuple[RollupWindow, bool], bytes] = {}
 
     @property
-    def view(self) -> View:
+    def view(self) -> LoadView:
         """What is up."""
         return self._view
 
-    def put_up(self, view: View) -> None:
+    def publish(self, view: LoadView) -> None:
         """Show another view."""
-        longest = next((report for window in Window if (report := view.reports.get(window)) is not None), None)
+        longest = next((report for window in RollupWindow if (report := view.reports.get(window)) is not None), None)
         bodies = {} if longest is None else {(longest.window.duration, False): encode(longest, self._style)}
         with self._lock:
             self._view, self._bodies = view, bodies
 
-    def report(self, asked: Window = Window.FIFTEEN_MINUTES, node: str | None = None) -> LoadReport | None:
+    def report(self, asked: RollupWindow = RollupWindow.FIFTEEN_MINUTES, node: str | None = None) -> LoadReport | None:
         """Return the report that answers a question; None where nothing does."""
         view = self._view
         found = self._choose(view, asked, node)
@@ -59,7 +59,7 @@ class Board:
             found = self._choose(view, asked, known)
         return found
 
-    def body(self, asked: Window, node: str | None, *, gzipped: bool) -> bytes | None:
+    def body(self, asked: RollupWindow, node: str | None, *, gzipped: bool) -> bytes | None:
         """Return the encoded answer to a question; None where there is none."""
         report = self.report(asked, node)
         if report is None:
@@ -84,5 +84,5 @@ class Board:
         verdicts = self._view.verdicts
         return None if verdicts is None else encode_verdicts(verdicts)
 
-    def _choose(self, view: View, asked: Window, node: str | None) -> LoadReport | None:
+    def _choose(self, view: LoadView, asked: RollupWindow, node: str | None) -> LoadReport | None:
         return choose(view.reports, asked, now=self._clock(), max_age_seconds=self._max_age, node=node)

@@ -5,7 +5,7 @@ any: idle sidecars and containers without a limit would read as 0 % throttled. T
 container's.
 """
 
-from slack.process.metric_family import UNREADABLE, Family
+from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
 WINDOW = "5m"
 """The window of all gauges; reports have others too."""
@@ -15,14 +15,14 @@ _WHO = (
     "container id until the names are known, and the cgroup's path at level other."
 )
 
-THROTTLED_RATIO = Family(
+THROTTLED_RATIO = MetricDefinition(
     "slack_audit_throttled_periods_ratio",
     "gauge",
     _CGROUP,
     "",
     f"Share of enforcement periods in which the cgroup ran into its quota. Says nothing of time. {_WHO}",
 )
-TIME_LOST = Family(
+TIME_LOST = MetricDefinition(
     "slack_audit_time_lost_ratio",
     "gauge",
     _CGROUP,
@@ -30,19 +30,19 @@ TIME_LOST = Family(
     "Share of its time in which the cgroup stood still for a quota: throttled time over wall time and the CPUs that "
     f"it could run on. {_WHO}",
 )
-STOP = Family(
+STOP = MetricDefinition(
     "slack_audit_stop_seconds",
     "gauge",
     _CGROUP,
     "seconds",
     f"Mean stop of a throttled period on each CPU that was busy; 0 where none was throttled. {_WHO}",
 )
-USE = Family("slack_audit_use_cores", "gauge", _CGROUP, "cores", f"CPU time used a second. {_WHO}")
-LIMIT = Family("slack_audit_limit_cores", "gauge", _CGROUP, "cores", f"Quota over period. {_WHO}")
-LOST = Family(
+USE = MetricDefinition("slack_audit_use_cores", "gauge", _CGROUP, "cores", f"CPU time used a second. {_WHO}")
+LIMIT = MetricDefinition("slack_audit_limit_cores", "gauge", _CGROUP, "cores", f"Quota over period. {_WHO}")
+LOST = MetricDefinition(
     "slack_audit_lost_cores", "gauge", _CGROUP, "cores", f"CPU time wanted and not got for a quota, a second. {_WHO}"
 )
-NEIGHBOURS = Family(
+NEIGHBOURS = MetricDefinition(
     "slack_audit_neighbours_ratio",
     "gauge",
     _CGROUP,
@@ -51,7 +51,7 @@ NEIGHBOURS = Family(
     "time lost to quotas. Of containers without a limit too; absent on cgroup v1, without PSI, and before kernel 5.13. "
     f"{_WHO}",
 )
-TROUBLES = Family(
+TROUBLES = MetricDefinition(
     "slack_audit_read_troubles_total",
     "counter",
     ("trouble",),
@@ -59,14 +59,14 @@ TROUBLES = Family(
     "Cgroups that could not be read in a sample, by why: empty, malformed, forbidden, gone, unreadable. Gone is usual: "
     "pods end.",
 )
-KERNEL_AFFECTED = Family(
+KERNEL_AFFECTED = MetricDefinition(
     "slack_audit_kernel_affected",
     "gauge",
     ("bug",),
     "",
     "1 where the node's kernel has a CFS quota bug, 0 where it has not; no series where the version does not tell.",
 )
-CGROUPS = Family(
+CGROUPS = MetricDefinition(
     "slack_audit_cgroups",
     "gauge",
     ("state",),
@@ -74,7 +74,7 @@ CGROUPS = Family(
     "Cgroups by what the window says of them: measured, no limit, too few periods, counters reset, appeared, gone "
     "(within the last minute).",
 )
-PRESSURE = Family(
+PRESSURE = MetricDefinition(
     "slack_audit_node_cpu_pressure_seconds_total",
     "counter",
     (),
@@ -82,22 +82,22 @@ PRESSURE = Family(
     "Time in which some task of the node waited for a CPU (PSI, cpu.pressure); one throttled pod raises it, so it says "
     "nothing of a full node: slack_audit_neighbours_ratio does. Absent without PSI.",
 )
-NODE_CPUS = Family("slack_audit_node_cpus", "gauge", (), "", "Online CPUs of the node.")
-NODE_USE = Family("slack_audit_node_use_cores", "gauge", (), "cores", "CPU time of the whole node a second.")
-SAMPLE_SECONDS = Family(
+NODE_CPUS = MetricDefinition("slack_audit_node_cpus", "gauge", (), "", "Online CPUs of the node.")
+NODE_USE = MetricDefinition("slack_audit_node_use_cores", "gauge", (), "cores", "CPU time of the whole node a second.")
+SAMPLE_SECONDS = MetricDefinition(
     "slack_audit_sample_seconds", "gauge", (), "seconds", "How long the last sample of all cgroups took."
 )
-SAMPLE_TIMESTAMP = Family(
+SAMPLE_TIMESTAMP = MetricDefinition(
     "slack_audit_sample_timestamp_seconds", "gauge", (), "seconds", "Unix time of the last sample; 0 before the first."
 )
-PUSHES = Family(
+PUSHES = MetricDefinition(
     "slack_audit_reports_total",
     "counter",
     ("outcome",),
     "",
     "Reports to the controller: sent, refused (its answer was 4xx), failed (no answer, 5xx, or none that can be read).",
 )
-BURST_WRITES = Family(
+BURST_WRITES = MetricDefinition(
     "slack_audit_burst_writes_total",
     "counter",
     ("outcome",),
@@ -105,14 +105,14 @@ BURST_WRITES = Family(
     "Bursts of containers: written, reverted, failed. Only with --write-burst.",
 )
 
-FINDINGS = Family(
+FINDINGS = MetricDefinition(
     "slack_audit_findings",
     "gauge",
     ("severity", "level"),
     "",
     "Findings of the cluster by severity (info, warn, high) and level. Only from the controller that leads.",
 )
-NODES = Family(
+NODES = MetricDefinition(
     "slack_audit_nodes",
     "gauge",
     ("state",),
@@ -120,35 +120,35 @@ NODES = Family(
     "Nodes whose agent is reporting, and those of which nothing was heard for three intervals (silent). Only from the "
     "controller that leads.",
 )
-RESIZES = Family(
+RESIZES = MetricDefinition(
     "slack_audit_resizes_total",
     "counter",
     ("outcome",),
     "",
     "Limits raised or put back through pods/resize, by what became of it; dry runs are counted apart.",
 )
-REPORTS_WRITTEN = Family(
+REPORTS_WRITTEN = MetricDefinition(
     "slack_audit_reports_written_total", "counter", (), "", "CpuAuditReports created, changed or deleted."
 )
 # Names of its own: alerts and panels on the operator's ask for slack_leader and its like, whoever the job is.
-AUDIT_LEADER = Family(
+AUDIT_LEADER = MetricDefinition(
     "slack_audit_leader", "gauge", (), "", "1 while this controller holds its lease, takes reports and writes; else 0."
 )
-AUDIT_REQUESTS = Family(
+AUDIT_REQUESTS = MetricDefinition(
     "slack_audit_api_requests_total",
     "counter",
     ("verb", "code"),
     "",
     "The controller's requests to the API server by Kubernetes verb and HTTP status; code 0: no answer.",
 )
-TURNS = Family(
+TURNS = MetricDefinition(
     "slack_audit_turns_total",
     "counter",
     (),
     "",
     "Turns, each with all reports judged, and what was due written. Only a leader's.",
 )
-AUDIT_BUILD_INFO = Family(
+AUDIT_BUILD_INFO = MetricDefinition(
     "slack_audit_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
 )
 

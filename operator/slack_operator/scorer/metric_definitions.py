@@ -1,11 +1,11 @@
 """What the scorer tells Prometheus, as data: every metric's name, type, labels, unit and help."""
 
-from slack.process.metric_family import UNREADABLE, Family
+from slack.process.metric_definition import UNREADABLE, MetricDefinition
 
-SCORER_BUILD_INFO = Family(
+SCORER_BUILD_INFO = MetricDefinition(
     "slack_scorer_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
 )
-CALLS = Family(
+CALLS = MetricDefinition(
     "slack_scorer_calls_total",
     "counter",
     ("verb", "code"),
@@ -13,14 +13,14 @@ CALLS = Family(
     "Requests by verb (prioritize, filter, preempt, explain, other) and status. The scheduler does not report those "
     "that fail: it places the pods without the scorer.",
 )
-HANDLER_SECONDS = Family(
+HANDLER_SECONDS = MetricDefinition(
     "slack_scorer_handler_seconds",
     "histogram",
     ("verb",),
     "seconds",
     "From the whole request to the whole answer, without the network.",
 )
-DECISIONS = Family(
+DECISIONS = MetricDefinition(
     "slack_scorer_decisions_total",
     "counter",
     ("rule",),
@@ -28,14 +28,14 @@ DECISIONS = Family(
     "Answers to /prioritize by the rule that decided: Measured, TooFewMeasured, Placeholder, NotReady (the cluster is "
     "not listed yet), and while no node's load is known SpreadOnAllocations, BestFitOnAllocations or NoLoad.",
 )
-UNKNOWN_NODES = Family(
+UNKNOWN_NODES = MetricDefinition(
     "slack_scorer_unknown_nodes_total",
     "counter",
     (),
     "",
     "Nodes that the scheduler asked about and that our watch does not have; they get the minimum.",
 )
-ALL_ABOVE = Family(
+ALL_ABOVE = MetricDefinition(
     "slack_scorer_all_nodes_above_ceiling_total",
     "counter",
     (),
@@ -43,7 +43,7 @@ ALL_ABOVE = Family(
     "Requests to /filter and /preempt for which every node was above the ceiling. Such a pod stays Pending, or may go "
     "to any of the nodes (--when-all-above).",
 )
-NODES = Family(
+NODES = MetricDefinition(
     "slack_scorer_nodes",
     "gauge",
     ("state",),
@@ -51,56 +51,56 @@ NODES = Family(
     "Nodes by what is known of their load: Measured, New, NoMetrics, NoCpu, Stale, Future. All but the first two get "
     "the minimum.",
 )
-FALLING_BACK = Family(
+FALLING_BACK = MetricDefinition(
     "slack_scorer_falling_back",
     "gauge",
     (),
     "",
     "1 while the load of no node, or of too few nodes, is known. Nodes then score by requests, or all the same.",
 )
-UNMATCHED = Family(
+UNMATCHED = MetricDefinition(
     "slack_scorer_unmatched_names",
     "gauge",
     (),
     "",
     "Names in the load watcher's windows that belong to no node, by no name or address of it.",
 )
-LOAD_AGE = Family(
+LOAD_AGE = MetricDefinition(
     "slack_scorer_load_age_seconds",
     "gauge",
     (),
     "seconds",
     "Age of the newest figure of any node; absent while there is none.",
 )
-RECENT_PODS = Family(
+RECENT_PODS = MetricDefinition(
     "slack_scorer_predicted_cpu_cores",
     "gauge",
     (),
     "cores",
     "CPU that is predicted for pods which metrics do not show yet, on all nodes.",
 )
-FETCH_ERRORS = Family(
+FETCH_ERRORS = MetricDefinition(
     "slack_scorer_fetch_errors_total",
     "counter",
     ("why",),
     "",
     "Windows that the load watcher did not give: unreachable, status, payload, mistake.",
 )
-IGNORED = Family(
+IGNORED = MetricDefinition(
     "slack_scorer_ignored_figures_total",
     "counter",
     ("why",),
     "",
     "Figures of the load watcher that are none: NotANumber, Negative, UnknownType, UnknownRollup, Malformed.",
 )
-REFRESH_SECONDS = Family(
+REFRESH_SECONDS = MetricDefinition(
     "slack_scorer_refresh_seconds",
     "histogram",
     (),
     "seconds",
     "How long what scores are computed from took to be made anew.",
 )
-REQUESTS = Family(
+REQUESTS = MetricDefinition(
     "slack_scorer_api_requests_total", "counter", ("verb", "code"), "", "Requests to the API server: lists and watches."
 )
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Family(NamedTuple):
+class MetricDefinition(NamedTuple):
     """One metric as Prometheus has it."""
 
     name: str
@@ -15,8 +15,10 @@ class Family(NamedTuple):
     help: str
 
 
-BUILD_INFO = Family("slack_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label.")
-UNREADABLE = Family(
+BUILD_INFO = MetricDefinition(
+    "slack_build_info", "gauge", ("version",), "", "1, with the version of resource-slack as a label."
+)
+UNREADABLE = MetricDefinition(
     "slack_unreadable_object",
     "gauge",
     ("path", "object"),

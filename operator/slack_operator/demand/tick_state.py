@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slack.demand.broker import QueueLag
-from slack.demand.model import OPEN, Decision, QueueFigures, QueueKey, Verdict
+from slack.demand.model import OPEN, AdmissionVerdict, QueueDecision, QueueFigures, QueueKey
 from slack.demand.verdict import STALE_TICKS
-from slack_operator.demand.loop import Turn
+from slack_operator.demand.loop import TickReport
 
 RATE_SECONDS: Final = 2.0
 """Rates are over so long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LastDecision:
     """A decision that changed something, or was kept from it."""
 
     at_unix_seconds: float
-    decision: Decision
+    decision: QueueDecision
     figures: QueueFigures
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class MessageRates:
     """Messages a second."""
 
     arrivals: float = 0.0
@@ -44,15 +44,15 @@ class _Counted:
 
 
 @dataclass(slots=True)
-class Board:
+class TickState:
     """What is known of the last tick."""
 
     clock: Callable[[], float] = time.monotonic
-    turn: Turn | None = None
-    told: dict[QueueKey, Told] = field(default_factory=dict)
+    turn: TickReport | None = None
+    told: dict[QueueKey, LastDecision] = field(default_factory=dict)
     _counts: dict[str, deque[_Counted]] = field(default_factory=dict)
 
-    def take(self, turn: Turn, pools: frozenset[QueueKey]) -> None:
+    def take(self, turn: TickReport, pools: frozenset[QueueKey]) -> None:
         """Take a tick. Called by the loop's thread only.
 
         Args:
@@ -63,7 +63,7 @@ class Board:
             figures = turn.result.figures.get(key)
             matters = decision.add or decision.clipped_by or decision.guard or decision.throttle is not None
             if figures is not None and (matters or key not in self.told):
-                self.told[key] = Told(turn.unix_seconds, decision, figures)
+                self.told[key] = LastDecision(turn.unix_seconds, decision, figures)
         if not self.told.keys() <= pools:
             self.told = {key: told for key, told in self.told.items() if key in pools}
         for subject, lag in (turn.lags or {}).items():
@@ -77,19 +77,19 @@ class Board:
         """Another leads."""
         self.turn, self.told, self._counts = None, {}, {}
 
-    def rates(self, subject: str) -> Rates:
+    def rates(self, subject: str) -> MessageRates:
         """Return how fast messages come and are finished."""
         kept = self._counts.get(subject)
         if not kept or len(kept) < 2:
-            return Rates()
+            return MessageRates()
         first, last = kept[0], kept[-1]
         seconds = last.at - first.at
         if seconds <= 0:
-            return Rates()
+            return MessageRates()
         arrivals, completions = last.published - first.published, last.completed - first.completed
-        return Rates(max(0.0, arrivals / seconds), max(0.0, completions / seconds))
+        return MessageRates(max(0.0, arrivals / seconds), max(0.0, completions / seconds))
 
-    def verdict(self, key: QueueKey) -> Verdict:
+    def verdict(self, key: QueueKey) -> AdmissionVerdict:
         """Return what was decided about new messages of an action; open where that is too long ago."""
         turn = self.turn
         if turn is None or self.clock() - turn.at_seconds > STALE_TICKS * turn.tick_seconds:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from slack.loadwatcher.payload import LoadReport
 from slack.scorer.extender import ScoreReplies
 from slack.scorer.inputs.load_reader import window_load
-from slack.scorer.inputs.node_names import NodeNames
-from slack.scorer.model import LoadColumns, NodeColumns, Weighted, WindowLoad
-from slack.scorer.rules import Rules
+from slack.scorer.inputs.node_names import NodeRows
+from slack.scorer.model import LoadColumns, ScoredNodes, Weighted, WindowLoad
+from slack.scorer.rules import MetricRules
 from slack.scorer.scoring import Basis, prepare
 from slack.supervision.heartbeat import Heartbeat
 from slack.supervision.threads import SupervisedThread
 from slack_operator.runtime.load_source import LoadSource
-from slack_operator.scorer.cluster_view import ClusterView
+from slack_operator.scorer.cluster_view import ScorerView
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ Windows = tuple[tuple[WindowLoad, ...], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class ScoreBasis:
     """All that a request is answered from."""
 
     basis: Basis
@@ -52,12 +52,12 @@ class Refresher:
 
     def __init__(
         self,
-        view: ClusterView,
+        view: ScorerView,
         algorithms: Sequence[Weighted],
-        rules: Rules,
+        rules: MetricRules,
         *,
         whole: Callable[[], bool],
-        on_refresh: Callable[[Standing, float], None] = lambda *_: None,
+        on_refresh: Callable[[ScoreBasis, float], None] = lambda *_: None,
         tidy: Callable[[], None] = lambda: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -72,7 +72,7 @@ class Refresher:
             tidy: called each minute, to forget what is gone.
             wall: Unix seconds.
         """
-        self.current: Standing | None = None
+        self.current: ScoreBasis | None = None
         self.load: LoadSource | None = None
         self._view = view
         self._algorithms = tuple(algorithms)
@@ -126,16 +126,16 @@ class Refresher:
         basis = prepare(self._algorithms, nodes, load, now, self._rules, before.basis if before is not None else None)
         same = before is not None and before.basis.nodes.names is nodes.names
         replies = before.replies if before is not None and same else ScoreReplies(nodes.names)
-        self.current = Standing(basis, replies, unmatched)
+        self.current = ScoreBasis(basis, replies, unmatched)
         self._on_refresh(self.current, time.perf_counter() - began)
 
-    def _windows(self, nodes: NodeColumns, aliases: Mapping[str, str]) -> Windows:
+    def _windows(self, nodes: ScoredNodes, aliases: Mapping[str, str]) -> Windows:
         """Return the reports in the order of the nodes; worked out anew when there are other reports or other nodes."""
         reports = tuple(self.load.reports.values()) if self.load is not None else ()
         known = self._known
         if known is not None and known[0] is nodes.names and list(map(id, known[1])) == list(map(id, reports)):
             return known[2]
-        names = NodeNames(nodes.row_of, aliases)
+        names = NodeRows(nodes.row_of, aliases)
         found = [window_load(report, names, len(nodes)) for report in reports]
         unmatched = dict.fromkeys(name for _, unknown in found for name in unknown)
         windows = tuple(window for window, _ in found), tuple(unmatched)
