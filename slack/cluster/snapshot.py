@@ -18,6 +18,7 @@ from slack.cluster.classes import Constraints, NodeClass
 from slack.cluster.unchecked import Unchecked
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
 Amounts = tuple[tuple[str, int], ...]

@@ -24,6 +24,7 @@ from slack.cluster.reach import Reach
 from slack.cluster.snapshot import (
     Amounts,
     BoolArray,
+    FloatArray,
     IndexArray,
     IntArray,
     NodeColumns,
@@ -42,7 +43,6 @@ from slack.cluster.together import steps_of
 from slack.cluster.unbound_room import HostsOf, Packed, UnboundRoom
 from slack.cluster.unchecked import Unchecked
 
-FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
 _A = TypeVar("_A", bound=npt.NDArray[Any])
 NODE_START_SECONDS = 120.0
@@ -386,7 +386,9 @@ class SnapshotBuilder:
         hosts = _hosts_of(mirrored, copy, kinds, nodes)
         marked = nodes.position[list(copy.marked)].astype(np.int64)
         marked = marked[marked >= 0]
-        return self._unbound.pack(placeholders, unbound, columns, nodes.classes, resources, hosts, now, marked)
+        return self._unbound.pack(
+            placeholders, unbound, columns, nodes.classes, resources, hosts, now, marked, nodes.created
+        )
 
     def _placeholder_part(
         self, copy: ColumnsCopy, nodes: _Nodes

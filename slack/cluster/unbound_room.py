@@ -2,7 +2,8 @@
 
 No scheduler binds an unbound placeholder, so nothing in the API says whether the capacity for it is there. The packing
 is first fit: the largest shape first, nodes with pods before empty ones, nodes that held some in the last snapshot
-before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. It
+before others, at most one pass over the nodes a shape. So a node that comes takes no placeholder from another. The
+first snapshot of a process knows of no other, and takes older nodes before newer ones instead. The packing
 honours node selectors, affinity and taints by node class, pod slots, and required anti-affinity against the mirrored
 workload and its other mirrors. A node that is not ready or not schedulable holds none: capacity there is pending.
 A node that its label or a marker pod releases comes last: real pods may use its capacity until it goes, so it counts
@@ -18,7 +19,7 @@ import numpy as np
 
 from slack.cluster.classes import Constraints, NodeClass, admits
 from slack.cluster.labels import HOSTNAME, LABEL_RELEASE, LABEL_RESERVED_FOR
-from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, NodeColumns, Placeholder
+from slack.cluster.snapshot import BoolArray, FloatArray, IndexArray, IntArray, NodeColumns, Placeholder
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
@@ -122,8 +123,8 @@ class UnboundRoom:
         self._waits: dict[str, _Wait] = {}
         """By uid; of those that have fitted nowhere since they were first seen."""
         self._groups: tuple[Sequence[PlaceholderFacts], Sequence[str], Sequence[_Group]] | None = None
-        self._held: tuple[Sequence[str], BoolArray] = (), np.zeros(0, dtype=np.bool_)
-        """Names of the last snapshot's nodes, and which of them held placeholders."""
+        self._held: tuple[Sequence[str], BoolArray] | None = None
+        """Names of the last snapshot's nodes, and which of them held placeholders; None before the first."""
 
     def pack(
         self,
@@ -135,6 +136,7 @@ class UnboundRoom:
         hosts_of: HostsOf,
         now: float,
         marked: IntArray = _NO_ROWS,
+        created_seconds: FloatArray | None = None,
     ) -> Packed:
         """Say where each unbound placeholder fits.
 
@@ -147,9 +149,11 @@ class UnboundRoom:
             hosts_of: of the workloads that unbound placeholders mirror.
             now: Unix seconds.
             marked: rows of the nodes that a marker pod releases, as a label would.
+            created_seconds: [N] Unix seconds at which the nodes were created.
         """
         groups = self._grouped(placeholders, unbound, resources)
-        room, domains = _room_of(nodes, classes, self._held_before(nodes.names), marked), _Domains(nodes, classes)
+        preferred = self._preferred(nodes.names, created_seconds)
+        room, domains = _room_of(nodes, classes, preferred, marked), _Domains(nodes, classes)
         placed: list[tuple[_Group, IntArray]] = []
         for group in _largest_first(groups, nodes):
             places, each = _places(room, group, classes, domains, hosts_of.get(group.reserved_for, _NO_ROWS))
@@ -175,13 +179,15 @@ class UnboundRoom:
             ),
         )
 
-    def _held_before(self, names: Sequence[str]) -> BoolArray:
-        """[N] which of these nodes held placeholders in the last snapshot."""
+    def _preferred(self, names: Sequence[str], created_seconds: FloatArray | None) -> FloatArray | BoolArray:
+        """[N] sort keys of nodes: those that held placeholders in the last snapshot first; without one, the oldest."""
+        if self._held is None:
+            return np.zeros(len(names)) if created_seconds is None else created_seconds
         known, held = self._held
         if known is not names and known != names:
             there = {known[row] for row in np.flatnonzero(held).tolist()}
             held = np.array([name in there for name in names], dtype=np.bool_)
-        return held
+        return ~held
 
     def _grouped(
         self, placeholders: Sequence[Placeholder], unbound: Sequence[PlaceholderFacts], resources: Sequence[str]
@@ -278,12 +284,14 @@ def _kept(node_class: NodeClass) -> NodeClass:
     return replace(node_class, labels=tuple(pair for pair in node_class.labels if pair[0] != LABEL_RELEASE))
 
 
-def _room_of(nodes: NodeColumns, classes: Sequence[NodeClass], held: BoolArray, marked: IntArray) -> _Room:
+def _room_of(
+    nodes: NodeColumns, classes: Sequence[NodeClass], preferred: FloatArray | BoolArray, marked: IntArray
+) -> _Room:
     empty = nodes.pod_count - nodes.daemon_count <= 0
     released = np.array([_is_released(each) for each in classes], dtype=np.bool_)
     last = released[nodes.class_id] if released.any() else np.zeros(empty.size, dtype=np.bool_)
     last[marked] = True
-    order = np.lexsort((~held, empty, last))
+    order = np.lexsort((preferred, empty, last))
     slots = (nodes.max_pods - nodes.pod_count)[order]
     return _Room(
         order=order,

@@ -216,6 +216,12 @@ def test_an_empty_node_that_comes_takes_no_placeholder_from_another(name: str) -
     assert fits(columns.snapshot(NOW + 2)) == {"p": name, "q": name}
 
 
+def test_a_process_that_starts_takes_the_older_of_two_empty_nodes() -> None:
+    """The younger one may have come for others since its predecessor packed."""
+    older = node("m", "8", created="2027-01-15T07:00:00Z")
+    assert fits(seen(older, node("a", "8", created="2027-01-15T07:00:09Z"), unbound("p"))) == {"p": "m"}
+
+
 def test_a_resource_that_no_node_has_fits_nowhere() -> None:
     assert fits(seen(node("a", "8"), unbound("p", extended={"example.com/gpu": "1"}))) == {"p": None}
 
