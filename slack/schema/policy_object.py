@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from slack.cluster.labels import API_VERSION
+from slack.schema.bounds import bound_problems
 from slack.schema.documents import InvalidDocument, header, problem_text
 
 
@@ -55,6 +56,17 @@ class PolicyObject(SpecModel):
         }
         try:
             # Python's own names are for code: the API server drops them, for the CRD knows none.
-            return cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)
+            value = cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)
         except ValidationError as error:
             raise bad(tuple(problem_text(dict(e), "", cls) for e in error.errors()), source) from None
+        if beyond := bound_problems(_model_of(cls), found.spec, "spec"):
+            raise bad(tuple(beyond), source)
+        return value
+
+
+def _model_of(kind: type[PolicyObject]) -> type[BaseModel]:
+    """Return the model of a kind's spec."""
+    model = kind.model_fields["spec"].annotation
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise TypeError(f"{kind.__name__}.spec is no model")
+    return model

@@ -26,19 +26,6 @@ from slack.schema.structural import AGE, Rules, Schema, custom_resource, structu
 PLURAL = SLACK_POLICIES
 GROUP, _, VERSION = API_VERSION.partition("/")
 
-_TAINT: Schema = {
-    "type": "object",
-    "required": ["key", "effect"],
-    "properties": {
-        "key": {"type": "string", "maxLength": 317, "description": "Taint key."},
-        "value": {"type": "string", "maxLength": 63, "description": "Taint value."},
-        "effect": {
-            "type": "string",
-            "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
-            "description": "What the taint does to pods that do not tolerate it.",
-        },
-    },
-}
 _RULES: Rules = {
     "TolerationSpec": (
         (
@@ -157,8 +144,6 @@ def crd() -> Schema:
 def _object() -> Schema:
     source = PolicySpec.model_json_schema(by_alias=True)
     spec = structural(source, "PolicySpec", _RULES)
-    # plain mappings in the model: the planner reads them as a node's own taints
-    spec["properties"]["nodeTemplates"]["items"]["properties"]["taints"]["items"] = dict(_TAINT)
     return {
         "type": "object",
         "description": "Room kept for pods that are yet to come, by placeholder pods of low priority that they push "

@@ -7,9 +7,9 @@ CLI and the operator check again, because a file is not the API server. `spec: {
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from slack.cluster.classes import Toleration
 from slack.cluster.hold import UNBOUND_SCHEDULER, Hold
@@ -316,6 +316,22 @@ class Stabilization(SpecModel):
         return self.shrink_delay.total_seconds()
 
 
+_TAINT: dict[str, Any] = {
+    "type": "object",
+    "required": ["key", "effect"],
+    "properties": {
+        "key": {"type": "string", "maxLength": 317, "description": "Taint key."},
+        "value": {"type": "string", "maxLength": 63, "description": "Taint value."},
+        "effect": {
+            "type": "string",
+            "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            "description": "What the taint does to pods that do not tolerate it.",
+        },
+    },
+}
+"""Plain mappings in the model: the planner reads them as a node's own taints."""
+
+
 class NodeTemplate(SpecModel):
     """A node of a group that may stand at zero, so that placeholders for it are known to fit."""
 
@@ -323,7 +339,7 @@ class NodeTemplate(SpecModel):
     """Name of the node group, for messages."""
     labels: Labels = Field(default_factory=dict)
     """Labels of its nodes."""
-    taints: tuple[Mapping[str, str], ...] = ()
+    taints: tuple[Annotated[Mapping[str, str], WithJsonSchema(_TAINT)], ...] = ()
     """Taints of its nodes: key, value, effect."""
     allocatable: Room
     """Allocatable of its nodes; must have cpu and memory."""

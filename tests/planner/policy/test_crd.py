@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from slack.cluster.labels import API_VERSION
 from slack.planner.policy.crd import crd
-from slack.planner.policy.spec import PolicySpec, parse_policy
+from slack.planner.policy.spec import KIND, InvalidPolicy, PolicySpec, parse_policy
+from slack.schema.bounds import bound_problems
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "resource-slack" / "crds" / "slackpolicies.yaml"
@@ -159,3 +161,48 @@ def test_every_field_has_a_text_for_kubectl_explain() -> None:
     assert not any(
         re.search(r"\b[SR][0-9]+\b", node.get("description", "")) for _, node in nodes(schema, "slackpolicy")
     )
+
+
+def _beyond(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any], Any]]:
+    """Yield where a schema has a bound, with a value that is one beyond it."""
+    if "maxItems" in schema:
+        yield path, schema, [{}] * (schema["maxItems"] + 1)
+    if "maxProperties" in schema:
+        yield path, schema, {f"k{i}": "1" for i in range(schema["maxProperties"] + 1)}
+    if "maxLength" in schema:
+        yield path, schema, "1" * (schema["maxLength"] + 1)
+    for name, one in schema.get("properties", {}).items():
+        yield from _beyond(one, (*path, name))
+    for key, step in (("items", "[0]"), ("additionalProperties", "k")):
+        if isinstance(schema.get(key), dict):
+            yield from _beyond(schema[key], (*path, step))
+
+
+def _at(path: tuple[str, ...], value: Any) -> Any:
+    for step in reversed(path):
+        value = [value] if step == "[0]" else {step: value}
+    return value
+
+
+BOUNDS = list(_beyond(spec_schema()))
+
+
+@pytest.mark.parametrize(("path", "schema", "value"), BOUNDS, ids=["".join(f".{p}" for p in own[0]) for own in BOUNDS])
+def test_each_bound_of_the_crd_holds_for_files_too_in_the_same_words(
+    path: tuple[str, ...], schema: dict[str, Any], value: Any
+) -> None:
+    (problem,) = bound_problems(PolicySpec, _at(path, value), "spec")
+    where = "spec" + "".join(step if step.startswith("[") else f".{step}" for step in path)
+    if isinstance(value, str):
+        assert problem == f"{where}: Too long: may not be more than {schema['maxLength']} bytes"
+    else:
+        most = len(value) - 1
+        assert problem == f"{where}: Too many: {most + 1}: must have at most {most} items"
+
+
+def test_a_policy_with_one_step_more_than_the_crd_takes_is_refused() -> None:
+    steps = [{"fromNodes": i, "minRate": 0.1} for i in range(65)]
+    document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "web"}}
+    with pytest.raises(InvalidPolicy, match="spec.extraCapacity.ladder: Too many: 65: must have at most 64 items"):
+        parse_policy({**document, "spec": {"extraCapacity": {"ladder": steps}}}, source="web.yaml")
+    assert parse_policy({**document, "spec": {"extraCapacity": {"ladder": steps[:64]}}}, source="web.yaml")
