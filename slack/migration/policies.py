@@ -17,6 +17,8 @@ from slack.planner.policy.spec import KIND, parse_policy
 
 _LONGEST_NAME = 63
 _WIDTH = 116
+_SAME_RATIO = 1.1
+"""Up to so many times as much is the same amount, give or take rounding to whole placeholders."""
 
 
 def rooms_in(manifests: Sequence[Json], node_cpu_millis: int | None, chosen: Json | None = None) -> list[KeptRoom]:
@@ -219,6 +221,7 @@ def warnings_of(groups: Sequence[Sequence[KeptRoom]]) -> list[str]:
                 "which keeps the most of them"
             )
         said += _told_of_ceiling(group)
+        said += _told_of_ratios(group)
     return list(dict.fromkeys(said))
 
 
@@ -237,6 +240,42 @@ def _told_of_ceiling(group: Sequence[KeptRoom]) -> list[str]:
         f"like the pods that run here. {ratio if len(ceiling) > 1 else ''}A ceiling below one such pod may keep "
         "nothing. `resource-slack plan` shows what is kept; without extraCapacity.ceiling it is not less than theirs"
     ]
+
+
+def _told_of_ratios(group: Sequence[KeptRoom]) -> list[str]:
+    """Say how much more of each resource is kept where placeholders of several ratios become one amount."""
+    more = excess_by_ratio(group)
+    if not more or (_bounded(group) and not _ladder(group)):  # a floor that is the ceiling is never exceeded
+        return []
+    names = ", ".join(kept.source for kept in group if _proportion(kept))
+    amounts = " and ".join(f"{factor:.2f} times their {name}" for name, factor in more.items())
+    return [
+        f"{names}: their placeholders use cpu and memory in different ratios, and the policy cuts its placeholders "
+        f"like the pods that run here. If all of these are like one of them, it keeps up to {amounts}, to have enough "
+        "of both. `resource-slack plan` shows what is kept; a ceiling bounds it"
+    ]
+
+
+def excess_by_ratio(group: Sequence[KeptRoom]) -> dict[str, float]:
+    """Return by resource how many times as much a policy may keep, where that is more than a tenth above theirs.
+
+    Each amount is reached in every resource by placeholders of one object's ratio: the one that needs the most.
+    """
+    shapes = [shape for shape in map(_proportion, group) if shape]
+    found: dict[str, float] = {}
+    for total in [amount for _, amount in _ladder(group)] or [_sum(kept.room for kept in group)]:
+        for shape in shapes:
+            if any(not shape.get(name) for name in total):
+                continue  # placeholders without a resource never reach it
+            number = max((amount / shape[name] for name, amount in total.items()), default=0.0)
+            for name, amount in total.items():
+                found[name] = max(found.get(name, 1.0), number * shape[name] / amount)
+    return {name: factor for name, factor in sorted(found.items()) if factor > _SAME_RATIO}
+
+
+def _proportion(kept: KeptRoom) -> Mapping[str, int]:
+    """Return in which ratio an object keeps resources; nothing where it keeps none by itself."""
+    return {} if kept.mirrors else (kept.ladder[-1][1] if kept.ladder else kept.room)
 
 
 def comments(group: Sequence[KeptRoom]) -> list[str]:

@@ -56,7 +56,9 @@ class PolicyObject(SpecModel):
         }
         try:
             # Python's own names are for code: the API server drops them, for the CRD knows none.
-            value = cls.model_validate({"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False)
+            value = cls.model_validate(
+                {"name": found.name, "spec": found.spec} | identity, by_alias=True, by_name=False
+            )
         except ValidationError as error:
             raise bad(tuple(problem_text(dict(e), "", cls) for e in error.errors()), source) from None
         if beyond := bound_problems(_model_of(cls), found.spec, "spec"):

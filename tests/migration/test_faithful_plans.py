@@ -1,5 +1,6 @@
 """What `plan` makes of a migrated policy on busy clusters: as much as its peer keeps, or the difference is named."""
 
+import json
 import math
 from typing import Any
 
@@ -7,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slack.cluster.labels import API_VERSION
-from slack.migration.policies import comments, merged, policies_of, rooms_in, warnings_of
+from slack.migration.policies import comments, excess_by_ratio, merged, policies_of, rooms_in, warnings_of
 from slack.planner.model.result import PolicyPlan
 from slack.planner.policy.spec import KIND, parse_policy
 from tests.cli.migrate.test_migrate import buffer, pause, pod_template, proportional
@@ -201,3 +202,34 @@ def test_a_line_without_a_maximum_among_pods_of_another_ratio_keeps_the_cpu_of_i
     ((cpu, one), (memory, _)) = planned(item)
     assert abs(cpu - 48 * 200) <= one
     assert memory >= 48 * 128 << 20
+
+
+LADDER = [[1, 1], [8, 2], [20, 5], [60, 9]]
+
+
+@SLOWLY
+@given(st.tuples(SIZES, SIZES), st.sampled_from([1, 2, 4, 8, None]), st.sampled_from([4, 8, 16]), st.integers(1, 8))
+def test_two_targets_of_other_ratios_keep_no_more_of_each_resource_than_is_named(
+    sizes: tuple[Size, Size], each: int | None, cpu: int, nodes: int
+) -> None:
+    """A line without a maximum where `each` is given, else a ladder."""
+    objects = [node(f"n{i}", str(cpu), "64Gi") for i in range(nodes)]
+    manifests = []
+    for name, (millis, mib) in zip(("a", "b"), sizes, strict=True):
+        objects.append(pod(name, cpu=f"{millis}m", memory=f"{mib}Mi", node="n0", owner=("ReplicaSet", name)))
+        manifests.append(pause(name, 1, {"cpu": f"{millis}m", "memory": f"{mib}Mi"}))
+    size: Json = {"linear": {"coresPerReplica": each}} if each else {"ladder": {"coresToReplicas": LADDER}}
+    both = json.dumps(proportional("a", **size)).replace("deployment/a", "deployment/a,deployment/b")
+    manifests += json.loads(both)
+    cores = cpu * nodes
+    replicas = math.ceil(cores / each) if each else max(number for start, number in LADDER if cores >= start)
+
+    item, _, said = migrated(manifests, objects)
+    more = excess_by_ratio(merged(rooms_in(manifests, None))[0])
+    for (kept, one), r, name in zip(planned(item), (0, 1), ("cpu", "memory"), strict=True):
+        unit = (1, 1 << 20)[r]
+        theirs, largest = replicas * sum(own[r] for own in sizes) * unit, max(one, *(own[r] * unit for own in sizes))
+        third = 4 / 3 if replicas > 82 else 1.0  # named by the line's own warning
+        assert kept <= theirs * more.get(name, 1.1) * third + largest
+        assert name not in more or f"{more[name]:.2f} times their {name}" in said
+        assert kept >= theirs - largest or "keeps less of the other" in said

@@ -35,6 +35,8 @@ def wanted_by(terms: Terms, resources: Sequence[str], parts: Sequence[Size]) -> 
             named.setdefault(key, {})[name] = None
     base = {name: sum(int(part.base[r]) for part in parts) for r, name in enumerate(resources)}
     if not named:
+        if terms.replicas is not None:
+            of_rate = Source.NODES if terms.whole_nodes else Source.REPLICAS, terms.replicas_window
         named[of_rate] = {name: None for name in resources[:RATED] if base[name]}
     return tuple(_named(terms, key, tuple(names), base) for key, names in named.items() if names)
 

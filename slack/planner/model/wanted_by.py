@@ -49,9 +49,9 @@ class WantedBy:
             case Source.FLOOR:
                 text = f"floor {written_text(self.floor)}"
             case Source.REPLICAS:
-                text = "1 replica" if self.replicas == 1 else f"{self.replicas} replicas"
+                text = _counted(self.replicas, "replica")
             case Source.NODES:
-                text = "1 whole node" if self.replicas == 1 else f"{self.replicas} whole nodes"
+                text = _counted(self.replicas, "whole node")
             case Source.DEMAND:
                 text = "what pools announce"
             case Source.OBJECTIVE:
@@ -60,3 +60,10 @@ class WantedBy:
                 text = f"{(self.rate or 0) * 100:g} % of {resources_text(self.base)}"
                 text += ", by the ladder" if self.source is Source.LADDER else ""
         return text if self.window is None else f"{text}, window {self.window}"
+
+
+def _counted(number: int | None, what: str) -> str:
+    """Return a fixed number in words; with none at all, only what is covered is kept."""
+    if number == 0:
+        return f"no {what} beside the cover"
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

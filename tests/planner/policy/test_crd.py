@@ -163,7 +163,9 @@ def test_every_field_has_a_text_for_kubectl_explain() -> None:
     )
 
 
-def _beyond(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any], Any]]:
+def _beyond(
+    schema: dict[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any], Any]]:
     """Yield where a schema has a bound, with a value that is one beyond it."""
     if "maxItems" in schema:
         yield path, schema, [{}] * (schema["maxItems"] + 1)
@@ -203,6 +205,6 @@ def test_each_bound_of_the_crd_holds_for_files_too_in_the_same_words(
 def test_a_policy_with_one_step_more_than_the_crd_takes_is_refused() -> None:
     steps = [{"fromNodes": i, "minRate": 0.1} for i in range(65)]
     document = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "web"}}
-    with pytest.raises(InvalidPolicy, match="spec.extraCapacity.ladder: Too many: 65: must have at most 64 items"):
+    with pytest.raises(InvalidPolicy, match=r"spec\.extraCapacity\.ladder: Too many: 65: must have at most 64 items"):
         parse_policy({**document, "spec": {"extraCapacity": {"ladder": steps}}}, source="web.yaml")
     assert parse_policy({**document, "spec": {"extraCapacity": {"ladder": steps[:64]}}}, source="web.yaml")

@@ -278,3 +278,14 @@ def test_half_of_the_nodes_of_the_size_hold_a_whole_node_in_each_resource(
     assert 2 * sum(memory <= m for _, m in left) >= len(left)
     usual = sorted(left)[(len(left) - 1) // 2][0]
     assert cpu >= usual - 10, "nor does one node with more DaemonSets make it smaller"
+
+
+@pytest.mark.parametrize(
+    ("field", "said"), [("nodes", "no whole node beside the cover"), ("replicas", "no replica beside the cover")]
+)
+@pytest.mark.parametrize("mode", ["None", "Frequent"])
+def test_a_number_of_none_is_said_and_no_rate(field: str, said: str, mode: str) -> None:
+    pods = replicas(3, "web", "1", "2Gi", node="n0")
+    item = plan_of(node("n0"), *pods, extraCapacity={field: 0}, cover={"mode": mode})
+    assert [str(own) for own in item.wanted_by] == [said]
+    assert bool(item.shapes) == (mode == "Frequent")
