@@ -111,6 +111,9 @@ def _satisfied(findings: Findings) -> Condition:
     kind = ConditionType.SLACK_SATISFIED
     if findings.blocked is not None:
         return Condition(kind, False, *findings.blocked)
+    if findings.unusable and (findings.wanted or findings.desired.any()):
+        # Placeholders that stand there hold no capacity for anybody: a pod cannot take their place.
+        return Condition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {_standing(findings)}")
     missing = _short(findings, findings.reserved)
     planned_short = _short(findings, findings.planned)
     waiting = findings.bound < findings.wanted
@@ -124,8 +127,6 @@ def _satisfied(findings: Findings) -> Condition:
     text = f"{text}; {limit}" if limit else text
     if findings.dry_run:
         return Condition(kind, False, "DryRun", f"spec.dryRun: nothing is written; {text}")
-    if waiting and findings.unusable:
-        return Condition(kind, False, _NO_NODE, f"{_unusable(findings.unusable)}; {text}")
     if waiting and (why := _held_up(findings)):
         return Condition(kind, False, why, text)
     if planned_short and findings.emptied and not findings.capped:

@@ -90,7 +90,7 @@ _LIFE = (
     (
         "all nodes are cordoned, not ready or being removed",
         "`True`",
-        "`False` `NoEligibleNode` until what is wanted has capacity",
+        "`False` `NoEligibleNode`",
         "Current",
     ),
     ("the cluster has no nodes at all", "`True`", "`False` `NoNodesYet`", "Current"),
