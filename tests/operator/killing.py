@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -333,6 +334,13 @@ def _work_of(task: "asyncio.Task[Any]") -> str:
     return repr(task.get_coro()).partition(" at ")[0]
 
 
+def _cancelled(task: "asyncio.Task[Any]") -> bool:
+    """Cancel a task of another thread's loop; whether it was still there."""
+    was_there: Future[bool] = Future()
+    task.get_loop().call_soon_threadsafe(lambda: was_there.set_result(task.cancel()))
+    return was_there.result(LIMIT_SECONDS)
+
+
 def kill_tasks(place: Place, make: Callable[[Place], Process]) -> list[str]:
     """Cancel each task in turn, each of a fresh process; return what they ran."""
     names: list[str] = []
@@ -345,7 +353,9 @@ def kill_tasks(place: Place, make: Callable[[Place], Process]) -> list[str]:
             task = tasks[len(names)]
             names.append(_work_of(task))
             before = {id(other) for other in tasks if _work_of(other) == names[-1]}
-            task.get_loop().call_soon_threadsafe(task.cancel)
+            if not _cancelled(task):
+                names.pop()  # it had come to its end meanwhile: the process is looked at anew
+                continue
             if "nats" in names[-1].lower():
                 _wait_for_return(names[-1], place, process, partial(_is_new, threads, names[-1], before))
             else:
