@@ -12,7 +12,8 @@ class ReleaseNodes(StrEnum):
     LABEL = "Label"
     """A label on the node; takes the right to patch nodes."""
     MARKER_POD = "MarkerPod"
-    """A pod of the operator's namespace on the node, which unbound placeholders avoid by an anti-affinity."""
+    """A pod of the operator's namespace on the node, which unbound placeholders avoid by an anti-affinity. Not used
+    on Cluster Autoscaler."""
     OFF = "Off"
 
 

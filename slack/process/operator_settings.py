@@ -180,8 +180,8 @@ class OperatorSettings(Settings):
         ReleaseNodes.LABEL,
         choice(ReleaseNodes),
         "How nodes are released that unbound placeholders must let go: drifted, expiring, or no longer needed. Label: "
-        "by a label on the node. MarkerPod: by a pod on it. Off: not at all. A change replaces all unbound "
-        "placeholders.",
+        "by a label on the node. MarkerPod: by a pod on it, on Karpenter only. Off: not at all. A change from or to "
+        "MarkerPod replaces all unbound placeholders.",
         metavar="WAY",
         chart="operator.releaseNodes",
     )

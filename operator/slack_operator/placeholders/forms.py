@@ -27,7 +27,7 @@ from slack.planner.policy.spec import Policy
 from slack.process.logs import fields
 from slack.schema.conditions import Condition
 from slack_operator.placeholders.answers import Answers, silence_seconds
-from slack_operator.placeholders.autoscalers import KNOWN_BY_EVENTS, Autoscaler, Recognition
+from slack_operator.placeholders.autoscalers import CLUSTER_AUTOSCALER, KNOWN_BY_EVENTS, Autoscaler, Recognition
 from slack_operator.placeholders.cluster_view import Observation
 from slack_operator.placeholders.subjects import Subject, bound_not_allowed, owners_of
 from slack_operator.runtime.conditions import MAX_MESSAGE, Status, rfc3339
@@ -94,6 +94,7 @@ class _Before(NamedTuple):
     hold: Hold | None
     """None where there are no placeholders yet."""
     since: float | None
+    release_nodes: str | None
 
 
 class Forms:
@@ -259,11 +260,12 @@ class Forms:
         for subject in subjects:
             name, form = subject.policy.name, self._forms.get(subject.policy.name)
             if form is not None:
-                found[name] = _Before(form.hold, form.since)
+                found[name] = _Before(form.hold, form.since, form.release_nodes)
                 continue
             status = subject.entry.status.get("hold") or {}
             hold = _form_of(there, name)
-            found[name] = _Before(hold, _unix_seconds(status.get("since")) if status.get("form") == hold else None)
+            since = _unix_seconds(status.get("since")) if status.get("form") == hold else None
+            found[name] = _Before(hold, since, status.get("releaseNodes"))
             if (failure := _failure_of(status)) is not None and failure.until > now:
                 self._failures[name] = failure
             self._is_known_by_events |= hold is Hold.UNBOUND and status.get("message") == _is_there(KNOWN_BY_EVENTS)
@@ -278,16 +280,30 @@ class Forms:
             said = fields(policy=policy.name, reason=form.reason)
             log.info("placeholders are %s: %s", str(form.hold).lower(), form.why, extra=said)
         unbound = form.hold is Hold.UNBOUND
-        release_nodes = self._release_nodes if unbound else None
+        release_nodes = self._way_to_release(before.release_nodes) if unbound else None
         self._forms[policy.name] = replace(form, since=since, release_nodes=release_nodes)
         scheduler = self._scheduler if unbound else ""
         resolved = self._resolved.get(policy.name)
-        if resolved is not None and resolved[0] is policy and resolved[1].unbound_scheduler == scheduler:
+        update = {"unbound_scheduler": scheduler, "yields_to_markers": release_nodes is ReleaseNodes.MARKER_POD}
+        same = resolved is not None and all(getattr(resolved[1], name) == value for name, value in update.items())
+        if resolved is not None and resolved[0] is policy and same:
             return resolved[1]
-        yields = release_nodes is ReleaseNodes.MARKER_POD
-        anew = policy.model_copy(update={"unbound_scheduler": scheduler, "yields_to_markers": yields})
+        anew = policy.model_copy(update=update)
         self._resolved[policy.name] = policy, anew
         return anew
+
+    def _way_to_release(self, before: str | None) -> ReleaseNodes:
+        """Return how a policy's nodes are released; `before` is the last answer, as the status has it.
+
+        Not by marker pods on Cluster Autoscaler: the anti-affinity against them makes each of its loops many times as
+        long, and it has no drifted nodes. It removes spare ones by itself. While no autoscaler is recognised, nothing
+        changes, as each change exchanges all placeholders.
+        """
+        if self._release_nodes is not ReleaseNodes.MARKER_POD:
+            return self._release_nodes
+        autoscaler = self._found().autoscaler
+        no_markers = before == ReleaseNodes.OFF if autoscaler is None else autoscaler.name == CLUSTER_AUTOSCALER
+        return ReleaseNodes.OFF if no_markers else ReleaseNodes.MARKER_POD
 
     def _decide(self, policy: Policy, before: Hold | None, now: float) -> ResolvedForm:
         wanted, where = policy.spec.hold or self._default, "spec.hold" if policy.spec.hold else "--hold"

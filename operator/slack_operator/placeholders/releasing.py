@@ -144,7 +144,11 @@ class Releasing:
             self._contested, self._guarded, self._kept_labels = {}, {}, {}
             return
         snapshot, now = observation.snapshot, self._view.wall()
-        self._policies = _policies(snapshot, subjects)
+        self._policies = {
+            name: policy
+            for name, policy in _policies(snapshot, subjects).items()
+            if policy.yields_to_markers or self._way is not self._markers
+        }
         policy_of = {name: policy.name for name, policy in self._policies.items()}
         nodes, pending = held_nodes(snapshot, marks, policy_of)
         left_alone = {*self._left_alone(policy_of), *self._refused_nodes(policy_of)}

@@ -16,6 +16,7 @@ from slack.kube.object_names import ObjectName
 from slack.kube.watch import EventType
 from slack.planner.objects.marker import marker_pod
 from slack.planner.release import DRIFT_SECONDS, REPLACED_SECONDS, Claim, Why, parse_mark
+from slack_operator.placeholders.autoscalers import CLUSTER_AUTOSCALER, KARPENTER, Autoscaler
 from slack_operator.placeholders.node_claims import NodeClaims, read_claim
 from slack_operator.placeholders.releasing import held_nodes
 from tests.operator.fakes import NAMESPACE, Json, World, node, policy
@@ -366,6 +367,30 @@ def test_placeholders_avoid_marker_pods_only_where_these_release_nodes() -> None
     assert label == off
     assert "podAntiAffinity" not in label
     assert marker["nodeAffinity"] == label["nodeAffinity"]  # a person may release a node by the label
+
+
+def test_on_cluster_autoscaler_there_are_no_marker_pods_and_templates_stay_as_they_are() -> None:
+    by_label = _Karpenter()
+    by_label.turns()
+    world = _Karpenter(ReleaseNodes.MARKER_POD)
+    world.autoscaler = Autoscaler(CLUSTER_AUTOSCALER, "its status")
+    world.turns()
+    world.drift("n1")
+    world.turns(3)
+    assert world.markers() == {}
+    assert world.status("web")["hold"]["releaseNodes"] == "Off"
+    assert world.replicas() == by_label.replicas()
+    assert world.condition("web", "ReleaseBlocked") == {}
+    world.autoscaler, world.recognition_lasts = None, False  # it restarts, and so does the operator
+    before = set(world.replicas())
+    world.restart()
+    world.turns(3)
+    assert set(world.replicas()) == before
+    world.autoscaler = Autoscaler(KARPENTER, "a NodePool")
+    world.turns(20)
+    assert list(world.markers()) == ["slack-release-n1"]
+    assert world.status("web")["hold"]["releaseNodes"] == "MarkerPod"
+    assert not before & {name for name, count in world.replicas().items() if count}
 
 
 def test_a_marker_is_no_demand_and_does_not_keep_a_spare_node() -> None:
