@@ -21,8 +21,8 @@ from slack.planner.objects.manifests import PRIORITY, replica_set_name
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import Policy
 from slack.planner.pools import assign_pools
+from slack.planner.removal.victims import overcommitted
 from slack.planner.rollout.backoff import latest_events
-from slack.planner.rollout.victims import overcommitted
 from slack.planner.wanted.demand import pending_shares
 from slack.planner.wanted.mirror_choice import PolicyMirrors, assign_mirrors
 from slack.planner.wanted.part import PolicyInputs

@@ -51,9 +51,9 @@ from slack.planner.model.shape import Wanted, merged
 from slack.planner.objective.amount import Amount
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, Policy
+from slack.planner.removal.victims import pushed_out, victims
 from slack.planner.rollout.backoff import HeldBack, Pods, hold_back
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
-from slack.planner.rollout.victims import pushed_out, victims
 from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
 from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts

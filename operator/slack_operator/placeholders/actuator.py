@@ -20,8 +20,9 @@ from slack.kube.errors import ApiError, InvalidAnswer, Unreachable
 from slack.kube.paths import resource_path
 from slack.kube.retry import is_transient
 from slack.planner.objects.actions import Action, Apply, DeletePod, DeleteSet, SetCost, Stop, Taken
-from slack.planner.objects.decide import LOST, MADE_OTHERWISE, NOBODYS, SHOW_SECONDS, UNDISPLACEABLE, Held
+from slack.planner.objects.decide import SHOW_SECONDS, Held
 from slack.planner.objects.drift import Part, changed_parts, same_room
+from slack.planner.removal.reasons import RemovalReason
 from slack.process.contests import WINDOW_SECONDS, WRITES_BACK, Contests, Verdict
 from slack.process.logs import fields
 from slack_operator.placeholders.vanished import Vanished
@@ -39,7 +40,11 @@ MANY = 100_000
 
 _CHANGED = "does an admission webhook change it?"
 _IN_VAIN = f"its template does not request what its placeholders should, and is the same after each write; {_CHANGED}"
-_AT_ANY_RATE = {UNDISPLACEABLE: Part.PRIORITY, LOST: Part.LOST, NOBODYS: Part.LOST}
+_AT_ANY_RATE: Mapping[str, Part] = {
+    RemovalReason.UNDISPLACEABLE: Part.PRIORITY,
+    RemovalReason.LOST: Part.LOST,
+    RemovalReason.NOBODYS: Part.LOST,
+}
 """Placeholders that are deleted whoever wants them so: they stand in the way of real pods, or are beyond the plan."""
 _MOST = {Part.PODS: 2, Part.PRIORITY: 2}
 """Placeholders are replaced no more often than that: each time they lose their nodes."""
@@ -256,7 +261,7 @@ class Actuator:
                     whose = policy or maker.metadata.label(LABEL_POLICY)
                     self._may_take(whose, action.replica_set, [Taken(part, _REPLACED)])
                 yield action
-            elif isinstance(action, DeletePod) and action.why == MADE_OTHERWISE:
+            elif isinstance(action, DeletePod) and action.why == RemovalReason.MADE_OTHERWISE:
                 name = action.replica_set
                 if name not in replaced:
                     replaced[name] = self._may_take(policy, name, [Taken(Part.PODS, _REPLACED)])
@@ -430,7 +435,7 @@ def _writes_to(action: Action) -> str | None:
             return action.name
         case SetCost():
             return action.replica_set
-        case DeletePod() if action.why not in (None, UNDISPLACEABLE):
+        case DeletePod() if action.why not in (None, RemovalReason.UNDISPLACEABLE):
             return action.replica_set
         case _:
             return None

@@ -19,12 +19,13 @@ from slack.planner.domain.membership import divide, node_labels
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import ConditionType, PlannerState, PolicyPlan, ShapePlan
 from slack.planner.objects.actions import Action, DeletePod, SetCost, Stop
-from slack.planner.objects.decide import BEYOND_THE_PLAN, decide, orphans
+from slack.planner.objects.decide import decide, orphans
 from slack.planner.objects.drift import Part
 from slack.planner.objects.manifests import NO_EXTRAS, PLACEHOLDER_USER, PRIORITY, replica_set
 from slack.planner.objects.surplus import held_up
 from slack.planner.policy.placeholders import Placeholders
 from slack.planner.policy.spec import Policy
+from slack.planner.removal.reasons import RemovalReason
 from slack.schema.conditions import Condition
 from slack_operator.learning.objectives import Learning, Objectives
 from slack_operator.placeholders.actuator import Actuator
@@ -407,7 +408,9 @@ class Loop:
         writes = [action for actions in decided for action in actions]
         # Before anything is lowered, for a controller that makes hundreds does not look at their count again.
         stopped = {action.priority_class for action in writes if isinstance(action, Stop)}
-        surplus = any(isinstance(action, DeletePod) and action.why == BEYOND_THE_PLAN for action in writes)
+        surplus = any(
+            isinstance(action, DeletePod) and action.why == RemovalReason.BEYOND_THE_PLAN for action in writes
+        )
         if self._any_bound and self._brake.turn(stopped, surplus=surplus):
             self._wake.touch()
         marking = {

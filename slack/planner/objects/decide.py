@@ -56,6 +56,7 @@ from slack.planner.objects.surplus import (
     undisplaceable,
 )
 from slack.planner.policy.spec import KIND
+from slack.planner.removal.reasons import RemovalReason
 
 SHOW_SECONDS = 5.0
 """How long to wait until the watch shows the deletion costs; without them only the choice is not ours."""
@@ -65,11 +66,6 @@ LOWEST_COST = -1000
 MakeManifest = Callable[[ShapePlan], Manifest]
 Held = Mapping[str, frozenset[Part]]
 """By ReplicaSet: what of it is left to those who keep on writing it, or as admission makes it."""
-BEYOND_THE_PLAN = "it is beyond the plan"
-MADE_OTHERWISE = "it was made from a changed template"
-LOST = "it belongs to no ReplicaSet any more"
-NOBODYS = "it belongs to no policy"
-UNDISPLACEABLE = "real pods cannot displace it"
 NOBODY_KNOWN = "an unknown writer"
 """Where managedFields do not say who it was."""
 
@@ -166,7 +162,7 @@ def decide(
             raising += more
     first += _deletions_of_unreadable(plan, present, owner_uid, planned)
     kept = [shape.shape.name for shape in plan.shapes if shape.replicas > 0 or shape.count > 0]
-    first += _lost(strays(present.pods, plan.policy, kept, present.sets), LOST)
+    first += _lost(strays(present.pods, plan.policy, kept, present.sets), RemovalReason.LOST)
     return (*first, *raising)
 
 
@@ -208,8 +204,8 @@ def _harmless(plan: PolicyPlan, present: Present, owner_uid: str, manifest: Make
             before, left = replicas_of(found), len(pods) - len(harmful)
             if left < before:
                 wanted = _with_replicas(stamped(manifest(shape)), left)
-                actions.append(Apply(wanted, before, left, 0, UNDISPLACEABLE))
-            actions += _deletions(harmful, UNDISPLACEABLE)[:MOST]
+                actions.append(Apply(wanted, before, left, 0, RemovalReason.UNDISPLACEABLE))
+            actions += _deletions(harmful, RemovalReason.UNDISPLACEABLE)[:MOST]
     return tuple(actions)
 
 
@@ -268,9 +264,9 @@ def _keep(
         writes.append(Apply(wanted, before, target, leaving, why, taken, patch, found.metadata.uid or ""))
     beyond = [] if Part.REPLICAS in held else pending_surplus(pods, target, lowered=before <= target)
     deletions = [
-        *_deletions(harmful, UNDISPLACEABLE),
-        *_deletions(others, MADE_OTHERWISE),
-        *_deletions((pod for pod in beyond if pod.metadata.name not in gone), BEYOND_THE_PLAN),
+        *_deletions(harmful, RemovalReason.UNDISPLACEABLE),
+        *_deletions(others, RemovalReason.MADE_OTHERWISE),
+        *_deletions((pod for pod in beyond if pod.metadata.name not in gone), RemovalReason.BEYOND_THE_PLAN),
     ]
     if form.stops_runaways and Part.REPLICAS not in held and running_away(pods, before, shape.replicas):
         writes.insert(0, Stop(shape.shape.priority_class_name))
@@ -398,5 +394,5 @@ def orphans(present: Present, policies: Mapping[str, str]) -> tuple[Action, ...]
         if policy in policies and (owner is None or owner.kind == KIND or owner.uid == policies[policy]):
             continue  # one of an earlier SlackPolicy of the same name is the garbage collector's
         found.append(DeleteSet(name, replica_set.metadata.uid or "", f"policy {policy!r} is no more"))
-    found += _lost(nobodys(present.pods, policies, present.sets), NOBODYS)
+    found += _lost(nobodys(present.pods, policies, present.sets), RemovalReason.NOBODYS)
     return tuple(found)

@@ -4,7 +4,7 @@ from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
 from slack.planner.model.result import ExistingShape
 from slack.planner.model.shape import Role, Shape
 from slack.planner.plan import plan
-from slack.planner.rollout.victims import overcommitted, pushed_out, victims
+from slack.planner.removal.victims import overcommitted, pushed_out, victims
 from tests.cluster.build import NOW, node, placeholder, pod
 from tests.planner.scenes import GI, policy_of, replicas, snapshot_of
 

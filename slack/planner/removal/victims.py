@@ -12,16 +12,28 @@ from slack.cluster.snapshot import IntArray, Placeholder, Snapshot
 from slack.planner.domain.capacity import dominant_share
 from slack.planner.model.added import vector_of
 
+_STRANGER_RANK = {False: 0, None: 1, True: 2}
+"""By what `strangers` tells; None for those on nodes of their policy."""
+
 
 def victims(
     snapshot: Snapshot, pods: Sequence[Placeholder], count: int, strangers: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """Return the names of `count` bound placeholders of one shape, first to leave first.
 
-    Those on nodes that the autoscaler has tainted as deletion candidates, then those whose leaving empties a node of
-    everything but DaemonSets (nodes with the fewest placeholders first), then those on the nodes with the most. Before
-    all others those go that are not on their policy's nodes, and after all others the ones of these that another policy
-    counts on (`strangers` tells by name).
+    The first criterion that tells two of them apart decides:
+
+    1. Those that are not on nodes of their policy, unless another policy counts on them: then they leave last.
+    2. Those on nodes that the autoscaler has tainted as deletion candidates.
+    3. Those on nodes without other pods, DaemonSets aside: once they have left, the node is empty.
+    4. Among the latter those on the node with the fewest placeholders, among the others on the node with the most.
+    5. The name of the node, then the name of the pod.
+
+    Args:
+        snapshot: the cluster.
+        pods: of the shape; pending ones are passed over.
+        count: how many leave.
+        strangers: by name, of placeholders not on nodes of their policy, whether another policy counts on them.
     """
     if count <= 0:
         return ()
@@ -32,11 +44,9 @@ def victims(
     bound = sorted((p for p in pods if p.node >= 0), key=lambda p: p.name)
     at = np.array([p.node for p in bound], dtype=np.int64)
     alone = others[at] <= 0
-    # Nodes are sorted by name, and lexsort is stable: ties go to the first node, then to the first pod.
-    order = np.lexsort((at, np.where(alone, ours[at], -ours[at]), ~alone, ~nodes.deletion_candidate[at]))
-    if strangers:
-        rank = {False: 0, None: 1, True: 2}
-        order = np.array(sorted(order.tolist(), key=lambda i: rank[strangers.get(bound[i].name)]), dtype=np.int64)
+    stays = np.array([_STRANGER_RANK[strangers.get(p.name)] for p in bound], dtype=np.int64)
+    # The last key is the first criterion. Nodes are sorted by name, and lexsort is stable: ties go to the first pod.
+    order = np.lexsort((at, np.where(alone, ours[at], -ours[at]), ~alone, ~nodes.deletion_candidate[at], stays))
     return tuple(bound[i].name for i in order[:count])
 
 
