@@ -23,7 +23,8 @@ from slack.cluster.snapshot import BoolArray, FloatArray, IndexArray, IntArray, 
 from slack.cluster.tables.placeholder_table import PlaceholderFacts
 
 _NO_ROWS: IntArray = np.zeros(0, dtype=np.int64)
-
+_FIRST_PLACES, _MORE_PLACES = 512, 8
+"""So many nodes are looked at first for the placeholders of one shape, and then so many times as many."""
 HostsOf = Mapping[str, IntArray]
 """By workload (`shop/deploy/api`): rows of the nodes that have pods of it."""
 
@@ -247,13 +248,29 @@ def _places(
 ) -> tuple[IntArray, IntArray]:
     """Return the places that take placeholders of one shape, and how many of them each takes; no more than there are.
 
-    Over all nodes there are comparisons only: what divides and adds up looks at as many nodes as there are
+    The first nodes hold most placeholders, so a few are looked at, and the others if these are not enough.
+    """
+    count, nodes = len(group.pods), len(room.order)
+    looked_at = max(_FIRST_PLACES, 2 * count)
+    while True:
+        places, each = _places_among(room, group, classes, domains, hosts, looked_at)
+        if looked_at >= nodes or each.sum() == count:
+            return places, each
+        looked_at *= _MORE_PLACES
+
+
+def _places_among(
+    room: _Room, group: _Group, classes: Sequence[NodeClass], domains: "_Domains", hosts: IntArray, first: int
+) -> tuple[IntArray, IntArray]:
+    """Return the same of the first nodes.
+
+    Over all of these there are comparisons only: what divides and adds up looks at as many nodes as there are
     placeholders at most.
     """
     count, reach = len(group.pods), group.reach_of(classes)
-    fits = room.usable if reach.all() else room.usable & reach[room.class_id]
+    fits = room.usable[:first] if reach.all() else room.usable[:first] & reach[room.class_id[:first]]
     for column, amount in group.asked:
-        fits = fits & (room.free[column] >= amount)
+        fits = fits & (room.free[column, :first] >= amount)
     places = np.flatnonzero(fits)
     if group.topology:
         for key in group.topology:
