@@ -1,5 +1,6 @@
 """Comparing request vectors: one row a vector, one column a resource."""
 
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ def within(vectors: npt.NDArray[Any], limit: npt.NDArray[Any]) -> BoolArray:
     for r in range(1, vectors.shape[-1]):
         result = result & (vectors[..., r] <= limit[..., r])
     return result
+
+
+def is_within(vector: IntArray, limit: IntArray) -> bool:
+    """Tell whether one vector is no larger than `limit` in any resource: of so few numbers quicker than `within`."""
+    return all(map(le, vector.tolist(), limit.tolist()))
 
 
 def any_of(matrix: npt.NDArray[np.bool_], axis: int = 0) -> BoolArray:

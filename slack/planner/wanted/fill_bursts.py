@@ -6,14 +6,14 @@ hold a whole number of such pods, and nothing is left over in each. The bounds a
 granularity, the pin limit, and the largest pod (S6); where they leave no room for two pods nothing changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import RATED
-from slack.planner.model.vectors import distinct, within
+from slack.planner.model.vectors import distinct, is_within
 from slack.planner.wanted.fill_choice import (
     OVERSHOOT,
     Bounds,
@@ -28,6 +28,8 @@ from slack.planner.wanted.fill_pair import Fills, choose_fills, count_of, pair_f
 
 _MOST_BURSTS = 4
 """Sizes of pods that are looked at, those whose bursts take the most room."""
+_DIGITS = 6
+"""To which sizes are compared."""
 _WORTH = 1.1
 """So much more a fill must let in for what it takes: sizes move with every pod, and a hair must not change them."""
 
@@ -58,17 +60,18 @@ def bursts_of(requests: IntArray, together: IntArray, average: IntArray) -> tupl
     most = np.zeros(len(pods), dtype=np.int64)
     np.maximum.at(most, which, together[rows])
     # As `_size` says; written out, as it is for each size of pods.
-    sizes = (most * (pods[:, :RATED] / np.maximum(average[:RATED], 1)).sum(axis=1)).tolist()
-    found = sorted(
-        zip(sizes, pods.tolist(), range(len(pods)), strict=True), key=lambda own: (-round(own[0], 6), own[1])
-    )
-    return tuple(Burst(pods[row], int(most[row])) for _, _, row in found[:_MOST_BURSTS])
+    sizes = most * (pods[:, :RATED] / np.maximum(average[:RATED], 1)).sum(axis=1)
+    # Nearly all are too small by far; the others are compared as people would write them, and ties go to the first.
+    least = np.sort(sizes)[-_MOST_BURSTS:][0] - 10.0 ** (1 - _DIGITS)
+    near = np.flatnonzero(sizes >= least).tolist()
+    found = sorted(near, key=lambda row: (-round(float(sizes[row]), _DIGITS), row))
+    return tuple(Burst(pods[row], int(most[row])) for row in found[:_MOST_BURSTS])
 
 
 def pods_in(chunk: IntArray, pod: IntArray) -> int:
     """Return how many pods a placeholder makes room for by itself."""
-    asked = pod > 0
-    return int((chunk[asked] // pod[asked]).min())
+    pairs: Iterable[tuple[int, int]] = zip(chunk.tolist(), pod.tolist(), strict=True)
+    return min(each // asked for each, asked in pairs if asked > 0)
 
 
 def fills_for(remaining: IntArray, bounds: Bounds, limit: IntArray, bursts: Sequence[Burst]) -> Fills:
@@ -87,20 +90,26 @@ def fills_for(remaining: IntArray, bounds: Bounds, limit: IntArray, bursts: Sequ
     dearest = OVERSHOOT * score(plain, rated, bounds)
     most = np.maximum((OVERSHOOT * rated).astype(np.int64), _room(plain))
     options = [
-        fills
+        (fills, cost)
         for chunk in _chunks(rated, bounds, bursts)
         for fills in _fills(chunk, rated, plain, bounds, limit)
-        if within(_room(fills), most)
-        and count_of(fills) <= OVERSHOOT * count_of(plain)
-        and score(fills, rated, bounds) <= dearest
+        if count_of(fills) <= OVERSHOOT * count_of(plain)
+        and is_within(_room(fills), most)
+        and (cost := score(fills, rated, bounds)) <= dearest
     ]
+    if not options:
+        return plain
     weights = [(burst, shares(burst.pod, bounds) * _size(burst, bounds.average)) for burst in bursts]
 
-    def worth(fills: Fills) -> float:
-        return round(sum(_let_in(fills, burst) * w for burst, w in weights) / score(fills, rated, bounds), 6)
+    def worth(fills: Fills, cost: float) -> float:
+        return round(sum(_let_in(fills, burst) * w for burst, w in weights) / cost, 6)
 
-    best = max(options, key=lambda f: (worth(f), -len(f), [(-fill.chunk).tolist() for fill in f]), default=plain)
-    return best if worth(best) >= _WORTH * worth(plain) and best is not plain else plain
+    worths = [worth(fills, cost) for fills, cost in options]
+    most_worth = max(worths)
+    # A long way of telling options apart, for those that are equally good only.
+    equal = [fills for (fills, _), own in zip(options, worths, strict=True) if own == most_worth]
+    best = max(equal, key=lambda f: (-len(f), [(-fill.chunk).tolist() for fill in f]))
+    return best if most_worth >= _WORTH * worth(plain, score(plain, rated, bounds)) else plain
 
 
 def outgrown(vector: IntArray, chunks: Sequence[IntArray], bursts: Sequence[Burst]) -> bool:
@@ -140,7 +149,7 @@ def _chunks(rated: IntArray, bounds: Bounds, bursts: Sequence[Burst]) -> list[In
     for burst in bursts:
         for number in range(2, burst.together + 1):
             whole = number * burst.pod
-            if not within(whole, bounds.chunk):
+            if not is_within(whole, bounds.chunk):
                 break
             asked = whole > 0
             options = [whole]
@@ -148,7 +157,7 @@ def _chunks(rated: IntArray, bounds: Bounds, bursts: Sequence[Burst]) -> list[In
                 scale = float(np.max(whole[asked] / rated[asked]))
                 options.append(np.maximum(rounded_up((rated * scale).astype(np.int64)), whole))
             for chunk in options:
-                if within(chunk, bounds.chunk) and useful(chunk, bounds):
+                if is_within(chunk, bounds.chunk) and useful(chunk, bounds):
                     found[tuple(chunk.tolist())] = chunk
     return list(found.values())
 
@@ -158,7 +167,7 @@ def _fills(chunk: IntArray, rated: IntArray, plain: Fills, bounds: Bounds, limit
     found: list[Fills] = []
     if (chunk[rated > 0] > 0).all():
         count = count_for(rated, chunk)
-        if within(count * chunk, limit):
+        if is_within(count * chunk, limit):
             found.append((FillChoice(chunk, count),))
     for fill in plain:
         if (fill.chunk != chunk).any():

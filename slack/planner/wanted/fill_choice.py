@@ -19,7 +19,7 @@ import numpy as np
 from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import RATED, dominant_share
 from slack.planner.domain.empty_nodes import UNITS
-from slack.planner.model.vectors import any_of, holds, within
+from slack.planner.model.vectors import any_of, holds, is_within, within
 
 PIN_PERCENT = 45
 """Under the autoscaler's default utilisation threshold of 50 %, with room for DaemonSets."""
@@ -86,10 +86,13 @@ def count_for(remaining: IntArray, chunk: IntArray) -> int:
     Raises:
         ValueError: when the chunk has none of a resource that remains.
     """
-    need = remaining > 0
-    if (chunk[need] <= 0).any():
-        raise ValueError("the chunk lacks a resource that remains")
-    return int(np.max(-(-remaining[need] // chunk[need]), initial=0))
+    count = 0
+    for left, each in zip(remaining.tolist(), chunk.tolist(), strict=True):  # as in `_shares`
+        if left > 0:
+            if each <= 0:
+                raise ValueError("the chunk lacks a resource that remains")
+            count = max(count, -(-left // each))
+    return count
 
 
 def useful(chunk: IntArray, bounds: Bounds) -> bool:
@@ -128,7 +131,7 @@ def overshoots(cost: float, count: int, remaining: IntArray, bounds: Bounds) -> 
 def score(fills: Sequence[FillChoice], remaining: IntArray, bounds: Bounds) -> float:
     """Return what is to be as little as can be: room, number, overshoot, nodes that are pinned; in average nodes."""
     cost, count = sum(cost_of(fill, bounds) for fill in fills), sum(fill.count for fill in fills)
-    pinned = sum(cost_of(fill, bounds) for fill in fills if not within(fill.chunk, bounds.unpinned))
+    pinned = sum(cost_of(fill, bounds) for fill in fills if not is_within(fill.chunk, bounds.unpinned))
     price = count * _PRICE * _shares(bounds.chunk[:RATED], bounds.average[:RATED])
     return round(cost + price + _PINNED * pinned + _DEARER * overshoots(cost, count, remaining, bounds), 6)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from slack.cluster.snapshot import IntArray
 from slack.planner.domain.capacity import RATED, dominant_share
-from slack.planner.model.vectors import within
+from slack.planner.model.vectors import is_within
 from slack.planner.wanted.fill_choice import (
     OVERSHOOT,
     Bounds,
@@ -58,18 +58,22 @@ def pair_for(remaining: IntArray, chunks: tuple[IntArray, IntArray], limit: IntA
         count = most_within(remaining, first)
         for first_count in (count, count + 1):
             rest = np.maximum(remaining - first_count * first, 0)
-            if not first_count or not rest.any() or (second[rest > 0] <= 0).any():
+            missing = rest.tolist()
+            if not first_count or not any(missing):
+                continue
+            if any(left > 0 >= each for left, each in zip(missing, second.tolist(), strict=True)):
                 continue
             fills = FillChoice(first, first_count), FillChoice(second, count_for(rest, second))
-            if within(first_count * first + fills[1].count * second, limit):
+            if is_within(first_count * first + fills[1].count * second, limit):
                 found.append(fills)
     return min(found, key=lambda fills: (score(fills, remaining, bounds), fills[0].count), default=None)
 
 
 def most_within(remaining: IntArray, chunk: IntArray) -> int:
     """Return how many of a chunk take no more than what remains of cpu and memory, where something does."""
-    helps = (remaining > 0) & (chunk > 0)
-    return int(np.min(remaining[helps] // chunk[helps], initial=_MOST)) if helps.any() else 0
+    pairs = zip(remaining.tolist(), chunk.tolist(), strict=True)
+    counts = [left // each for left, each in pairs if left > 0 and each > 0]
+    return min(_MOST, *counts) if counts else 0
 
 
 def _chunks(bounds: Bounds) -> list[IntArray]:
@@ -111,7 +115,7 @@ def choose_fills(remaining: IntArray, bounds: Bounds, limit: IntArray) -> Fills:
         # One more where what is left of it would take many of the other: a chunk is whole, and another brings the rest.
         for count in (least, least + 1):
             second = choose_fill(rated - count * chunk, fewer, limit - count * chunk) if count else None
-            if second is not None and within(count * chunk + second.count * second.chunk, limit):
+            if second is not None and is_within(count * chunk + second.count * second.chunk, limit):
                 found.append((FillChoice(chunk, count), second))
 
     def rank(fills: Fills) -> tuple[float, list[list[int]]]:

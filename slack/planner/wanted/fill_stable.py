@@ -140,8 +140,9 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
             desired = np.minimum(np.maximum(desired, chunk * size.replicas), size.ceiling)
     standing = standing_of(part, cover)
     need = np.maximum(desired - taken - part.guests, 0)
-    best = _todays(part, standing, need, bounds, chunk, size.ceiling - taken)
-    standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], _bursts(part))
+    bursts = bursts_of(part.demand.requests, part.demand.together, part.empty.average)
+    best = _todays(part, standing, need, bounds, chunk, size.ceiling - taken, bursts)
+    standing = with_refills(standing, part, bounds, [fill.chunk for fill in best], bursts)
     if chunk is not None and best:
         # A fixed number is a number, whatever size each has.
         standing = so_many(standing, best[0].count)
@@ -159,7 +160,7 @@ def stable_fill(part: PartInputs, cover: Sequence[Wanted], bounds: Bounds) -> St
     missing = _rated(filling.missing(desired))
     if missing.any() and best:
         rated = _rated(need - _further(filling))
-        new = _new(filling, missing, rated, best, bounds)
+        new = _new(filling, missing, rated, best, bounds, bursts)
         if size.has_objective and (desired - missing >= size.lowest).all() and _is_less_than_half(missing, new, bounds):
             desired, asked, new = desired - missing, asked - missing, ()
         fixed = chunk is not None and not standing
@@ -187,11 +188,6 @@ def _is_less_than_half(missing: IntArray, fills: Fills, bounds: Bounds) -> bool:
     return all(2 * share <= float(dominant_share(fill.chunk, bounds.average)) for fill in fills)
 
 
-def _bursts(part: PartInputs) -> tuple[Burst, ...]:
-    """Return which pods came together lately, of those that the domain keeps room for."""
-    return bursts_of(part.demand.requests, part.demand.together, part.empty.average)
-
-
 def _rated(amount: IntArray) -> IntArray:
     """Return what of an amount is cpu and memory and more than nothing."""
     return np.where(np.arange(len(amount)) < RATED, np.maximum(amount, 0), 0)
@@ -215,6 +211,7 @@ def _todays(
     bounds: Bounds,
     chunk: IntArray | None,
     left: IntArray,
+    bursts: Sequence[Burst],
 ) -> Fills:
     """Return the standard placeholders that would be chosen today if none were there."""
     others = [there for there in standing if there.vector[RATED:].any()]
@@ -230,7 +227,7 @@ def _todays(
         average = np.where(usual > 0, np.minimum(bounds.average, usual), bounds.average)
         plain = version_1(rated, average, spec.granularity, left)
         return () if plain is None else (plain,)
-    return fills_for(rated, bounds, left, _bursts(part))
+    return fills_for(rated, bounds, left, bursts)
 
 
 def so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
@@ -244,7 +241,9 @@ def so_many(standing: Sequence[Standing], number: int) -> list[Standing]:
     return found
 
 
-def _new(filling: Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: Bounds) -> Fills:
+def _new(
+    filling: Filling, missing: IntArray, whole: IntArray, best: Fills, bounds: Bounds, bursts: Sequence[Burst]
+) -> Fills:
     """Choose what is made anew: a size that is there while it does for little more, else today's.
 
     Args:
@@ -253,6 +252,7 @@ def _new(filling: Filling, missing: IntArray, whole: IntArray, best: Fills, boun
         whole: [R] room that is wanted of all standard placeholders.
         best: what would be chosen today if none were there.
         bounds: of the chunks.
+        bursts: which pods came together lately.
     """
     part = filling.part
     left = filling.rest(part.size.ceiling)
@@ -271,7 +271,7 @@ def _new(filling: Filling, missing: IntArray, whole: IntArray, best: Fills, boun
     total = room_of(there, part.added, len(missing)) + sum((f.count * f.chunk for f in fresh), np.zeros_like(missing))
     if not fresh or shares(_rated(total), bounds) > OVERSHOOT * shares(whole, bounds):
         # What is there has another ratio than is wanted: what is missing has its own.
-        other = fills_for(missing, bounds, left, _bursts(part))
+        other = fills_for(missing, bounds, left, bursts)
         fresh = min((f for f in (fresh, other) if f), key=cost, default=())
     sizes = {tuple(t.vector.tolist()) for t in there} | {tuple(f.chunk.tolist()) for f in fresh}
     full = len(sizes) > filling.most_new

@@ -53,6 +53,26 @@ def test_a_burst_of_two_asks_for_no_more_than_two_in_a_chunk() -> None:
     assert chosen(2800, 5.6, of(WORKER, 4)) == [(2, 1500, 3072)]
 
 
+@examples(200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((100, 250, 500, 1000)), st.integers(1, 4), st.sampled_from((0, 0, 0, 1))), max_size=30
+    ),
+    st.data(),
+)
+def test_bursts_are_those_of_a_whole_sort(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    requests = np.array([(cpu, memory * GI, gpus) for cpu, memory, gpus in rows], dtype=np.int64).reshape(-1, 3)
+    together = [data.draw(st.sampled_from((1, 2, 4, 8))) for _ in rows]
+    average = vec(8000, 32 * GI, 1)
+    most: dict[tuple[int, int], int] = {}
+    for (cpu, memory, gpus), number in zip(rows, together, strict=True):
+        if number > 1 and not gpus:
+            most[cpu, memory * GI] = max(most.get((cpu, memory * GI), 0), number)
+    by_room = sorted(most, key=lambda pod: (-round(most[pod] * (pod[0] / 8000 + pod[1] / (32 * GI)), 6), pod))
+    found = bursts_of(requests, np.array(together, dtype=np.int64), average)
+    assert [((int(b.pod[0]), int(b.pod[1])), b.together) for b in found] == [(pod, most[pod]) for pod in by_room[:4]]
+
+
 def test_the_bursts_of_the_most_room_are_looked_at_and_none_that_asks_for_further_resources() -> None:
     requests = np.array([(10 * i, GI, 0) for i in range(1, 9)] + [(4000, GI, 1)])
     found = bursts_of(requests, np.array([8] * 7 + [1, 8]), vec(8000, 32 * GI, 1))
