@@ -10,6 +10,7 @@ Units: `cpu` in millicores, everything else in base units (bytes, counts). Row `
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ MEMORY = 1
 """Column of memory (bytes) in every requests matrix."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class NodeColumns:
     """Nodes as columns; N rows, R resources."""
 
@@ -58,10 +59,12 @@ class NodeColumns:
     daemon_count: IntArray
     """[N] of these, DaemonSet and static pods."""
 
-    @property
+    @cached_property
     def free(self) -> IntArray:
         """[N, R] allocatable less everything requested there; negative where a node is overcommitted."""
-        return self.allocatable - self.real - self.daemon - self.placeholders
+        free = self.allocatable - self.real - self.daemon - self.placeholders
+        free.flags.writeable = False
+        return free
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,7 +5,8 @@ are read-only, so snapshots may share them. Running, pending and presence are co
 that is one pass of numpy and cannot drift. Nothing here reads the columns themselves, so events may go on meanwhile.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, TypeVar
 
@@ -137,6 +138,10 @@ class SnapshotBuilder:
         self._reached: tuple[_Shown, _Nodes, BoolArray] | None = None
         self._started: tuple[object, float] | None = None
         self._placeholders: tuple[object, tuple[tuple[Placeholder, ...], tuple[PlaceholderFacts, ...]]] | None = None
+        self._mirrored: tuple[tuple[PlaceholderFacts, ...], _Kinds, IndexArray, tuple[str, ...]] | None = None
+        """Unbound placeholders and kinds, and of which mirrored workload each kind is."""
+        self._columns: NodeColumns | None = None
+        """Of the last snapshot, before unbound placeholders."""
         self._reach = Reach()
         self._avoided = AvoidedKinds()
         self._unchecked: tuple[_Shown, Avoided, tuple[tuple[Unchecked, ...], ...]] | None = None
@@ -167,7 +172,8 @@ class SnapshotBuilder:
         found = self._avoided.look(copy, by_id, running, nodes.position)
         avoided = {int(shown.position[k]): by for k, by in found.avoided.items() if mask[k]}
         resources = tuple(copy.resources[column] for column in used)
-        packed = self._packed(copy, kinds, nodes, _node_columns(copy, nodes, bound, used), resources, now)
+        self._columns = _node_columns(copy, nodes, bound, used, self._columns)
+        packed = self._packed(copy, kinds, nodes, self._columns, resources, now)
         snapshot = Snapshot(
             resources=resources,
             nodes=packed.nodes,
@@ -382,8 +388,10 @@ class SnapshotBuilder:
         placeholders, unbound = self._placeholder_part(copy, nodes)
         if not unbound:
             return Packed(placeholders, columns)
-        mirrored = {pod.reserved_for for pod in unbound if pod.reserved_for}
-        hosts = _hosts_of(mirrored, copy, kinds, nodes)
+        if self._mirrored is None or self._mirrored[0] is not unbound or self._mirrored[1] is not kinds:
+            mirrored = {pod.reserved_for for pod in unbound if pod.reserved_for}
+            self._mirrored = (unbound, kinds, *_numbers_of(mirrored, kinds))
+        hosts = _hosts_of(*self._mirrored[2:], copy, nodes)
         marked = nodes.position[list(copy.marked)].astype(np.int64)
         marked = marked[marked >= 0]
         return self._unbound.pack(
@@ -414,8 +422,8 @@ class SnapshotBuilder:
         return part, unbound
 
 
-def _hosts_of(workloads: Collection[str], copy: ColumnsCopy, kinds: _Kinds, nodes: _Nodes) -> HostsOf:
-    """Return the rows of the nodes on which workloads have pods, in one pass over the pods."""
+def _numbers_of(workloads: Collection[str], kinds: _Kinds) -> tuple[IndexArray, tuple[str, ...]]:
+    """[kind id] which of these workloads a kind is of, -1 for others; and the workloads that have kinds."""
     names = {workload.rpartition("/")[2] for workload in workloads}
     numbers: dict[str, int] = {}
     # An id of -1, which is no real pod, finds the last entry.
@@ -423,16 +431,24 @@ def _hosts_of(workloads: Collection[str], copy: ColumnsCopy, kinds: _Kinds, node
     for index, workload in zip(kinds.ids.tolist(), kinds.workloads, strict=True) if workloads else ():
         if workload.name in names and (key := str(workload)) in workloads:
             number[index] = numbers.setdefault(key, len(numbers))
-    if not numbers:
+    return number, tuple(numbers)
+
+
+def _hosts_of(number: IndexArray, workloads: Sequence[str], copy: ColumnsCopy, nodes: _Nodes) -> HostsOf:
+    """Return the rows of the nodes on which workloads have pods, in one pass over the pods."""
+    if not workloads:
         return {}
     of_pods = number.take(copy.kind, mode="wrap")
     theirs = np.flatnonzero((of_pods >= 0) & (copy.node >= 0))
     rows, of_pods = nodes.position[copy.node[theirs]], of_pods[theirs]
-    return {key: np.unique(rows[(of_pods == own) & (rows >= 0)]).astype(np.int64) for key, own in numbers.items()}
+    return {key: np.unique(rows[(of_pods == own) & (rows >= 0)]).astype(np.int64) for own, key in enumerate(workloads)}
 
 
-def _node_columns(copy: ColumnsCopy, nodes: _Nodes, bound: dict[int, IntArray], used: list[int]) -> NodeColumns:
-    return NodeColumns(
+def _node_columns(
+    copy: ColumnsCopy, nodes: _Nodes, bound: dict[int, IntArray], used: list[int], before: NodeColumns | None
+) -> NodeColumns:
+    """Return the nodes' columns; where nothing changes what nodes are, with the same arrays as before."""
+    columns = NodeColumns(
         names=nodes.names,
         class_id=nodes.class_id,
         ready=nodes.ready,
@@ -446,6 +462,20 @@ def _node_columns(copy: ColumnsCopy, nodes: _Nodes, bound: dict[int, IntArray], 
         pod_count=_frozen(copy.pod_count[nodes.rows]),
         daemon_count=_frozen(copy.daemon_count[nodes.rows]),
     )
+    if before is None:
+        return columns
+    # What follows from these only is found again at once, without a comparison.
+    return replace(
+        columns,
+        allocatable=_same(before.allocatable, columns.allocatable),
+        daemon=_same(before.daemon, columns.daemon),
+        daemon_count=_same(before.daemon_count, columns.daemon_count),
+    )
+
+
+def _same(before: IntArray, now: IntArray) -> IntArray:
+    """Return the array as it was before, if it is equal."""
+    return before if np.array_equal(before, now) else now
 
 
 def _used(names: list[str], tables: list[IntArray]) -> list[int]:

@@ -12,6 +12,7 @@ from slack.planner.domain.counting import Counting, counting_of
 from slack.planner.domain.membership import Domain, divided, node_view
 from slack.planner.domain.strangers import Stranger, strangers_of
 from slack.planner.model.added import AddedBefore, Additions, additions_of, seen
+from slack.planner.model.placeholder_counts import Alike, alike_of, by_policy, requested
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import AutoscalerEvent, ExistingShape, PlannerState, PolicyState
@@ -46,6 +47,8 @@ class ObservedCluster:
     pending: Sequence[IntArray]
     placeholders: Mapping[str, Sequence[Placeholder]]
     """By policy."""
+    alike: Sequence[tuple[Alike, ...]]
+    """The same, counted."""
     additions: Sequence[Additions]
     known: Sequence[Mapping[str, AddedBefore]]
     strangers: Mapping[str, tuple[Stranger, ...]]
@@ -78,18 +81,15 @@ def observe(
         counting_of(snapshot, domain, rank, cache.part(domain.policy.name))
         for domain, rank in zip(domains, ranks, strict=True)
     ]
-    placeholders: dict[str, list[Placeholder]] = {}
-    for pod in snapshot.placeholders:
-        placeholders.setdefault(pod.policy, []).append(pod)
+    placeholders = dict(cache.of(by_policy, snapshot.placeholders))
+    alike = [cache.part(policy.name).of(alike_of, placeholders.get(policy.name, ())) for policy in policies]
     shapes: dict[str, dict[str, Shape]] = {}
     for there in existing:
         shapes.setdefault(there.policy, {})[there.shape.name] = there.shape
     additions, known = [], []
-    for policy in policies:
+    for policy, own in zip(policies, alike, strict=True):
         before = state.get(policy.name, PolicyState()).added
-        found, remember = seen(
-            shapes.get(policy.name, {}), placeholders.get(policy.name, ()), before, policy.generation, now
-        )
+        found, remember = seen(shapes.get(policy.name, {}), requested(own), before, policy.generation, now)
         additions.append(additions_of(found, remember, snapshot.resources, now))
         known.append(remember)
     return ObservedCluster(
@@ -101,6 +101,7 @@ def observe(
         counting=counting,
         pending=pending_shares(snapshot, domains, counting, cache),
         placeholders=placeholders,
+        alike=alike,
         additions=additions,
         known=known,
         strangers=strangers_of(snapshot, domains, placeholders, shapes),
@@ -184,6 +185,7 @@ def inputs_of(
             mirrored=mirrored,
             existing=tuple(sorted((e for e in existing if e.policy == name), key=lambda e: e.shape.name)),
             placeholders=observed.placeholders.get(name, ()),
+            alike=observed.alike[i],
             overcommitted=lacking,
             events=latest,
             state=state.get(name, PolicyState()),

@@ -15,8 +15,6 @@ No step is O(pods x nodes) (R1): pods come as kinds and nodes as classes.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
-from operator import attrgetter
 from types import MappingProxyType
 
 import numpy as np
@@ -35,6 +33,7 @@ from slack.planner.domain.strangers import Stranger, in_order
 from slack.planner.domain.unseen_resources import named, widened
 from slack.planner.inputs import assign_reservations, inputs_of, observe
 from slack.planner.model.added import vector_of
+from slack.planner.model.placeholder_counts import Alike
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.pool import Pool
 from slack.planner.model.result import (
@@ -52,42 +51,13 @@ from slack.planner.objective.amount import Amount
 from slack.planner.objects.priority_classes import PriorityClasses
 from slack.planner.policy.spec import DEFAULT_RATE, Policy
 from slack.planner.removal.victims import pushed_out, victims
-from slack.planner.rollout.backoff import HeldBack, Pods, hold_back
+from slack.planner.rollout.backoff import HeldBack, Pods, hold_back, pods_by_shape
 from slack.planner.rollout.rollout import CurrentState, Target, first_steps, roll_out
 from slack.planner.steps import PolicyAmounts, PolicyRollout, PolicyWants
 from slack.planner.summary import policy_conditions, summary_of, uncovered_workloads
 from slack.planner.wanted.part import PartPlan, PolicyInputs, plan_parts
 
 UNKNOWN_CLASSES = PriorityClasses({})
-_Alike = Counter[tuple[str, tuple[tuple[str, int], ...] | None, bool]]
-"""How many placeholders have a shape, requests, and capacity that is held or none."""
-
-
-def _pods(placeholders: Iterable[Placeholder], now: float) -> dict[str, Pods]:
-    """Count a policy's placeholders by shape."""
-    bound: dict[str, int] = {}
-    untold: dict[str, int] = {}
-    told: dict[str, int] = {}
-    ages: dict[str, list[float]] = {}
-    for pod in placeholders:
-        if pod.unbound and pod.unschedulable:
-            told[pod.shape] = told.get(pod.shape, 0) + 1
-        if pod.node >= 0:
-            bound[pod.shape] = bound.get(pod.shape, 0) + 1
-            if not pod.is_held:
-                untold[pod.shape] = untold.get(pod.shape, 0) + 1
-        else:
-            ages.setdefault(pod.shape, []).append(max(now - pod.created_seconds, 0.0) if pod.unschedulable else 0.0)
-    return {
-        name: Pods(
-            bound.get(name, 0),
-            len(ages.get(name, [])),
-            max(ages.get(name, [0.0])),
-            untold=untold.get(name, 0),
-            told=told.get(name, 0),
-        )
-        for name in sorted({*bound, *ages})
-    }
 
 
 def _shape_plans(
@@ -99,8 +69,14 @@ def _shape_plans(
     strangers: Mapping[str, bool],
 ) -> tuple[ShapePlan, ...]:
     """Put the plans of shapes together; strangers: which placeholders are not on own nodes, and whether one counts."""
+    # The ReplicaSet controller takes pending pods first; so many bound ones go when it is done.
+    leaving = {
+        t.wanted.shape.name: current.bound(t.wanted.shape.name) - t.replicas
+        for t in targets
+        if t.wanted.shape.form.marks_victims
+    }
     bound: dict[str, list[Placeholder]] = {}
-    for pod in mine:
+    for pod in mine if max(leaving.values(), default=0) > 0 else ():
         if pod.node >= 0:
             bound.setdefault(pod.shape, []).append(pod)
     plans = []
@@ -120,45 +96,31 @@ def _shape_plans(
                 bound=pods.held,
                 pending=pods.waiting,
                 retiring=target.retiring,
-                # The ReplicaSet controller takes pending pods first; so many bound ones go when it is done.
-                victims=victims(snapshot, bound.get(name, ()), pods.bound - target.replicas, strangers)
-                if w.shape.form.marks_victims
-                else (),
+                victims=victims(snapshot, bound.get(name, ()), leaving.get(name, 0), strangers),
                 at_first=steps.get(name),
             )
         )
     return tuple(plans)
 
 
-def _alike(placeholders: Iterable[Placeholder]) -> _Alike:
-    """Count a policy's placeholders by shape, requests, and whether their capacity is held.
-
-    Those of one shape stand together, so each is compared with the one before and not looked up.
-    """
-    counts: _Alike = Counter()
-    for alike, pods in groupby(placeholders, key=attrgetter("shape", "requests", "is_held")):
-        counts[alike] += sum(1 for _ in pods)
-    return counts
-
-
 def _actual(
-    counts: _Alike, resources: Sequence[str], vectors: Mapping[str, IntArray]
+    alike: Iterable[Alike], resources: Sequence[str], vectors: Mapping[str, IntArray]
 ) -> tuple[IntArray, IntArray, IntArray]:
     """[R] what placeholders request: those whose capacity is held, all, and of these those of no known shape."""
     reserved = anywhere = beside = np.zeros(len(resources), dtype=np.int64)
-    for (shape, requests, held), count in counts.items():
-        vector = vectors.get(shape) if requests is None else vector_of(requests, resources)
+    for each in alike:
+        vector = vectors.get(each.shape) if each.requests is None else vector_of(each.requests, resources)
         if vector is not None:
-            reserved = reserved + held * count * vector
-            anywhere = anywhere + count * vector
-            beside = beside + (shape not in vectors) * count * vector
+            reserved = reserved + each.held * each.count * vector
+            anywhere = anywhere + each.count * vector
+            beside = beside + (each.shape not in vectors) * each.count * vector
     return reserved, anywhere, beside
 
 
 def _plan_policy(inputs: PolicyInputs) -> tuple[PolicyPlan, PolicyState, frozenset[str]]:
     """Plan one policy; also return the names of other policies' placeholders that it counts on."""
     policy, state, snapshot = inputs.domain.policy, inputs.state, inputs.snapshot
-    pods = _pods(inputs.placeholders, inputs.now)
+    pods = pods_by_shape(inputs.alike, inputs.now)
     # 1. Size: how much extra capacity there is to be, zone by zone.
     # 2. Wanted: the placeholders that hold it.
     wants = _wants_of(inputs)
@@ -202,7 +164,7 @@ def _roll_out(inputs: PolicyInputs, wants: PolicyWants, held_back: HeldBack, pod
     """Say what of the wanted placeholders is to be there now, and which of those that are there leave."""
     snapshot, existing, state = inputs.snapshot, inputs.existing, inputs.state
     vectors = {e.shape.name: e.shape.vector(snapshot.resources) for e in existing}
-    alike = _alike(inputs.placeholders)
+    alike = inputs.alike
     if wants.blocked is not None:
         reserved, anywhere, _ = _actual(alike, snapshot.resources, vectors)
         return PolicyRollout(untouched(existing, pods), dict(state.counts), vectors, pods, reserved, anywhere)
@@ -245,7 +207,7 @@ def _amounts_of(inputs: PolicyInputs, wants: PolicyWants, rollout: PolicyRollout
     return PolicyAmounts(
         planned=planned,
         reserved=reserved,
-        new_nodes=new_nodes(snapshot, domain, planned, reserved) if wants.blocked is None else 0,
+        new_nodes=new_nodes(snapshot, domain, planned, reserved, inputs.cache) if wants.blocked is None else 0,
         cost=cost,
         reserved_cost=reserved_cost,
         binding=bindings(
@@ -359,7 +321,7 @@ def plan(
     if len({policy.name for policy in policies}) < len(policies):
         raise ValueError("two policies have the same name")
     cache = PlanCache() if cache is None else cache
-    ordered = with_rate(tuple(sorted(policies, key=lambda policy: policy.name)), default_rate)
+    ordered = cache.of(with_rate, tuple(sorted(policies, key=lambda policy: policy.name)), default_rate)
     snapshot = widened(snapshot, named(ordered, (there.shape for there in existing)))
     observed = observe(snapshot, ordered, existing, state, priority_classes, cache, now)
     reserved = assign_reservations(observed, existing, pools, quotas, priority_classes, cache)

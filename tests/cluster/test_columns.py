@@ -1,3 +1,4 @@
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -622,10 +623,12 @@ def test_snapshots_cannot_be_written_and_do_not_change_later() -> None:
     columns = columns_of(node("n1"), pod("a", node="n1"))
     snapshot = columns.snapshot(NOW)
     for part in (snapshot.nodes, snapshot.kinds, snapshot.presence):
-        arrays = [getattr(part, name) for name in part.__slots__ if isinstance(getattr(part, name), np.ndarray)]
+        values = [getattr(part, field.name) for field in fields(part)]
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
         assert arrays
         assert not any(array.flags.writeable for array in arrays)
     assert not snapshot.reach.flags.writeable
+    assert not snapshot.nodes.free.flags.writeable
     apply(columns, "MODIFIED", pod("a", node="n1", cpu="3"), node("n1", cpu="8"))
     assert snapshot.nodes.real.tolist() == [[500, GI]]
     assert snapshot.nodes.allocatable[0, 0] == 4000

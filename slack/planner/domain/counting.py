@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slack.cluster.classes import Constraints
-from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Presence, Snapshot
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 
@@ -54,6 +54,13 @@ def counting_of(snapshot: Snapshot, domain: Domain, placeholder_priority: int, c
         _counting, kinds.gated > 0, kinds.priority, kinds.constraint_id, snapshot.constraints, scheduler,
         placeholder_priority,
     )  # fmt: skip
+
+
+def standing(presence: Presence, kinds: int, domain: Domain) -> IntArray:
+    """[K] bound pods of every kind on nodes of the domain; `kinds` is how many there are."""
+    here = domain.classes[presence.node_class]
+    counts = np.bincount(presence.kind[here], weights=presence.count[here], minlength=kinds)
+    return counts.astype(np.int64)
 
 
 def bound_requests(snapshot: Snapshot, classes: BoolArray, counting: Counting) -> IntArray:

@@ -14,6 +14,7 @@ from slack.cluster.quantity import format_quantity
 from slack.cluster.snapshot import Amounts, BoolArray, IndexArray, IntArray, Snapshot
 from slack.planner.domain.membership import Template
 from slack.planner.domain.unseen_resources import MOST_NAMED, NOWHERE, why_nowhere
+from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.vectors import any_of, distinct, holds, maximal, sorted_distinct, within
 
 
@@ -50,15 +51,47 @@ class NodeRows:
     templates: tuple[Template, ...]
 
 
-def node_rows(snapshot: Snapshot, which: BoolArray, templates: tuple[Template, ...]) -> NodeRows:
-    """Return the nodes of a mask [N], and templates."""
+@dataclass(frozen=True, slots=True, eq=False)
+class NodesWithoutPods:
+    """All nodes of a snapshot as they are without pods."""
+
+    allocatable: IntArray
+    """[N, R]"""
+    daemon: IntArray
+    """[N, R] what DaemonSets take."""
+    max_pods: IntArray
+    """[N] pod slots."""
+    daemon_count: IntArray
+    """[N] pods of DaemonSets."""
+    class_id: IndexArray
+    """[N] row in `classes`."""
+    classes: tuple[NodeClass, ...]
+
+
+def node_rows(snapshot: Snapshot, which: BoolArray, templates: tuple[Template, ...], cache: PlanCache) -> NodeRows:
+    """Return the nodes of a mask [N], and templates.
+
+    Args:
+        snapshot: the cluster.
+        which: of the nodes.
+        templates: nodes that may come.
+        cache: of this mask alone.
+    """
     nodes = snapshot.nodes
+    everywhere = NodesWithoutPods(
+        nodes.allocatable, nodes.daemon, nodes.max_pods, nodes.daemon_count, nodes.class_id, snapshot.node_classes
+    )
+    return cache.of(rows_of, everywhere, which, templates)
+
+
+def rows_of(nodes: NodesWithoutPods, which: BoolArray, templates: tuple[Template, ...]) -> NodeRows:
+    """Return some of the nodes, and templates."""
     return NodeRows(
         allocatable=nodes.allocatable[which],
         daemon=nodes.daemon[which],
         slots=nodes.max_pods[which] - nodes.daemon_count[which],
         class_id=nodes.class_id[which],
-        classes=snapshot.node_classes,
+        classes=nodes.classes,
         templates=templates,
     )
 

@@ -8,14 +8,13 @@ Placeholders of one shape may differ, for those that were there before a webhook
 such that no step back follows from it: the next plan of the same world says the same.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from slack.cluster.snapshot import IntArray, Placeholder
+from slack.cluster.snapshot import IntArray
 from slack.planner.model.shape import Shape, Wanted
 
 MOST_REMEMBERED = 256
@@ -159,7 +158,7 @@ def _most(rows: Iterable[Amounts]) -> Amounts:
 
 def seen(
     shapes: Mapping[str, Shape],
-    placeholders: Iterable[Placeholder],
+    counts: Mapping[tuple[str, Amounts], int],
     before: Mapping[str, AddedBefore],
     generation: int,
     now: float,
@@ -168,7 +167,8 @@ def seen(
 
     Args:
         shapes: of its ReplicaSets, by name.
-        placeholders: of the policy, pending ones too: admission comes before scheduling.
+        counts: how many of its placeholders have a shape and such requests, pending ones too: admission comes before
+            scheduling.
         before: what the previous plan remembered.
         generation: of the policy.
         now: Unix seconds.
@@ -176,7 +176,6 @@ def seen(
     Returns:
         by shape, how many placeholders there are with how much beyond it; and what to remember.
     """
-    counts = Counter((pod.shape, pod.requests) for pod in placeholders if pod.requests is not None)
     found: dict[str, dict[Amounts, int]] = {}
     for (name, requests), count in counts.items():
         if name in shapes:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from slack.planner.model.placeholder_counts import Alike
 from slack.planner.model.result import Answer, AutoscalerEvent, Backoff, ExistingShape
 from slack.planner.model.shape import Shape
 from slack.planner.objects.manifests import replica_set_name
@@ -84,6 +85,25 @@ class Pods:
     def waiting(self) -> int:
         """The others."""
         return self.pending + self.untold
+
+
+def pods_by_shape(alike: Iterable[Alike], now: float) -> dict[str, Pods]:
+    """Return the placeholders of each shape, sorted by its name."""
+    sorts: dict[str, list[Alike]] = {}
+    for each in alike:
+        sorts.setdefault(each.shape, []).append(each)
+    return {
+        name: Pods(
+            bound=sum(each.count for each in own if each.on_node),
+            pending=sum(each.count for each in own if not each.on_node),
+            oldest_pending_seconds=max(
+                (0.0, *(now - each.oldest_seconds for each in own if each.unschedulable and not each.on_node))
+            ),
+            untold=sum(each.count for each in own if each.on_node and not each.held),
+            told=sum(each.count for each in own if each.unbound and each.unschedulable),
+        )
+        for name, own in sorted(sorts.items())
+    }
 
 
 @dataclass(frozen=True, slots=True)

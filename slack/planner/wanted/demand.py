@@ -11,8 +11,8 @@ import numpy as np
 
 from slack.cluster.classes import Constraints, admits
 from slack.cluster.identity import SHORT_KINDS
-from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Presence, Snapshot, Workload
-from slack.planner.domain.counting import Counting
+from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot, Workload
+from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.host_names import HOST_REFUSED
 from slack.planner.domain.membership import Domain, Template
 from slack.planner.model.plan_cache import PlanCache
@@ -50,13 +50,6 @@ class Demand:
     stands: BoolArray
     """[K] pods of it run on nodes of the domain."""
     uncovered: tuple[Uncovered, ...]
-
-
-def standing(presence: Presence, kinds: int, domain: Domain) -> IntArray:
-    """[K] bound pods of every kind on nodes of the domain; `kinds` is how many there are."""
-    here = domain.classes[presence.node_class]
-    counts = np.bincount(presence.kind[here], weights=presence.count[here], minlength=kinds)
-    return counts.astype(np.int64)
 
 
 def kinds_reach(
@@ -157,20 +150,19 @@ def _reasons(
     return reasons
 
 
-def _of_rarer_reach(reach: BoolArray, weight: FloatArray) -> BoolArray:
-    """[K] which kinds may go to a set of nodes that is not among the `MOST_REACHES` of most weight.
+def _of_rarer_reach(reach: BoolArray, weight: FloatArray, cache: PlanCache) -> IntArray:
+    """Return the kinds that may go to a set of nodes that is not among the `MOST_REACHES` of most weight.
 
     Those that may go everywhere are always among them.
     """
-    classes, which = reach_classes(reach)
+    classes, which = cache.of(reach_classes, reach)
     if len(classes) <= MOST_REACHES:
-        return np.zeros(len(reach), dtype=bool)
+        return np.zeros(0, dtype=np.int64)
     total = np.bincount(which, weights=weight, minlength=len(classes))
     order = np.lexsort((np.arange(len(classes)), -total, ~classes.all(axis=1)))
     rarer = np.ones(len(classes), dtype=bool)
     rarer[order[:MOST_REACHES]] = False
-    found: BoolArray = rarer[which]
-    return found
+    return np.flatnonzero(rarer[which])
 
 
 def _learnt(weight: FloatArray, requests: IntArray, mix: Mix) -> FloatArray:
@@ -215,7 +207,7 @@ def demand_of(
     rows = np.flatnonzero(belongs & any_of(kinds.requests > 0, axis=1) & ~mirrored)
     reasons = _reasons(snapshot, domain, rows, priority, counting, cache)
     weight = np.maximum(kinds.arrivals[rows], kinds.running[rows] + kinds.pending[rows]).astype(np.float64)
-    for k in rows[cache.of(_of_rarer_reach, reach[rows], weight)].tolist():
+    for k in rows[_of_rarer_reach(reach[rows], weight, cache)].tolist():
         reasons.setdefault(k, _ONE_OF_MANY)
     uncovered = {str(kinds.workloads[k]): reasons[k] for k in sorted(reasons)}
     if reasons:

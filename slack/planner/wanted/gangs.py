@@ -12,11 +12,11 @@ import numpy as np
 
 from slack.cluster.labels import ANNOTATION_RESERVE
 from slack.cluster.snapshot import IntArray, PodKinds, Snapshot
-from slack.planner.domain.counting import Counting
+from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.shape import Wanted
-from slack.planner.wanted.demand import reach_of, standing
+from slack.planner.wanted.demand import reach_of
 from slack.planner.wanted.hindrances import hindrances
 
 

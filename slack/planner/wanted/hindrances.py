@@ -14,7 +14,7 @@ from slack.cluster.classes import Constraints
 from slack.cluster.labels import ANNOTATION_RESERVE, HOSTNAME
 from slack.cluster.selectors import matches, resolved, terms_of
 from slack.cluster.snapshot import BoolArray, IndexArray, IntArray, Snapshot
-from slack.planner.domain.counting import Counting
+from slack.planner.domain.counting import Counting, standing
 from slack.planner.domain.host_names import refuses_hosts, requires_host
 from slack.planner.domain.membership import Domain
 from slack.planner.model.plan_cache import PlanCache
@@ -53,8 +53,9 @@ def hindrances(
     """
     kinds = snapshot.kinds
     apart = cache.of(_apart, snapshot.constraints)
+    running = cache.of(standing, snapshot.presence, len(kinds), domain)
     yield Hindrance.SCHEDULER, rows[counting.foreign[rows]]
-    yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart)
+    yield Hindrance.NO_NODE_LEFT, _no_node_left(snapshot, domain, rows, apart, running)
     yield Hindrance.PRIORITY, rows[counting.not_above[rows]]
     if domain.policy.form.occupies_nodes:
         yield Hindrance.NEVER_PREEMPTS, rows[~kinds.preempts[rows]]
@@ -100,32 +101,46 @@ def _places(snapshot: Snapshot, domain: Domain, constraint_id: IndexArray) -> In
     return places
 
 
-def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray, apart: BoolArray) -> IntArray:
+def _no_node_left(snapshot: Snapshot, domain: Domain, rows: IntArray, apart: BoolArray, running: IntArray) -> IntArray:
     """Return the kinds that avoid their own pods and stand on every node already: no room on any of these helps them.
 
     Pods that have the same term and are selected by it stand on one node each, whatever kinds and workloads they are
     of: as many of them as there are nodes stand on every node.
+
+    Args:
+        snapshot: the cluster.
+        domain: the policy's part of it.
+        rows: of `Snapshot.kinds`.
+        apart: [C] which constraints have pods avoid others over hosts.
+        running: [K] bound pods of every kind on nodes of the domain.
     """
     kinds = snapshot.kinds
     rows = rows[apart[kinds.constraint_id[rows]]]
     if not len(rows):
         return rows
     there = _places(snapshot, domain, kinds.constraint_id[rows])
-    inside = domain.classes[snapshot.presence.node_class]
-    weights = np.where(inside, snapshot.presence.count, 0)
-    running = np.bincount(snapshot.presence.kind, weights=weights, minlength=len(kinds)).astype(np.int64)
     counted = apart[kinds.constraint_id] & (running > 0)
     counted[rows] = True
-    terms = {k: _terms_of(snapshot, k) for k in np.flatnonzero(counted).tolist()}
-    standing: dict[tuple[str, str], int] = {}
+    most: dict[str, int] = {}
+    """By namespace: so many pods that avoid others. Fewer than there are nodes stand on every node for no term."""
+    for k, pods in zip((at := np.flatnonzero(counted)).tolist(), running[at].tolist(), strict=True):
+        namespace = kinds.workloads[k].namespace
+        most[namespace] = most.get(namespace, 0) + pods
+    tight = {
+        namespace
+        for k, places in zip(rows.tolist(), there.tolist(), strict=True)
+        if 0 < places <= most[namespace := kinds.workloads[k].namespace]
+    }
+    terms = {k: _terms_of(snapshot, k) for k in at.tolist() if kinds.workloads[k].namespace in tight} if tight else {}
+    by_term: dict[tuple[str, str], int] = {}
     for k, own in terms.items():
         for term in own:
             key = kinds.workloads[k].namespace, term
-            standing[key] = standing.get(key, 0) + int(running[k])
+            by_term[key] = by_term.get(key, 0) + int(running[k])
     found = [
         k
         for k, places in zip(rows.tolist(), there.tolist(), strict=True)
-        if places and any(standing[kinds.workloads[k].namespace, term] >= places for term in terms[k])
+        if places and any(by_term[kinds.workloads[k].namespace, term] >= places for term in terms.get(k, ()))
     ]
     return np.array(found, dtype=np.int64)
 

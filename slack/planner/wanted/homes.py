@@ -50,10 +50,11 @@ def home_of(
     owned = domain.owned[nodes.class_id]
     ready = owned & nodes.ready & nodes.schedulable
     mine = [there for there in existing if there.policy == name and there.replicas and not there.retiring]
+    here, present = cache.part("ready"), cache.part("present")
     return Home(
         domain=domain,
-        room=cache.of(room_of, node_rows(snapshot, ready, domain.templates)),
-        present=cache.part("present").of(room_of, node_rows(snapshot, owned, ())),
+        room=here.of(room_of, node_rows(snapshot, ready, domain.templates, here)),
+        present=present.of(room_of, node_rows(snapshot, owned, (), present)),
         ceiling=ceiling_of(snapshot, domain.policy),
         added=added,
         mirrors=frozenset(there.shape.reserved_for for there in mine if there.role is Role.MIRROR),

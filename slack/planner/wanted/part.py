@@ -24,6 +24,7 @@ from slack.planner.domain.strangers import Stranger, counted_on
 from slack.planner.domain.terms import terms_of
 from slack.planner.domain.unseen_resources import NOWHERE
 from slack.planner.model.added import AddedBefore, Additions
+from slack.planner.model.placeholder_counts import Alike
 from slack.planner.model.plan_cache import PlanCache
 from slack.planner.model.result import AutoscalerEvent, ExistingShape, PolicyState, Uncovered
 from slack.planner.model.shape import Role, Wanted
@@ -67,6 +68,8 @@ class PolicyInputs:
     """Sorted by name."""
     placeholders: Sequence[Placeholder]
     """The pods of these."""
+    alike: tuple[Alike, ...]
+    """The same, counted."""
     overcommitted: IntArray
     """Rows of nodes whose pods, placeholders among them, request more than they have."""
     events: Mapping[str, AutoscalerEvent]
@@ -218,9 +221,8 @@ def _part_inputs(
         cache=cache,
         mix=() if policy.amount is None else policy.amount.mix,
     )
-    empty = cache.of(
-        empty_nodes_of, node_rows(snapshot, domain.eligible, domain.templates), domain.classes, snapshot.resources
-    )
+    nodes = node_rows(snapshot, domain.eligible, domain.templates, cache)
+    empty = cache.of(empty_nodes_of, nodes, domain.classes, snapshot.resources)
     exact = cache.of(make_items, demand.rows, demand.requests, demand.reach)
     leading = cache.of(reach_constraints, snapshot.constraints, snapshot.kinds.constraint_id, domain, exact, empty)
     items = weighed(exact, demand.weight)

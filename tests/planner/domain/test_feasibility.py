@@ -61,10 +61,11 @@ def test_no_node_at_all_and_no_request_at_all() -> None:
     from slack.cluster.classes import Constraints
     from slack.planner.domain.feasibility import allowed, fit_matrix, node_rows, pinned_share, room_of, why_not
     from slack.planner.domain.membership import divide
+    from slack.planner.model.plan_cache import PlanCache
     from tests.planner.scenes import policy_of, snapshot_of
 
     snapshot = snapshot_of()
-    room = room_of(node_rows(snapshot, divide(snapshot, [policy_of()])[0].eligible, ()))
+    room = room_of(node_rows(snapshot, divide(snapshot, [policy_of()])[0].eligible, (), PlanCache()))
     vector = np.array([1, 1])
     rows = allowed(room, Constraints())
     assert (
