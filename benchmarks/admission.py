@@ -24,7 +24,7 @@ from e2e.harness.cluster.certificates import Authority
 from slack.throttler.injection import DEPENDS_ON, Backend, GateOptions
 from slack_operator.runtime.certificates import Certificate
 from slack_operator.runtime.serving import ServingThread
-from slack_operator.throttler.controller.admission import Rules
+from slack_operator.throttler.controller.admission import AdmissionRules
 from slack_operator.throttler.controller.webhook import PATH, Webhook
 
 HOST = "127.0.0.1"
@@ -97,7 +97,7 @@ def main() -> None:
     """Measure, and judge."""
     options = parser("Admission of a pod of 20 containers.").parse_args()
     gates = GateOptions(image="slack:1", agent_port=7472, agent_name="agent", authority="PEM" * 300)
-    rules = Rules(backend=Backend.FILE, options=gates, left_out=frozenset({"kube-system"}))
+    rules = AdmissionRules(backend=Backend.FILE, options=gates, left_out=frozenset({"kube-system"}))
     body = review()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,7 @@ from slack.throttler.injection import GateOptions, patch
 from slack.throttler.limits import UNKNOWN_USAGE, Usage
 from slack.throttler.model import Grant
 from slack.throttler.protocol import AUDIENCE
-from slack.throttler.reports.messages import Answer, encode
+from slack.throttler.reports.messages import ReportAnswer, encode
 from slack_operator.throttler.agent import agent as agent_parts
 from slack_operator.throttler.agent.process import run
 from tests.kube.fake_api import FakeApi, Reply
@@ -79,7 +79,7 @@ class _Controller(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        body = encode(Answer(every_seconds=60.0, moving_seconds=REPORT_SECONDS))
+        body = encode(ReportAnswer(every_seconds=60.0, moving_seconds=REPORT_SECONDS))
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from benchmarks.soak.sizes import files, series, sizes
-from slack.audit.api.messages import Answer, BurstOrder, NodeReport, PodName
+from slack.audit.api.messages import BurstOrder, ControllerAnswer, NodeReport, PodName
 from slack.process.audit_settings import AgentSettings
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.metrics import registry
@@ -123,9 +123,9 @@ class AuditAgentWeek:
         if report is not None:
             self.agent.watch.answer(self._answer(report))
 
-    def _answer(self, report: NodeReport) -> Answer:
+    def _answer(self, report: NodeReport) -> ControllerAnswer:
         names = {pod.uid: pod.name for pod in self._pods if pod.uid in report.unnamed}
-        return Answer(names=names, bursts=tuple(pod.order for pod in self._pods))
+        return ControllerAnswer(names=names, bursts=tuple(pod.order for pod in self._pods))
 
     def _remove(self) -> None:
         shutil.rmtree(self._pods.popleft().directory)

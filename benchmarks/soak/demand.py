@@ -37,7 +37,7 @@ from slack.process.demand_controller_settings import DemandControllerSettings
 from slack_operator.demand.controller import ControllerParts
 from slack_operator.demand.metrics import DemandMetrics
 from slack_operator.demand.pod_rows import PoolPodRow
-from slack_operator.runtime.process import Foundation
+from slack_operator.runtime.process import ProcessContext
 
 POOLS: Final = 12
 """That are there at a time, three of a namespace."""
@@ -185,7 +185,7 @@ class _Replica:
         self.metrics = DemandMetrics(clock)
         self.pods = _Pods(lambda: _BEGAN + clock())
         self.parts = ControllerParts(
-            settings, cast("Foundation", base), self.metrics, clock=clock, unix=lambda: _BEGAN + clock()
+            settings, cast("ProcessContext", base), self.metrics, clock=clock, unix=lambda: _BEGAN + clock()
         )
         self.parts.pods._lanes = cast("PipelinedClient", self.pods)
         self.parts.loop._broker = broker

@@ -27,13 +27,13 @@ from slack.throttler.reports.messages import NodeReport, encode
 from slack_operator.runtime.callers import Caller
 from slack_operator.runtime.report_receiver import Body
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.grant_coordinator import Desk, Turn
+from slack_operator.throttler.agent.grant_coordinator import GrantCoordinator, TickOutcome
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.metrics import AgentMetrics
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.start_counts import Standing
+from slack_operator.throttler.agent.start_counts import StartCounts
 from slack_operator.throttler.controller.held_pods import PodRow
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics
@@ -104,7 +104,7 @@ class ThrottlerWeek(Churn[_Pod]):
 
     def _begin_agent(self) -> None:
         journal = Journal(Path(self._folder.name) / "grants", "boot")
-        self.desk = Desk(NodeThrottle(LIMITS), journal, self._now)
+        self.desk = GrantCoordinator(NodeThrottle(LIMITS), journal, self._now)
         self.agent_metrics = AgentMetrics()
         self.tallies = Tallies()
 
@@ -172,7 +172,7 @@ class ThrottlerWeek(Churn[_Pod]):
                 raise TimeoutError(f"{len(self.permits._busy)} permits are not written after {WRITERS_SECONDS:.0f} s")
             time.sleep(0.001)
 
-    def _tell(self, turn: Turn) -> None:
+    def _tell(self, turn: TickOutcome) -> None:
         desk = self.desk
         opened, waited, started = desk.opened, desk.waited, desk.started
         desk.opened, desk.refused, desk.waited, desk.started = [], [], [], []
@@ -180,7 +180,7 @@ class ThrottlerWeek(Churn[_Pod]):
         self.agent_metrics.on_turn(turn, opened=len(opened), waited=waited, started=started)
         counts, taken = desk.throttle.counts(), desk.throttle.starting
         self.agent_metrics.show(
-            Standing(counts=counts, slots=2, taken=taken, gates=0, refused=0, policy_known=True, blind=False)
+            StartCounts(counts=counts, slots=2, taken=taken, gates=0, refused=0, policy_known=True, blind=False)
         )
 
     def _report(self, pod: _Pod) -> None:

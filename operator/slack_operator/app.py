@@ -13,6 +13,7 @@ from slack.cluster import wire
 from slack.cluster.labels import ANNOTATION_BUILT_IN_POLICY, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from slack.cluster.node_prices import NO_PRICES
 from slack.kube.apply import Writer
+from slack.kube.connection import Connection
 from slack.kube.errors import ApiError, KubeError
 from slack.kube.paths import resource_path
 from slack.kube.pipelining import PipelinedClient
@@ -52,7 +53,7 @@ from slack_operator.placeholders.unbound import CONNECTIONS, UnboundTelling
 from slack_operator.placeholders.watches import Watches
 from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.scaling.policy_scaler import PolicyScaler
 from slack_operator.scaling.scale_sink import ScaleSink, watch_of
@@ -79,13 +80,9 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     metrics = Metrics()
     metrics.plan_interval.set(settings.interval)
     web_token, extras = _web_token(settings), _placeholders(settings)
-    connection = connected(settings, metrics.on_request)
-    try:
-        ensure_namespace(Writer(connection, stopping.event), settings.namespace)
-    except KubeError as error:
-        raise CannotStart(f"cannot start: {error}", exit_code=1) from None
+    connection = _connect(settings, stopping, metrics)
     said = {ANNOTATION_BUILT_IN_POLICY: str(settings.built_in_policy).lower()}
-    base = Foundation(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
+    base = ProcessContext(settings, connection, stopping, component=COMPONENT, lease_annotations=said)
     view = ClusterView(settings.namespace, base.wake.touch)
     scales = ScaleSink(base.wake.touch)
     scaled = watch_of(connection, settings.namespace, scales)
@@ -102,7 +99,7 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     unbound = _unbound(base, view)
     looks = (unbound.look, *(() if evictor is None else (evictor.take_plan,)))
     forms = _forms(settings, autoscalers, unbound)
-    base.wake.calm = lambda: bool(view.suspended) or forms.all_unbound
+    base.wake.is_throttled = lambda: bool(view.suspended) or forms.all_unbound
     loop = _loop(settings, base, view, watches, desired, metrics, board, looks, objectives, forms, releasing, extras)
     metrics.registry.register(WatchRestarts(watches.restarts))
     parts = Parts(
@@ -131,9 +128,23 @@ def operator(settings: OperatorSettings, stopping: Stopping) -> Process:
     return Process(base, parts)
 
 
+def _connect(settings: OperatorSettings, stopping: Stopping, metrics: Metrics) -> Connection:
+    """Connect to the API server, and make sure that the placeholders' namespace is there.
+
+    Raises:
+        CannotStart: one of both failed.
+    """
+    connection = connected(settings, metrics.on_request)
+    try:
+        ensure_namespace(Writer(connection, stopping.event), settings.namespace)
+    except KubeError as error:
+        raise CannotStart(f"cannot start: {error}", exit_code=1) from None
+    return connection
+
+
 def _loop(
     settings: OperatorSettings,
-    base: Foundation,
+    base: ProcessContext,
     view: ClusterView,
     watches: Watches,
     desired: DesiredPolicies,
@@ -183,7 +194,7 @@ def _loop(
     )
 
 
-def _actuator(settings: OperatorSettings, base: Foundation, view: ClusterView) -> Actuator:
+def _actuator(settings: OperatorSettings, base: ProcessContext, view: ClusterView) -> Actuator:
     return Actuator(
         base.writer,
         namespace=settings.namespace,
@@ -195,7 +206,7 @@ def _actuator(settings: OperatorSettings, base: Foundation, view: ClusterView) -
     )
 
 
-def _rescuer(settings: OperatorSettings, base: Foundation, metrics: Metrics) -> Rescuer:
+def _rescuer(settings: OperatorSettings, base: ProcessContext, metrics: Metrics) -> Rescuer:
     gate = base.leadership.gate
     return Rescuer(
         Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
@@ -209,7 +220,7 @@ def _rescuer(settings: OperatorSettings, base: Foundation, metrics: Metrics) -> 
 
 
 def _releasing(
-    settings: OperatorSettings, base: Foundation, view: ClusterView, extras: Placeholders
+    settings: OperatorSettings, base: ProcessContext, view: ClusterView, extras: Placeholders
 ) -> tuple[Releasing, Reflector[wire.NodeClaim]]:
     """Return who releases nodes, and the watch of NodeClaims for it."""
     gate, claims = base.leadership.gate, NodeClaims()
@@ -234,14 +245,16 @@ def _releasing(
     return releasing, watch
 
 
-def _objectives(settings: OperatorSettings, base: Foundation) -> Objectives:
+def _objectives(settings: OperatorSettings, base: ProcessContext) -> Objectives:
     gate = base.leadership.gate
     writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
     histories = Histories(writer, namespace=settings.namespace)
     return Objectives(histories, base.leadership.may_write, time.monotonic, time.time)
 
 
-def _scaler(settings: OperatorSettings, base: Foundation, scales: ScaleSink, desired: DesiredPolicies) -> PolicyScaler:
+def _scaler(
+    settings: OperatorSettings, base: ProcessContext, scales: ScaleSink, desired: DesiredPolicies
+) -> PolicyScaler:
     gate = base.leadership.gate
     return PolicyScaler(
         Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS)),
@@ -255,7 +268,7 @@ def _scaler(settings: OperatorSettings, base: Foundation, scales: ScaleSink, des
     )
 
 
-def _autoscalers(settings: OperatorSettings, base: Foundation, view: ClusterView) -> Autoscalers:
+def _autoscalers(settings: OperatorSettings, base: ProcessContext, view: ClusterView) -> Autoscalers:
     return Autoscalers(
         base.connection,
         status_map=settings.cluster_autoscaler_status_map,
@@ -266,7 +279,7 @@ def _autoscalers(settings: OperatorSettings, base: Foundation, view: ClusterView
     )
 
 
-def _unbound(base: Foundation, view: ClusterView) -> UnboundTelling:
+def _unbound(base: ProcessContext, view: ClusterView) -> UnboundTelling:
     lanes = PipelinedClient(base.connection, most=CONNECTIONS)
     return UnboundTelling(view, lanes, base.recorder, may_write=base.leadership.may_write, wall=time.time)
 
@@ -284,7 +297,7 @@ def _forms(settings: OperatorSettings, autoscalers: Autoscalers, unbound: Unboun
     )
 
 
-def _left_loads(base: Foundation) -> LeftLoads:
+def _left_loads(base: ProcessContext) -> LeftLoads:
     gate = base.leadership.gate
     writer = Writer(base.connection, gate, retry=retrying(gate, deadline_seconds=BETWEEN_DEADLINE_SECONDS))
     may_write = base.leadership.may_write
@@ -292,7 +305,7 @@ def _left_loads(base: Foundation) -> LeftLoads:
 
 
 def _burst_evictor(
-    settings: OperatorSettings, base: Foundation, view: ClusterView, watches: Watches, metrics: Metrics
+    settings: OperatorSettings, base: ProcessContext, view: ClusterView, watches: Watches, metrics: Metrics
 ) -> BurstEvictor:
     may_write = base.leadership.may_write
     writer = EvictionWriter(PipelinedClient(base.connection), namespace=settings.namespace, may_write=may_write)
@@ -302,7 +315,7 @@ def _burst_evictor(
         BurstReporter(metrics, base.recorder),
         may_write=may_write,
         stale=watches.stale,
-        wake=base.wake.hasten,
+        wake=base.wake.flush,
     )
 
 
@@ -321,7 +334,7 @@ def _placeholders(settings: OperatorSettings) -> Placeholders:
         raise CannotStart(f"{flag('placeholders')}: {problems}") from None
 
 
-def _board(settings: OperatorSettings, base: Foundation) -> PageState:
+def _board(settings: OperatorSettings, base: ProcessContext) -> PageState:
     return PageState(
         About(
             identity=base.leadership.identity,

@@ -60,7 +60,7 @@ class Hello(_Line, frozen=True, tag="hello"):
     version: Count = VERSION
 
 
-class Ask(_Line, frozen=True, tag="ask"):
+class StartRequest(_Line, frozen=True, tag="ask"):
     """May this container start? `start` is the one that the agent last spoke of, 0 at first.
 
     Priority and order are no matter of the asker: the agent has them of the pod. What it depends on the agent has of
@@ -151,7 +151,7 @@ class Blind(_Line, frozen=True, tag="blind"):
     container: Annotated[str, Meta(max_length=253)] = ""
 
 
-class Refused(_Line, frozen=True, tag="refused"):
+class RequestRefused(_Line, frozen=True, tag="refused"):
     """What was asked cannot be: no such container, too many asks, a token that is not good. Asking again is no use."""
 
     reason: Text
@@ -159,8 +159,8 @@ class Refused(_Line, frozen=True, tag="refused"):
     """Empty: the whole connection, which is closed then."""
 
 
-FromGate = Hello | Ask | Written | Ping | Pong
-FromAgent = Welcome | Granted | Wait | Withdraw | Blind | Refused | Ping | Pong
+FromGate = Hello | StartRequest | Written | Ping | Pong
+FromAgent = Welcome | Granted | Wait | Withdraw | Blind | RequestRefused | Ping | Pong
 
 _FROM_GATE: "Final[msgspec.json.Decoder[FromGate]]" = msgspec.json.Decoder(FromGate)
 _FROM_AGENT: "Final[msgspec.json.Decoder[FromAgent]]" = msgspec.json.Decoder(FromAgent)

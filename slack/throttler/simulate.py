@@ -26,7 +26,7 @@ _NEAR = 1e-7
 """Work that is left and not worth an event."""
 
 
-class What(StrEnum):
+class StartEventType(StrEnum):
     """What happens in a scenario."""
 
     START = "start"
@@ -35,13 +35,13 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StartEvent:
     """Something that happened."""
 
     at: float
     pod: str
     container: str
-    event: What
+    event: StartEventType
     forced: bool = False
     reason: str = ""
 
@@ -52,7 +52,7 @@ class Played:
 
     limit: int | None
     """Slots; None: no gate."""
-    events: tuple[Event, ...]
+    events: tuple[StartEvent, ...]
     containers: int
     ready: int
     most: int
@@ -66,7 +66,7 @@ class Played:
     @property
     def order(self) -> tuple[str, ...]:
         """Containers in the order of their first starts, as pod/container."""
-        started = (f"{event.pod}/{event.container}" for event in self.events if event.event is What.START)
+        started = (f"{event.pod}/{event.container}" for event in self.events if event.event is StartEventType.START)
         return tuple(dict.fromkeys(started))
 
 
@@ -96,7 +96,7 @@ class _Node:
     """Granted, and not running yet."""
     arriving: list[tuple[float, Key]] = field(default_factory=list)
     """When images are there, the latest first."""
-    events: list[Event] = field(default_factory=list)
+    events: list[StartEvent] = field(default_factory=list)
     running: dict[Key, None] = field(default_factory=dict)
     """Those that run and are not ready."""
     most: int = 0
@@ -170,7 +170,7 @@ def _turn(node: _Node, now: float) -> None:
             _restart(node, run, now)
     for late in node.throttle.expire(now):
         run = node.runs[late.key]
-        node.events.append(_event(now, run, What.FAILED, reason="the start time-out is over"))
+        node.events.append(_event(now, run, StartEventType.FAILED, reason="the start time-out is over"))
         if late.delete:
             _delete(node, late.key.pod)
     for grant in node.throttle.grants(now, node.cpu.usage(now)):
@@ -195,7 +195,7 @@ def _start(node: _Node, run: _Run, now: float, *, forced: bool, reason: str) -> 
     work = run.member.spec.work
     run.started, run.left, run.probed = now, _NEVER if work is None else work, _NEVER
     node.running[run.key] = None
-    node.events.append(_event(now, run, What.START, forced=forced, reason=reason))
+    node.events.append(_event(now, run, StartEventType.START, forced=forced, reason=reason))
 
 
 def _be_ready(node: _Node, run: _Run, now: float) -> None:
@@ -203,13 +203,13 @@ def _be_ready(node: _Node, run: _Run, now: float) -> None:
     run.ready_at, run.probed = now, _NEVER
     node.ready += 1
     node.throttle.succeeded(run.key, now)
-    node.events.append(_event(now, run, What.READY))
+    node.events.append(_event(now, run, StartEventType.READY))
 
 
 def _fail(node: _Node, run: _Run, now: float) -> None:
     """End a container by its watchdog; the kubelet tries again after its back-off, and the slot is free meanwhile."""
     del node.running[run.key]
-    node.events.append(_event(now, run, What.FAILED, reason=f"its watchdog of {node.scenario.watchdog:g} s"))
+    node.events.append(_event(now, run, StartEventType.FAILED, reason=f"its watchdog of {node.scenario.watchdog:g} s"))
     node.throttle.ended(run.key, now, backing_off=True)
     run.started, run.again = None, now + run.back_off
     run.back_off = min(2 * run.back_off, LONGEST_BACK_OFF)
@@ -224,8 +224,8 @@ def _delete(node: _Node, pod: str) -> None:
         node.runs[key].again = _NEVER
 
 
-def _event(now: float, run: _Run, what: What, *, forced: bool = False, reason: str = "") -> Event:
-    return Event(round(now, 6), run.key.pod, run.key.container, what, forced, reason)
+def _event(now: float, run: _Run, what: StartEventType, *, forced: bool = False, reason: str = "") -> StartEvent:
+    return StartEvent(round(now, 6), run.key.pod, run.key.container, what, forced, reason)
 
 
 def _bites_at(node: _Node, run: _Run) -> float:
@@ -290,7 +290,9 @@ def _played(node: _Node, limit: int | None) -> Played:
         containers=len(node.runs),
         ready=len(readies),
         most=node.most,
-        makespan=max((event.at for event in node.events if event.event is What.READY), default=None) if whole else None,
-        failures=sum(event.event is What.FAILED for event in node.events),
+        makespan=max((event.at for event in node.events if event.event is StartEventType.READY), default=None)
+        if whole
+        else None,
+        failures=sum(event.event is StartEventType.FAILED for event in node.events),
         mean_ready=round(sum(readies) / len(readies), 6) if readies else None,
     )

@@ -508,7 +508,7 @@ class World:
         self.clock.now += seconds
         self.wall.now += seconds
         self.observe()
-        self.wake.begun()
+        self.wake.plan_started()
         self.loop.reconcile()
         self.wake.ended(0.0, 0.0)
         self.controllers()

@@ -9,7 +9,7 @@ from slack.throttler.reports import messages
 def test_each_seed_of_the_fuzzer_is_read_and_has_something_in_it() -> None:
     own = seeds()
     assert protocol.from_gate(own.pop("hello")) == protocol.Hello(token="t")
-    assert protocol.from_gate(own.pop("ask")) == protocol.Ask(
+    assert protocol.from_gate(own.pop("ask")) == protocol.StartRequest(
         container="c", start=1, depends_on=("b",), opened_seconds=61.5, instance="i"
     )
     for kind in ("granted", "wait", "withdraw", "blind", "welcome"):

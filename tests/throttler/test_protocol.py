@@ -7,13 +7,13 @@ import pytest
 
 from slack.throttler import protocol
 from slack.throttler.protocol import (
-    Ask,
     Granted,
     Hello,
     InvalidThrottlerMessage,
     Ping,
     Pong,
-    Refused,
+    RequestRefused,
+    StartRequest,
     Wait,
     Welcome,
     Withdraw,
@@ -24,7 +24,9 @@ from slack.throttler.protocol import (
 )
 
 
-@pytest.mark.parametrize("message", [Hello(token="t"), Ask(container="a", start=2), Written(container="a"), Ping()])
+@pytest.mark.parametrize(
+    "message", [Hello(token="t"), StartRequest(container="a", start=2), Written(container="a"), Ping()]
+)
 def test_what_a_gate_says_is_one_line(message: protocol.FromGate) -> None:
     line = encode_line(message)
     assert line.count(b"\n") == 1
@@ -38,7 +40,7 @@ def test_what_a_gate_says_is_one_line(message: protocol.FromGate) -> None:
         Granted(container="a", at=5.0, deadline=9.0, forced=True),
         Wait(container="a", position=3, reason="2 of 2 slots are taken", until=4.0),
         Withdraw(container="a", start=1),
-        Refused(reason="no such container", container="x"),
+        RequestRefused(reason="no such container", container="x"),
         Pong(),
     ],
 )
@@ -65,7 +67,7 @@ def test_what_is_too_long_is_not_looked_at() -> None:
 
 
 def test_a_field_that_a_side_does_not_know_is_skipped() -> None:
-    assert from_gate(b'{"type":"ask","container":"a","colour":"red"}') == Ask(container="a")
+    assert from_gate(b'{"type":"ask","container":"a","colour":"red"}') == StartRequest(container="a")
 
 
 def test_a_text_that_is_no_utf_8_can_be_sent() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slack.throttler.scenario import InvalidThrottleScenario, Scenario, parse_scenario
-from slack.throttler.simulate import Played, What, compared, play
+from slack.throttler.simulate import Played, StartEventType, compared, play
 
 NO_METRICS: dict[str, Any] = {"maxLoadAverageMultiplier": None, "maxCPU": None, "maxIOPressure": None}
 
@@ -100,12 +100,12 @@ def test_a_busy_node_starts_by_the_minimum_rate_until_it_is_idle_again() -> None
     containers = [{"name": "a", "replicas": 4, "work": 1}]
     usage = [{"at": 0, "cpu": 0.9}, {"at": 15, "cpu": 0.1}]
     played = play(scenario({"maxCPU": "80%", "maxRate": None}, containers=containers, usage=usage))
-    starts = [(event.at, event.forced) for event in played.events if event.event is What.START]
+    starts = [(event.at, event.forced) for event in played.events if event.event is StartEventType.START]
     assert starts == [(10.0, True), (15.0, False), (15.0, False), (15.0, False)]
 
 
 def starts(played: Played) -> list[tuple[float, bool]]:
-    return [(round(event.at, 3), event.forced) for event in played.events if event.event is What.START]
+    return [(round(event.at, 3), event.forced) for event in played.events if event.event is StartEventType.START]
 
 
 def test_containers_that_start_hold_others_back_by_the_cpu_that_they_use() -> None:
@@ -159,14 +159,26 @@ def test_restarts_that_are_not_gated_go_at_once() -> None:
     policy = {"maxStartingContainersPerCore": "0.5", "maxRate": None, "minRate": None}
     fields: dict[str, Any] = {"containers": containers, "watchdog": 9, "until": 25}
     free = play(scenario(policy | {"gateRestarts": False}, **fields))
-    assert [(e.at, e.container) for e in free.events if e.event is What.START] == [(0, "a"), (9, "b"), (19, "a")]
+    assert [(e.at, e.container) for e in free.events if e.event is StartEventType.START] == [
+        (0, "a"),
+        (9, "b"),
+        (19, "a"),
+    ]
     assert free.most == 1
     late = {"containers": [containers[0], {**containers[1], "work": 8.5, "arrival": 12}]}
     free = play(scenario(policy | {"gateRestarts": False}, **fields | late))
-    assert [(e.at, e.container) for e in free.events if e.event is What.START] == [(0, "a"), (12, "b"), (19, "a")]
+    assert [(e.at, e.container) for e in free.events if e.event is StartEventType.START] == [
+        (0, "a"),
+        (12, "b"),
+        (19, "a"),
+    ]
     assert free.most == 2, "a restart takes a slot, though none is free"
     gated = play(scenario(policy, **fields | late))
-    assert [(e.at, e.container) for e in gated.events if e.event is What.START] == [(0, "a"), (12, "b"), (20.5, "a")]
+    assert [(e.at, e.container) for e in gated.events if e.event is StartEventType.START] == [
+        (0, "a"),
+        (12, "b"),
+        (20.5, "a"),
+    ]
 
 
 def test_the_policy_says_whether_priority_comes_first() -> None:

@@ -15,7 +15,7 @@ from e2e.harness.cluster.backend import Backend
 from e2e.harness.objects import create_all, make_namespace, pod, wait_until
 from e2e.harness.product.audit_controller import AGENT_ACCOUNT, Controller
 from e2e.harness.product.operator import NAMESPACE
-from slack.audit.api.messages import AUDIENCE, Answer, BurstState, NodeReport
+from slack.audit.api.messages import AUDIENCE, BurstState, ControllerAnswer, NodeReport
 from slack.audit.api.window_report import window_report
 from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target
 from slack.audit.findings.window import compare
@@ -156,7 +156,7 @@ class Fleet:
         plain = [Sample(pod_target, at, None, 100_000, 0, 0, 0) for at in (0.0, busy.periods / 10)]
         return [(start, end), (plain[0], plain[1])]
 
-    def report_all(self, controller: Controller, nodes: Iterable[str] | None = None) -> dict[str, Answer]:
+    def report_all(self, controller: Controller, nodes: Iterable[str] | None = None) -> dict[str, ControllerAnswer]:
         """Let all nodes report at once, or some."""
         chosen = list(nodes if nodes is not None else self.tokens)
         with ThreadPoolExecutor(16) as pool:

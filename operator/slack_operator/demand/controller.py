@@ -35,7 +35,7 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource, PolicySources
-from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.steady_clock import steady
 from slack_operator.runtime.watches import Watches
@@ -56,7 +56,7 @@ class ControllerParts:
     def __init__(
         self,
         settings: DemandControllerSettings,
-        base: Foundation,
+        base: ProcessContext,
         metrics: DemandMetrics,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -151,7 +151,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
     metrics = DemandMetrics()
     certificate = _certificate(settings)
     connection = connected(settings, metrics.on_request)
-    base = Foundation(
+    base = ProcessContext(
         settings, connection, stopping, component=DEMAND_FIELD_MANAGER, field_manager=DEMAND_FIELD_MANAGER
     )
     if settings.record is not None:
@@ -196,7 +196,7 @@ def controller(settings: DemandControllerSettings, stopping: Stopping) -> Proces
 
 
 def _throttle(
-    settings: DemandControllerSettings, base: Foundation, parts: ControllerParts, certificate: Certificate | None
+    settings: DemandControllerSettings, base: ProcessContext, parts: ControllerParts, certificate: Certificate | None
 ) -> Throttle | None:
     address = settings.throttle_host_port
     if address is None:

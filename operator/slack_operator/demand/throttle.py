@@ -25,7 +25,7 @@ from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
 from slack_operator.demand.pool_registry import PoolRegistry
 from slack_operator.demand.tick_state import TickState
-from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
+from slack_operator.runtime.callers import Caller, CallerRefused, Callers, bearer
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
 
@@ -183,7 +183,7 @@ class Throttle(ServingThread):
         try:
             await self._known_caller(request)
             key, _ = self._queue(request)
-        except Refused as refusal:
+        except CallerRefused as refusal:
             return _problem(refusal)
         return self._judged(key) or _json(200, answer(OPEN))
 
@@ -193,18 +193,18 @@ class Throttle(ServingThread):
             key, subject = self._queue(request)
             message_id = request.headers.get(MESSAGE_ID) or uuid.uuid4().hex
             if _ID.fullmatch(message_id) is None:
-                raise Refused(400, f"{MESSAGE_ID}: must be 1 to 128 printable characters without spaces")
+                raise CallerRefused(400, f"{MESSAGE_ID}: must be 1 to 128 printable characters without spaces")
             if (refused := self._judged(key)) is not None:
                 refused.force_close()  # the body is not read
                 return refused
             if request.headers.get("Content-Encoding", "identity") != "identity":
-                raise Refused(415, "a Content-Encoding is not understood")
+                raise CallerRefused(415, "a Content-Encoding is not understood")
             async with self._body(request, self._most_bytes(), READ_SECONDS) as body:
                 await self._sent(subject, body, message_id)
-        except Refused as refusal:
+        except CallerRefused as refusal:
             return _problem(refusal)
         except InvalidRequestBody as problem:
-            return _problem(Refused(problem.status, str(problem)))
+            return _problem(CallerRefused(problem.status, str(problem)))
         return _json(202, {"id": message_id, "queue": subject})
 
     def _judged(self, key: QueueKey) -> web.Response | None:
@@ -221,11 +221,11 @@ class Throttle(ServingThread):
     def _queue(self, request: web.Request) -> tuple[QueueKey, str]:
         for part in ("namespace", "action"):
             if _NAME.fullmatch(request.match_info[part]) is None:
-                raise Refused(400, f"{part}: must be lower case letters, digits and '-', at most 63 characters")
+                raise CallerRefused(400, f"{part}: must be lower case letters, digits and '-', at most 63 characters")
         key = QueueKey(request.match_info["namespace"], request.match_info["action"])
         pool = self._books.pool_of(key)
         if pool is None:
-            raise Refused(404, f"there is no ActivationPool {key} that can be used")
+            raise CallerRefused(404, f"there is no ActivationPool {key} that can be used")
         return key, pool.subject
 
     async def _known_caller(self, request: web.Request) -> None:
@@ -240,7 +240,7 @@ class Throttle(ServingThread):
         try:
             await self._reviews.judge(token, address, lambda: callers.who(token), likely=likely)
         except QueueFull as error:
-            raise Refused(503, str(error)) from None
+            raise CallerRefused(503, str(error)) from None
         self._answer_client(request)
 
     def _most_bytes(self) -> int:
@@ -249,14 +249,14 @@ class Throttle(ServingThread):
 
     async def _sent(self, subject: str, body: bytes, message_id: str) -> None:
         if self._publishing >= MAX_PUBLISHING:
-            raise Refused(503, "too many messages are on their way to the broker")
+            raise CallerRefused(503, "too many messages are on their way to the broker")
         self._publishing += 1
         try:
             await asyncio.wrap_future(self._publish(subject, body, message_id))
         except BrokerRefused as error:
-            raise Refused(502, f"the broker refuses the message: {error}") from None
+            raise CallerRefused(502, f"the broker refuses the message: {error}") from None
         except (BrokerError, TimeoutError):
-            raise Refused(
+            raise CallerRefused(
                 503, "the broker does not answer; the message may be stored, the same id stores it once"
             ) from None
         finally:
@@ -267,7 +267,7 @@ def _json(status: int, value: object) -> web.Response:
     return web.Response(status=status, body=msgspec.json.encode(value), content_type="application/json")
 
 
-def _problem(refusal: Refused) -> web.Response:
+def _problem(refusal: CallerRefused) -> web.Response:
     response = _json(refusal.status, {"problem": str(refusal)})
     if refusal.status == 503:
         response.headers["Retry-After"] = "1"

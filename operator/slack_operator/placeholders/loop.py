@@ -126,6 +126,10 @@ class Loop:
         self._on_planned = on_planned
         self._clock = clock
         self._wall = wall
+        self._reset_state()
+
+    def _reset_state(self) -> None:
+        """Begin with no memory of earlier turns."""
         self._state: PlannerState = MappingProxyType({})
         self._cache = PlanCache()
         self._ratio = InstantRatio()

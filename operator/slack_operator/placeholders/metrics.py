@@ -7,7 +7,7 @@ if it led.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from prometheus_client import Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -75,6 +75,18 @@ class Metrics(ProcessMetrics):
             self._gauge(metric_definitions.LOW_PRIORITY_CPU),
             self._gauge(metric_definitions.LOW_PRIORITY_MEMORY),
         )
+        self._add_policy_gauges()
+        self._add_events()
+        self._add_objective_gauges()
+        self._add_process_metrics()
+        self._by_policy = self._metrics_by_policy()
+        self._extended_shown: dict[str, set[str]] = {}
+        self._shown: set[str] = set()
+        self._begun: set[str] = set()
+        self._displaced_shown: dict[tuple[str, str], int] = {}
+        self._failed_shown: dict[tuple[str, str], int] = {}
+
+    def _add_policy_gauges(self) -> None:
         self._coverage = self._gauge(metric_definitions.COVERAGE)
         self._condition = self._gauge(metric_definitions.CONDITION)
         self._hold = self._gauge(metric_definitions.HOLD)
@@ -84,16 +96,31 @@ class Metrics(ProcessMetrics):
         self._dry_run = self._gauge(metric_definitions.DRY_RUN)
         self._ceiling_reached = self._gauge(metric_definitions.CEILING_REACHED)
         self._more_than_doubles = self._gauge(metric_definitions.MORE_THAN_DOUBLES)
+
+    def _add_events(self) -> None:
+        """Declare what is counted or timed for a policy."""
         self._displaced = self._counter(metric_definitions.DISPLACED)
         self._made_way = self._counter(metric_definitions.MADE_WAY)
         self._in_vain = self._counter(metric_definitions.MADE_WAY_IN_VAIN)
         self._making_way = self._histogram(metric_definitions.MAKING_WAY, _WAY_BUCKETS)
         self._failed = self._counter(metric_definitions.FAILED)
+
+    def _add_objective_gauges(self) -> None:
         self._objective = self._gauge(metric_definitions.OBJECTIVE)
         self._objective_reached = self._gauge(metric_definitions.OBJECTIVE_REACHED)
         self._objective_late = self._gauge(metric_definitions.OBJECTIVE_LATE)
         self._objective_window = self._gauge(metric_definitions.OBJECTIVE_WINDOW)
         self._objective_price = self._gauge(metric_definitions.OBJECTIVE_PRICE)
+        self._of_objectives = (
+            self._objective,
+            self._objective_reached,
+            self._objective_late,
+            self._objective_window,
+            self._objective_price,
+        )
+
+    def _add_process_metrics(self) -> None:
+        """Declare what is measured for all policies together, and starts and rescues."""
         self._instant_start = self._histogram(metric_definitions.INSTANT_START, _INSTANT_BUCKETS)
         self.stuck = self._counter(metric_definitions.STUCK)
         self.rescues = self._counter(metric_definitions.RESCUES)
@@ -104,14 +131,10 @@ class Metrics(ProcessMetrics):
         self.loop_lag = self._histogram(metric_definitions.LOOP_LAG, _LAG_BUCKETS)
         self.api_requests = self._counter(metric_definitions.API_REQUESTS)
         self.leader = self._gauge(metric_definitions.LEADER)
-        self._of_objectives = (
-            self._objective,
-            self._objective_reached,
-            self._objective_late,
-            self._objective_window,
-            self._objective_price,
-        )
-        self._by_policy = (
+
+    def _metrics_by_policy(self) -> tuple[Gauge | Counter | Histogram, ...]:
+        """List all metrics with a series per policy: these series go with the policy."""
+        return (
             *self._desired,
             *self._reserved,
             *self._extended,
@@ -136,11 +159,6 @@ class Metrics(ProcessMetrics):
             self._instant_start,
             *self._of_objectives,
         )
-        self._extended_shown: dict[str, set[str]] = {}
-        self._shown: set[str] = set()
-        self._begun: set[str] = set()
-        self._displaced_shown: dict[tuple[str, str], int] = {}
-        self._failed_shown: dict[tuple[str, str], int] = {}
 
     def on_request(self, verb: str, code: int) -> None:
         """One request to the API server ended."""

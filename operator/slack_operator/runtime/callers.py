@@ -23,7 +23,7 @@ MAX_TOKEN_CHARACTERS = 16_384
 _NODE, _POD, _POD_UID = (f"authentication.kubernetes.io/{name}" for name in ("node-name", "pod-name", "pod-uid"))
 
 
-class Refused(Exception):
+class CallerRefused(Exception):
     """A request that is not served; the text is for the caller's log and has no secrets."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -73,7 +73,7 @@ class Callers:
         self._node_of = node_of
         self._wall = wall
         self._kept = TokenAnswers[Caller](MAX_KEPT, clock)
-        self._refused = TokenAnswers[Refused](MAX_REFUSED, clock)
+        self._refused = TokenAnswers[CallerRefused](MAX_REFUSED, clock)
 
     def known(self, token: str) -> Caller | None:
         """Return who it is if that is known already, without asking anybody.
@@ -83,7 +83,7 @@ class Callers:
         """
         found = self._kept.get(token)
         if found is None and (refused := self._refused.get(token)) is not None:
-            raise Refused(refused.status, str(refused))
+            raise CallerRefused(refused.status, str(refused))
         return found
 
     def expects(self, token: str) -> bool:
@@ -110,9 +110,9 @@ class Callers:
             return known
         try:
             caller = self._review(token)
-        except Refused as refusal:
+        except CallerRefused as refusal:
             if refusal.status != 503:
-                self._refused.put(token, Refused(refusal.status, str(refusal)), REFUSED_SECONDS)
+                self._refused.put(token, CallerRefused(refusal.status, str(refusal)), REFUSED_SECONDS)
             raise
         self._kept.put(token, caller, kept_seconds(token, self._wall()))
         return caller
@@ -128,23 +128,23 @@ class Callers:
                 "POST", resource_path("authentication.k8s.io/v1", "tokenreviews"), body=review, verb="create"
             )
         except KubeError as error:
-            raise Refused(503, f"the API server cannot be asked about the token: {error}") from None
+            raise CallerRefused(503, f"the API server cannot be asked about the token: {error}") from None
         status: Mapping[str, Any] = json.loads(body).get("status") or {}
         if not status.get("authenticated") or self._audience not in (status.get("audiences") or ()):
-            raise Refused(401, f"the token is not valid for the audience {self._audience}")
+            raise CallerRefused(401, f"the token is not valid for the audience {self._audience}")
         user = status.get("user") or {}
         name, extra = str(user.get("username", "")), user.get("extra") or {}
         if name != self._account:
             may = "may not look; tokens are taken" if self._node_of is None else "may not report; reports are taken"
-            raise Refused(403, f"{name} {may} from {self._account}")
+            raise CallerRefused(403, f"{name} {may} from {self._account}")
         pod, uid = _first(extra, _POD), _first(extra, _POD_UID)
         if self._node_of is None:
             return Caller(pod, "")
         if not pod:
-            raise Refused(403, "the token is not bound to a pod; use a projected service account token")
+            raise CallerRefused(403, "the token is not bound to a pod; use a projected service account token")
         node = _first(extra, _NODE) or self._node_of(self._account.split(":")[2], pod, uid)
         if not node:
-            raise Refused(403, f"the node of pod {pod} is not known yet")
+            raise CallerRefused(403, f"the node of pod {pod} is not known yet")
         return Caller(pod, node)
 
 
@@ -157,7 +157,7 @@ def bearer(header: str | None) -> str:
     scheme, _, token = (header or "").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARACTERS or not token.isascii():
-        raise Refused(401, "needs a bearer token: Authorization: Bearer TOKEN")
+        raise CallerRefused(401, "needs a bearer token: Authorization: Bearer TOKEN")
     return token
 
 

@@ -18,7 +18,7 @@ class Debouncer:
         self.interval_seconds = interval_seconds
         self.lag_seconds = 0.0
         """How long the plan that began last was due by then."""
-        self.calm: Callable[[], bool] = lambda: False
+        self.is_throttled: Callable[[], bool] = lambda: False
         """Whether changes can wait for `CALM_SECONDS`."""
         self._clock = clock
         self._event = threading.Event()
@@ -32,7 +32,7 @@ class Debouncer:
             self._touched = self._clock()
             self._event.set()
 
-    def hasten(self) -> None:
+    def flush(self) -> None:
         """Something relevant changed, and those that were to wait have waited long enough."""
         self.touch()
         self._event.set()
@@ -41,11 +41,11 @@ class Debouncer:
         """Seconds until the next plan."""
         due = self._next
         if self._touched is not None:
-            pause = CALM_SECONDS if self.calm() else DEBOUNCE_SECONDS
+            pause = CALM_SECONDS if self.is_throttled() else DEBOUNCE_SECONDS
             due = min(due, max(self._touched + pause, self._not_before))
         return max(0.0, due - self._clock())
 
-    def begun(self) -> None:
+    def plan_started(self) -> None:
         """A plan begins; what is touched from here on is for the next one."""
         now = self._clock()
         since = [now if self._next == float("-inf") else self._next]

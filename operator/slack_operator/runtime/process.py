@@ -79,7 +79,7 @@ class Settings(Logged, Protocol):
         """In the kubeconfig."""
 
 
-class Foundation:
+class ProcessContext:
     """What parts are built on: the connection, who may write, Events, and what wakes the loop."""
 
     def __init__(
@@ -157,7 +157,7 @@ class Parts:
 class Process:
     """All parts of one process, in their order. Owned by the main thread."""
 
-    def __init__(self, base: Foundation, parts: Parts) -> None:
+    def __init__(self, base: ProcessContext, parts: Parts) -> None:
         self.parts = parts
         if parts.unreadable is not None:
             parts.unreadable.follow(parts.watches.unreadable, parts.policies.unreadable)

@@ -80,7 +80,7 @@ class ReconcileLoop:
         while not self._stop.is_set():
             wait = self._wake.due_in()
             if wait <= 0:
-                self._wake.begun()
+                self._wake.plan_started()
                 began, busy = self._clock(), self._busy()
                 self._guarded(self._reconcile)
                 self._wake.ended(self._busy() - busy, self._clock() - began)

@@ -16,7 +16,7 @@ from aiohttp import web
 from slack.process.reporting.packing import pack
 from slack.supervision.supervisor import first_problem
 from slack.supervision.workers import Workers
-from slack_operator.runtime.callers import Caller, Callers, Refused, bearer
+from slack_operator.runtime.callers import Caller, CallerRefused, Callers, bearer
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
 from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
 
@@ -43,7 +43,7 @@ class Body:
 
 
 Take = Callable[[Caller, Body], bytes]
-"""Takes a report and returns the answer; raises `Refused`. Called in the receiver's own threads."""
+"""Takes a report and returns the answer; raises `CallerRefused`. Called in the receiver's own threads."""
 
 
 class ReportReceiver(ServingThread):
@@ -110,7 +110,7 @@ class ReportReceiver(ServingThread):
     async def _respond(self, request: web.Request, work: Awaitable[bytes]) -> web.Response:
         try:
             answer = await work
-        except Refused as refusal:
+        except CallerRefused as refusal:
             self.refused[refusal.status] = self.refused.get(refusal.status, 0) + 1
             headers = {"Retry-After": "5"} if refusal.status == 503 else {}
             if refusal.status == 401:
@@ -129,13 +129,13 @@ class ReportReceiver(ServingThread):
                 sent = Body(body, request.headers.get("Content-Encoding", ""))
                 answer = await self._in_worker(self._take_report, caller, sent)
         except InvalidRequestBody as problem:
-            raise Refused(problem.status, str(problem)) from None
+            raise CallerRefused(problem.status, str(problem)) from None
         self.taken += 1
         return answer
 
     def _ask_ready(self) -> None:
         if why := self._unready():
-            raise Refused(503, why)
+            raise CallerRefused(503, why)
 
     async def _in_worker(self, work: Callable[..., T], *given: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._takers, work, *given)
@@ -149,7 +149,7 @@ class ReportReceiver(ServingThread):
         try:
             caller = await self._reviews.judge(token, address, lambda: callers.who(token), likely=likely)
         except QueueFull as error:
-            raise Refused(503, str(error)) from None
+            raise CallerRefused(503, str(error)) from None
         self._answer_client(request)
         return caller
 

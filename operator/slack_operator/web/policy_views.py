@@ -76,13 +76,7 @@ def _policy(
         idle=_idle(plan, reconciliation, ready=ready, built_in=built_in),
         rate=plan.rate,
         nodes=plan.nodes,
-        amounts=[
-            AmountView(name, int(desired), int(planned), int(reserved))
-            for name, desired, planned, reserved in zip(
-                plan.resources, plan.desired, plan.planned, plan.reserved, strict=True
-            )
-            if name in ("cpu", "memory") or desired or planned or reserved
-        ],
+        amounts=_amount_views(plan),
         bound=sum(shape.bound for shape in plan.shapes),
         pending=plan.pending,
         burst=plan.burst_chunks,
@@ -95,24 +89,39 @@ def _policy(
         limit=", ".join(map(str, plan.limits)),
         slack=_slack(views, namespace),
         conditions=views,
-        shapes=[
-            ShapeView(
-                name=shape.shape.name,
-                role=str(shape.role),
-                requests={name: format_quantity(name, amount) for name, amount in shape.shape.requests if amount},
-                count=shape.count,
-                bound=shape.bound,
-                pending=shape.pending,
-                workloads=list(shape.workloads[:MAX_WORKLOADS]),
-                retiring=shape.retiring,
-                unbound=shape.shape.form.hold is Hold.UNBOUND,
-            )
-            for shape in plan.shapes[:MAX_SHAPES]
-        ],
+        shapes=_shape_views(plan),
         more_shapes=max(0, len(plan.shapes) - MAX_SHAPES),
         uncovered=[UncoveredView(pod.pod, pod.reason) for pod in plan.uncovered[:MAX_UNCOVERED]],
         more_uncovered=max(0, len(plan.uncovered) - MAX_UNCOVERED),
     )
+
+
+def _amount_views(plan: PolicyPlan) -> list[AmountView]:
+    """Return the amounts of CPU and memory, and of other resources that slack has to do with."""
+    return [
+        AmountView(name, int(desired), int(planned), int(reserved))
+        for name, desired, planned, reserved in zip(
+            plan.resources, plan.desired, plan.planned, plan.reserved, strict=True
+        )
+        if name in ("cpu", "memory") or desired or planned or reserved
+    ]
+
+
+def _shape_views(plan: PolicyPlan) -> list[ShapeView]:
+    return [
+        ShapeView(
+            name=shape.shape.name,
+            role=str(shape.role),
+            requests={name: format_quantity(name, amount) for name, amount in shape.shape.requests if amount},
+            count=shape.count,
+            bound=shape.bound,
+            pending=shape.pending,
+            workloads=list(shape.workloads[:MAX_WORKLOADS]),
+            retiring=shape.retiring,
+            unbound=shape.shape.form.hold is Hold.UNBOUND,
+        )
+        for shape in plan.shapes[:MAX_SHAPES]
+    ]
 
 
 def _cost(cost: Cost | None) -> CostView | None:

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from slack.audit.api.messages import Answer, NodeReport
+from slack.audit.api.messages import ControllerAnswer, NodeReport
 from slack.errors import InvalidInput
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ class InvalidAuditMessage(InvalidInput):
     """A message of the other side that cannot be read; the text names the field and what it should be."""
 
 
-def encode(message: NodeReport | Answer) -> bytes:
+def encode(message: NodeReport | ControllerAnswer) -> bytes:
     """Write a message as JSON."""
     return msgspec.json.encode(message)
 
@@ -27,7 +27,7 @@ def _decode(data: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
 
 
 _REPORTS = msgspec.json.Decoder(NodeReport)
-_ANSWERS = msgspec.json.Decoder(Answer)
+_ANSWERS = msgspec.json.Decoder(ControllerAnswer)
 
 
 def decode_report(data: bytes) -> NodeReport:
@@ -39,7 +39,7 @@ def decode_report(data: bytes) -> NodeReport:
     return _decode(data, _REPORTS)
 
 
-def decode_answer(data: bytes) -> Answer:
+def decode_answer(data: bytes) -> ControllerAnswer:
     """Read an answer.
 
     Raises:

@@ -1,4 +1,5 @@
-"""What agent and controller say to each other: POST /v1/reports, a `NodeReport` there, an `Answer` back, both JSON.
+"""What agent and controller say to each other: POST /v1/reports, a `NodeReport` there, an `ControllerAnswer` back,
+both JSON.
 
 A report holds figures only of what was throttled and of what shares a pod or a way up with it; of all else it holds
 counts. Every field is bounded, so whoever decodes a report holds no more than `MAX_REPORT_BYTES` can make of it. Fields
@@ -11,7 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from slack.audit.findings.sample import Level, NodeFacts, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Target
 from slack.audit.findings.window import State, Window, Windows
 
 REPORTS_PATH = "/v1/reports"
@@ -175,9 +176,9 @@ class NodeReport(_Message, frozen=True):
     """CPU time of the whole node a second, over the 5 minutes' window."""
     windows: Annotated[dict[Name, WindowReport], Meta(max_length=8)] = msgspec.field(default_factory=dict)
     """By the window's name: 1m, 5m, 1h."""
-    troubles: dict[Trouble, Count] = msgspec.field(default_factory=dict)
+    troubles: dict[ReadError, Count] = msgspec.field(default_factory=dict)
     """Since the agent began."""
-    examples: dict[Trouble, Text] = msgspec.field(default_factory=dict)
+    examples: dict[ReadError, Text] = msgspec.field(default_factory=dict)
     unnamed: Annotated[tuple[Uid, ...], Meta(max_length=MAX_PODS)] = ()
     """Pods whose names, or one of whose containers' names, the agent would like to know."""
     writes_bursts: bool = False
@@ -220,7 +221,7 @@ class BurstOrder(_Message, frozen=True):
     """How long the order holds when no answer comes any more."""
 
 
-class Answer(_Message, frozen=True):
+class ControllerAnswer(_Message, frozen=True):
     """What the controller says to a report."""
 
     names: Annotated[dict[Uid, PodName], Meta(max_length=MAX_PODS)] = msgspec.field(default_factory=dict)

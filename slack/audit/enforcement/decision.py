@@ -77,7 +77,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftAlone:
+class SkippedFinding:
     """A finding that nothing is done about."""
 
     name: str
@@ -115,11 +115,11 @@ class ActionHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class EnforcementDecision:
     """What to do now, and what not, with the reasons."""
 
     actions: tuple[Action, ...]
-    left_alone: tuple[LeftAlone, ...]
+    left_alone: tuple[SkippedFinding, ...]
     wanted: frozenset[Key]
     """Containers that something is or would be done about: what `ActionHistory.keep` is told."""
 
@@ -138,7 +138,7 @@ def decide(
     raised_limits: Sequence[RaisedLimit],
     history: ActionHistory,
     now: float,
-) -> Decision:
+) -> EnforcementDecision:
     """Return the next actions of one policy.
 
     Args:
@@ -151,11 +151,11 @@ def decide(
     if spec.mode is Mode.REVERT:
         return _revert(spec.enforce.resize or ResizeSpec(), raised_limits, history, now)
     if not spec.enforces:
-        return Decision((), (), frozenset())
+        return EnforcementDecision((), (), frozenset())
     raised = {raised.key: raised for raised in raised_limits}
     budgets: dict[str, _Budget] = {}
     actions: list[Action] = []
-    left: list[LeftAlone] = []
+    left: list[SkippedFinding] = []
     wanted: set[Key] = set()
     for candidate in candidates:
         if candidate.finding.severity < Severity.HIGH or Mark.BOUNDARY in candidate.finding.marks:
@@ -170,23 +170,25 @@ def decide(
         if isinstance(found, Action):
             actions.append(found)
         elif found is not None:
-            left.append(LeftAlone(f"{namespace}/{candidate.pod.name}/{candidate.container.name}", found))
-    return Decision(tuple(actions), tuple(left), frozenset(wanted))
+            left.append(SkippedFinding(f"{namespace}/{candidate.pod.name}/{candidate.container.name}", found))
+    return EnforcementDecision(tuple(actions), tuple(left), frozenset(wanted))
 
 
-def _revert(resize: ResizeSpec, raised_limits: Iterable[RaisedLimit], history: ActionHistory, now: float) -> Decision:
+def _revert(
+    resize: ResizeSpec, raised_limits: Iterable[RaisedLimit], history: ActionHistory, now: float
+) -> EnforcementDecision:
     """Put every limit back; one that was above what the policy lets anybody write is left alone."""
     actions: list[Action] = []
-    left: list[LeftAlone] = []
+    left: list[SkippedFinding] = []
     for raised in raised_limits:
         if raised.pod.deleting or not history.may_put_back(raised.key, now):
             continue
         action = revert_action(raised)
         if (reason := above_bound(action, resize)) is not None:
-            left.append(LeftAlone(action.name, reason))
+            left.append(SkippedFinding(action.name, reason))
             continue
         actions.append(action)
-    return Decision(tuple(actions), tuple(left), frozenset())
+    return EnforcementDecision(tuple(actions), tuple(left), frozenset())
 
 
 def above_bound(action: Action, resize: ResizeSpec) -> str | None:

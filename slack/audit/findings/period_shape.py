@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PeriodShape:
     """What each busy CPU does in one period."""
 
     quota_us: int
@@ -33,7 +33,7 @@ class Shape:
 
 def period_shape(
     quota_us: int, period_us: int, busy_cpus: float, burst_us: int = 0, *, work_us: float | None = None
-) -> Shape:
+) -> PeriodShape:
     """Return what each of `busy_cpus` does in a period.
 
     Args:
@@ -56,9 +56,9 @@ def period_shape(
     given_us = quota_us + burst_us
     limit_cores = quota_us / period_us
     if wanted_us <= given_us:
-        return Shape(quota_us, period_us, burst_us, busy_cpus, float(period_us), 0.0, limit_cores, limit_cores)
+        return PeriodShape(quota_us, period_us, burst_us, busy_cpus, float(period_us), 0.0, limit_cores, limit_cores)
     runs_us = given_us / busy_cpus
     ending_limit_cores = (wanted_us - burst_us) / period_us
-    return Shape(
+    return PeriodShape(
         quota_us, period_us, burst_us, busy_cpus, runs_us, period_us - runs_us, limit_cores, ending_limit_cores
     )

@@ -78,7 +78,7 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     """cpu.pressure, full: time in which none of its threads ran and one could have. Kernels before 5.13 have none."""
 
 
-class Trouble(StrEnum):
+class ReadError(StrEnum):
     """Why something was left out of an audit; counted and told, never fatal."""
 
     EMPTY = "empty"
@@ -114,9 +114,9 @@ class Sampled:
     samples: tuple[Sample, ...]
     nodes: Mapping[str, NodeFacts]
     """By `Target.node`."""
-    troubles: Mapping[Trouble, int] = field(default_factory=dict)
+    troubles: Mapping[ReadError, int] = field(default_factory=dict)
     """How many cgroups (of remote sources: nodes or series) are not, or not wholly, in `samples`, and why."""
-    examples: Mapping[Trouble, str] = field(default_factory=dict)
+    examples: Mapping[ReadError, str] = field(default_factory=dict)
     """One of each: the file or node, and what is wrong with it."""
 
 

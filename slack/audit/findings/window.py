@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slack.audit.findings.sample import NodeFacts, Sample, Sampled, Target, Trouble
+from slack.audit.findings.sample import NodeFacts, ReadError, Sample, Sampled, Target
 
 LEAST_PERIODS = 100
 """Fewer enforcement periods mean nothing: an idle sidecar has three in a minute, one of them throttled."""
@@ -76,9 +76,9 @@ class Windows:
 
     windows: tuple[Window, ...]
     nodes: Mapping[str, NodeFacts]
-    troubles: Mapping[Trouble, int]
+    troubles: Mapping[ReadError, int]
     """The larger count of the two samples: what cannot be read now could not be read before, mostly."""
-    examples: Mapping[Trouble, str]
+    examples: Mapping[ReadError, str]
     seconds: float
     """The longest of the windows."""
 

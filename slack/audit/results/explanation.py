@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from slack.audit.findings.finding import Finding, Severity
-from slack.audit.findings.period_shape import Shape, period_shape
+from slack.audit.findings.period_shape import PeriodShape, period_shape
 from slack.audit.findings.sample import Level, NodeFacts
 from slack.audit.findings.window import State
 from slack.audit.results.audit_result import AuditResult
@@ -22,7 +22,7 @@ class Explanation:
     """From the top down to the subject, then what is below it."""
     governing: Finding | None
     """Whose quota the picture shows: the one to blame, else the nearest; None where no level has one."""
-    shape: Shape | None
+    shape: PeriodShape | None
     assumed: bool
     """The busy CPUs are no measurement: nothing was throttled, or too little was seen."""
     threads: int | None

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slack.audit.findings.sample import Level, Sample, Target, Trouble
+from slack.audit.findings.sample import Level, ReadError, Sample, Target
 from slack.audit.sources.exposition import InvalidSampleLine, Lines, Point, count, labels, nanoseconds, point, positive
 from slack.audit.sources.series_labels import by_names, label, target_of
 
@@ -45,9 +45,9 @@ class Scraped:
     """What one node's scrape says."""
 
     samples: tuple[Sample, ...]
-    troubles: Mapping[Trouble, int]
+    troubles: Mapping[ReadError, int]
     """Series that could not be read, and cgroups that lack one of the series that belong together."""
-    examples: Mapping[Trouble, str]
+    examples: Mapping[ReadError, str]
     cpus: int | None
     """machine_cpu_cores."""
     kernel_release: str
@@ -90,8 +90,8 @@ class Scrape:
         self._rows: dict[str, _Row] = {}
         self._by_labels: dict[bytes, _Row] = {}
         """A cgroup's labels are the same text in every family but usage: they are read once."""
-        self._troubles: Counter[Trouble] = Counter()
-        self._examples: dict[Trouble, str] = {}
+        self._troubles: Counter[ReadError] = Counter()
+        self._examples: dict[ReadError, str] = {}
         self._cpus: int | None = None
         self._kernel = ""
 
@@ -110,7 +110,7 @@ class Scrape:
         samples = tuple(self._samples())
         if not self._rows:
             self._tell(
-                Trouble.EMPTY, "no container_cpu_* series in the answer" if self._lines.seen_bytes else "no byte"
+                ReadError.EMPTY, "no container_cpu_* series in the answer" if self._lines.seen_bytes else "no byte"
             )
         return Scraped(samples, dict(self._troubles), dict(self._examples), self._cpus, self._kernel, self._hierarchy())
 
@@ -205,9 +205,9 @@ class Scrape:
         return "v1" if root.values["period_us"] else "v2"
 
     def _bad(self, what: str) -> None:
-        self._tell(Trouble.MALFORMED, what)
+        self._tell(ReadError.MALFORMED, what)
 
-    def _tell(self, trouble: Trouble, what: str) -> None:
+    def _tell(self, trouble: ReadError, what: str) -> None:
         self._troubles[trouble] += 1
         self._examples.setdefault(trouble, f"{self._node}: {what}" if self._node else what)
 

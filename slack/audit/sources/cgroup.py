@@ -8,7 +8,7 @@ from slack.audit.findings.sample import Level, Sample, Target
 from slack.audit.sources import cpustat
 from slack.audit.sources.cpustat import CpuStat, Malformed
 from slack.audit.sources.descriptors import Descriptors, Gathered, KeptFile, Read, content_of
-from slack.audit.sources.read_errors import Troubles, is_gone
+from slack.audit.sources.read_errors import ReadErrorCounts, is_gone
 
 T = TypeVar("T")
 ReportProblem = Callable[[str, OSError | Malformed], None]
@@ -212,7 +212,7 @@ class Cgroup:
             return -1, -1, -1
         return self._stat.descriptor, others[0], others[1]
 
-    def sample(self, fetched: Fetched, troubles: Troubles) -> Sample | None:
+    def sample(self, fetched: Fetched, troubles: ReadErrorCounts) -> Sample | None:
         """Work on the counters that were fetched; None where the limits are not known.
 
         Raises:
@@ -265,7 +265,7 @@ class Cgroup:
             pressure.full_ns if pressure is not None else None,
         )
 
-    def _pressure_of(self, read: Read | None, troubles: Troubles) -> cpustat.Pressure | None:
+    def _pressure_of(self, read: Read | None, troubles: ReadErrorCounts) -> cpustat.Pressure | None:
         """Return what cpu.pressure says; None where the kernel has none, or does not count it (psi=0, cgroup.pressure).
 
         On a hybrid nobody may be in v2's cgroup of that name: one that never waited says nothing there.
@@ -286,7 +286,9 @@ class Cgroup:
         parse = cpustat.parse_local_v2 if self._place.is_v2 else cpustat.parse_local_v1
         return KeptFile(f"{self._place.directory}/cpu.stat.local", parse, self._descriptors, keep=False)
 
-    def _unavailable(self, file: KeptFile[T], error: OSError | Malformed, troubles: Troubles) -> KeptFile[T] | None:
+    def _unavailable(
+        self, file: KeptFile[T], error: OSError | Malformed, troubles: ReadErrorCounts
+    ) -> KeptFile[T] | None:
         """Return the file if it is to be read again; one that is not there is not (an older kernel, no cpuacct)."""
         if is_gone(error):
             file.close()

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
 from slack.audit.sources.series_labels import OWN_LABELS, by_names, label, names_the_scraped, target_of, without_names
 
 Vector = Iterable[tuple[Mapping[str, str], float]]
@@ -300,8 +300,8 @@ class Increases:
             before.append(first)
             after.append(other)
         nodes = {name: self._nodes.facts(name) for name in {sample.target.node for sample in after}}
-        troubles = {Trouble.MALFORMED: self._bad.total()} if self._bad else {}
-        examples = {Trouble.MALFORMED: next(iter(self._bad))} if self._bad else {}
+        troubles = {ReadError.MALFORMED: self._bad.total()} if self._bad else {}
+        examples = {ReadError.MALFORMED: next(iter(self._bad))} if self._bad else {}
         return Sampled(tuple(before), nodes), Sampled(tuple(after), nodes, troubles, examples)
 
     @property

@@ -2,7 +2,7 @@
 
 import errno
 
-from slack.audit.findings.sample import Trouble
+from slack.audit.findings.sample import ReadError
 from slack.audit.sources.cpustat import Empty, Malformed
 
 _GONE = (errno.ENOENT, errno.ENODEV)
@@ -15,13 +15,13 @@ def is_gone(error: OSError | Malformed) -> bool:
     return isinstance(error, OSError) and error.errno in _GONE
 
 
-class Troubles:
+class ReadErrorCounts:
     """Counts a cgroup once for each kind of trouble, however many of its files have it."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[Trouble, str]] = set()
-        self.counts: dict[Trouble, int] = {}
-        self.examples: dict[Trouble, str] = {}
+        self._seen: set[tuple[ReadError, str]] = set()
+        self.counts: dict[ReadError, int] = {}
+        self.examples: dict[ReadError, str] = {}
 
     def add(self, cgroup: str, file: str, error: OSError | Malformed | str) -> None:
         """Count it; `file` and the error's words become the example if it is the first of its kind."""
@@ -44,14 +44,14 @@ def _escaped(path: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
-def _kind(error: OSError | Malformed | str) -> Trouble:
+def _kind(error: OSError | Malformed | str) -> ReadError:
     if isinstance(error, Empty):
-        return Trouble.EMPTY
+        return ReadError.EMPTY
     if isinstance(error, Malformed):
-        return Trouble.MALFORMED
+        return ReadError.MALFORMED
     if isinstance(error, OSError):
         if error.errno in _GONE:
-            return Trouble.GONE
+            return ReadError.GONE
         if error.errno in _FORBIDDEN:
-            return Trouble.FORBIDDEN
-    return Trouble.UNREADABLE
+            return ReadError.FORBIDDEN
+    return ReadError.UNREADABLE

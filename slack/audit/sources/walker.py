@@ -24,7 +24,7 @@ from slack.audit.sources.cpustat import Malformed
 from slack.audit.sources.descriptors import USUAL_BYTES, Descriptors, Read
 from slack.audit.sources.mounts import CpuMounts, InvalidMounts, find_mounts
 from slack.audit.sources.node_facts import read_facts
-from slack.audit.sources.read_errors import Troubles, is_gone
+from slack.audit.sources.read_errors import ReadErrorCounts, is_gone
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class CgroupWalker:
 
     def sample(self) -> Sampled:
         """Read the counters of everything once."""
-        troubles = Troubles()
+        troubles = ReadErrorCounts()
         now = self._clock()
         due = self._listed_at is None or not 0 <= now - self._listed_at < self._relist_seconds
         if due or self._census.is_stale():
@@ -98,7 +98,7 @@ class CgroupWalker:
         """Where the files are."""
         return self._mounts
 
-    def _read(self, troubles: Troubles) -> list[Sample]:
+    def _read(self, troubles: ReadErrorCounts) -> list[Sample]:
         """The steady loop.
 
         First all system calls, then all work on what they gave: in turns both take twice as long, as each entry of the
@@ -158,7 +158,7 @@ class CgroupWalker:
             self._kept_version = version
         return self._kept_list
 
-    def _relist(self, now: float, troubles: Troubles) -> None:
+    def _relist(self, now: float, troubles: ReadErrorCounts) -> None:
         self._census.update()
         if self._census.is_empty:
             try:

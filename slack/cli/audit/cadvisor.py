@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, NamedTuple
 
-from slack.audit.findings.sample import NodeFacts, Sample, Sampled, Trouble
+from slack.audit.findings.sample import NodeFacts, ReadError, Sample, Sampled
 from slack.audit.sources.cadvisor import Scrape, Scraped
 from slack.audit.sources.node_objects import Node
 from slack.cli.terminal.problems import UserError
@@ -33,7 +33,7 @@ _SILENT = "no more of an answer"
 
 class _Answer(NamedTuple):
     scraped: Scraped | None
-    trouble: Trouble | None = None
+    trouble: ReadError | None = None
     why: str = ""
 
 
@@ -85,7 +85,7 @@ class ClusterSource:
         """
         nodes = self._nodes()
         answers = self._answers(nodes)
-        forbidden = [name for name, answer in answers.items() if answer.trouble is Trouble.FORBIDDEN]
+        forbidden = [name for name, answer in answers.items() if answer.trouble is ReadError.FORBIDDEN]
         if forbidden and len(forbidden) == len(answers):
             raise UserError(
                 f"{answers[forbidden[0]].why}\n"
@@ -139,7 +139,7 @@ class ClusterSource:
                     tell(len(answers) / len(nodes))
                     if under_way and self._silent_since(began):
                         for name in under_way.values():
-                            answers[name] = _Answer(None, Trouble.NO_ANSWER, f"{name}: {_SILENT}")
+                            answers[name] = _Answer(None, ReadError.NO_ANSWER, f"{name}: {_SILENT}")
                         self._abort()
                         break
         except BaseException:
@@ -165,7 +165,7 @@ class ClusterSource:
             with self._connection.stream(path, timeout=_TIMEOUT_SECONDS, gzip=True) as stream:
                 with self._lock:
                     if self._stopping:
-                        return _Answer(None, Trouble.NO_ANSWER, f"{name}: given up")
+                        return _Answer(None, ReadError.NO_ANSWER, f"{name}: given up")
                     self._streams.add(stream)
                 try:
                     for chunk in stream.chunks():
@@ -175,10 +175,10 @@ class ClusterSource:
                         self._streams.discard(stream)
         except ApiError as error:
             refused = error.status in (401, 403)
-            return _Answer(None, Trouble.FORBIDDEN if refused else Trouble.NO_ANSWER, f"{name}: {error}")
+            return _Answer(None, ReadError.FORBIDDEN if refused else ReadError.NO_ANSWER, f"{name}: {error}")
         except Unreachable as error:
             # What came before it broke off is no whole scrape: half of a node's cgroups would look gone.
-            return _Answer(None, Trouble.NO_ANSWER, f"{name}: {error}")
+            return _Answer(None, ReadError.NO_ANSWER, f"{name}: {error}")
         return _Answer(scrape.finish())
 
     def _abort(self) -> None:
@@ -192,9 +192,9 @@ class ClusterSource:
 def _together(nodes: Mapping[str, Node], answers: Mapping[str, _Answer]) -> Sampled:
     samples: list[Sample] = []
     facts: dict[str, NodeFacts] = {}
-    troubles: Counter[Trouble] = Counter()
-    examples: dict[Trouble, str] = {}
-    failed: dict[Trouble, list[str]] = {}
+    troubles: Counter[ReadError] = Counter()
+    examples: dict[ReadError, str] = {}
+    failed: dict[ReadError, list[str]] = {}
     for name, answer in answers.items():
         facts[name] = _facts(nodes[name], answer.scraped)
         if answer.scraped is not None:

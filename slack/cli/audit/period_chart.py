@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from slack.audit.findings.finding import Finding, Mark, Severity
-from slack.audit.findings.period_shape import Shape
+from slack.audit.findings.period_shape import PeriodShape
 from slack.audit.results.explanation import Explanation
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.export import lines_of
@@ -179,7 +179,7 @@ def _ms(microseconds: float) -> str:
     return f"{value:.1f}".removesuffix(".0") + " ms"
 
 
-def picture(shape: Shape, *, width: int) -> Iterator[Text]:
+def picture(shape: PeriodShape, *, width: int) -> Iterator[Text]:
     """Yield a time axis in milliseconds and a bar a busy CPU: what runs and what stands still."""
     periods = 2 if width >= 2 * _PERIOD_COLUMNS + 10 else 1
     columns = min(_PERIOD_COLUMNS, max(20, width - 10))
@@ -201,7 +201,7 @@ def picture(shape: Shape, *, width: int) -> Iterator[Text]:
     yield Text(f"       {RUNS} runs   {STOPS} stands still", style="dim")
 
 
-def _axis(shape: Shape, columns: int, periods: int) -> str:
+def _axis(shape: PeriodShape, columns: int, periods: int) -> str:
     """Return the labels of the axis: the start, the stop, the end of each period."""
     total = columns * periods
     label = [" "] * (total + 12)
@@ -223,7 +223,7 @@ def _number(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f}".removesuffix(".0")
 
 
-def _said(explanation: Explanation, shape: Shape) -> Iterator[Text]:
+def _said(explanation: Explanation, shape: PeriodShape) -> Iterator[Text]:
     runs, stops = _ms(shape.runs_us), _ms(shape.stops_us)
     governing = explanation.governing
     if explanation.assumed:

@@ -12,7 +12,7 @@ from slack.cli.audit.formats import cores, milliseconds, percent, target_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from slack.audit.findings.period_shape import Shape
+    from slack.audit.findings.period_shape import PeriodShape
 
 _RUNS, _STOPS, _EDGE = "#1f5fa8", "#e9b0a8", "#555555"
 _DPI = 110
@@ -65,7 +65,7 @@ def title(explanation: Explanation) -> str:
     )
 
 
-def _bars(axis: "Axes", shape: "Shape", rows: int) -> None:
+def _bars(axis: "Axes", shape: "PeriodShape", rows: int) -> None:
     period, runs, stops = (value / 1000 for value in (shape.period_us, shape.runs_us, shape.stops_us))
     starts = [period * count for count in range(_PERIODS)]
     for cpu in range(rows):

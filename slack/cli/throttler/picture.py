@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slack.throttler.simulate import Played, What
+from slack.throttler.simulate import Played, StartEventType
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,10 +49,12 @@ def _draw(axis: "Axes", played: Played) -> None:
     begun: dict[str, tuple[float, bool]] = {}
     for event in played.events:
         name = f"{event.pod}/{event.container}"
-        if event.event is What.START:
+        if event.event is StartEventType.START:
             begun[name] = (event.at, event.forced)
         elif name in begun:
-            _bar(axis, rows[name], begun.pop(name), event.at, _READY if event.event is What.READY else _FAILED)
+            _bar(
+                axis, rows[name], begun.pop(name), event.at, _READY if event.event is StartEventType.READY else _FAILED
+            )
     for name, start in begun.items():
         _bar(axis, rows[name], start, max(end, start[0]), _OPEN)
     axis.set_ylim(max(len(rows), 1) - 0.4, -0.6)

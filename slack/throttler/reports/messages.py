@@ -1,7 +1,7 @@
 """What agents tell the controller, and what the controller tells who asks it: JSON, a message a body.
 
-An agent posts a `NodeReport` and gets an `Answer`; who may look gets a `View`. Every field is bounded; unknown fields
-are skipped, missing ones have defaults, for both sides may be of different versions while a DaemonSet rolls.
+An agent posts a `NodeReport` and gets an `ReportAnswer`; who may look gets a `View`. Every field is bounded; unknown
+fields are skipped, missing ones have defaults, for both sides may be of different versions while a DaemonSet rolls.
 """
 
 from typing import Annotated, Final
@@ -95,7 +95,7 @@ class NodeReport(Message, frozen=True):
     """Pods in phase Pending whose permits are in a ConfigMap, as far as the agent knows them; None: it does not say."""
 
 
-class Answer(Message, frozen=True):
+class ReportAnswer(Message, frozen=True):
     """What the controller says to a report."""
 
     version: Count = VERSION
@@ -128,11 +128,11 @@ class View(Message, frozen=True):
 
 
 _REPORT: Final = msgspec.json.Decoder(NodeReport)
-_ANSWER: Final = msgspec.json.Decoder(Answer)
+_ANSWER: Final = msgspec.json.Decoder(ReportAnswer)
 _VIEW: Final = msgspec.json.Decoder(View)
 
 
-def encode(message: NodeReport | Answer | View) -> bytes:
+def encode(message: NodeReport | ReportAnswer | View) -> bytes:
     """Write a message of an agent, the controller's answer to it, or its view."""
     return msgspec.json.encode(message)
 
@@ -146,7 +146,7 @@ def decode_report(body: bytes) -> NodeReport:
     return decoded(body, _REPORT, MAX_REPORT_BYTES)
 
 
-def decode_answer(body: bytes) -> Answer:
+def decode_answer(body: bytes) -> ReportAnswer:
     """Read a controller's answer.
 
     Raises:

@@ -16,7 +16,7 @@ from slack.throttler.reports.pod_facts import ContainerFacts, PodFacts
 _WAITING = (State.DOWNLOADING, State.BLOCKED, State.PENDING)
 
 
-class Agent(StrEnum):
+class AgentState(StrEnum):
     """What is known of the agent of the pod's node."""
 
     REPORTS = "reports"
@@ -63,7 +63,7 @@ class PodStanding:
 
     node: str | None
     backend: Backend | None
-    agent: Agent
+    agent: AgentState
     heard_at: float | None
     """When its agent reported last, where that is told."""
     policy: str | None
@@ -128,7 +128,7 @@ def stand_of_rows(view: View) -> PodStanding:
     return PodStanding(
         node=report.node if report else None,
         backend=None,
-        agent=Agent.REPORTS if report else Agent.UNKNOWN,
+        agent=AgentState.REPORTS if report else AgentState.UNKNOWN,
         heard_at=report.at if report else None,
         policy=(report.policy or None) if report else None,
         slots=report.slots if report else None,
@@ -151,18 +151,18 @@ def stand_of_rows(view: View) -> PodStanding:
     )
 
 
-def _heard(facts: PodFacts, view: View | None) -> tuple[NodeReport | None, Agent, float | None]:
+def _heard(facts: PodFacts, view: View | None) -> tuple[NodeReport | None, AgentState, float | None]:
     if not facts.agent_decides:
-        return None, Agent.NOT_ASKED, None
+        return None, AgentState.NOT_ASKED, None
     if view is None:
-        return None, Agent.UNKNOWN, None
+        return None, AgentState.UNKNOWN, None
     report = next((report for report in view.reports if report.node == facts.node), None)
     if report is not None:
-        return report, Agent.REPORTS, report.at
+        return report, AgentState.REPORTS, report.at
     silent = next((node for node in view.silent if node.node == facts.node), None)
     if silent is None:
-        return None, Agent.UNHEARD, None
-    return None, Agent.SILENT, silent.at or None
+        return None, AgentState.UNHEARD, None
+    return None, AgentState.SILENT, silent.at or None
 
 
 def _of_pod(facts: PodFacts, namespace_asks: bool | None, never_gated: frozenset[str]) -> list[str]:
@@ -204,17 +204,17 @@ def _who(facts: PodFacts) -> str:
 
 
 def _of_node(
-    facts: PodFacts, agent: Agent, report: NodeReport | None, fail_open: float | None, blind: str
+    facts: PodFacts, agent: AgentState, report: NodeReport | None, fail_open: float | None, blind: str
 ) -> list[str]:
     who = _who(facts)
     opens = f"; {who} lets all start after {fail_open:g} s without an agent that sees its pods" if fail_open else ""
     if report is not None and not report.policy:
         return [f"no ThrottlePolicy is about node {facts.node}: nothing is held back there but by dependencies"]
-    if agent is Agent.SILENT and blind:
+    if agent is AgentState.SILENT and blind:
         return [f"the agent of node {facts.node} does not see the node's pods: {blind}{opens}"]
-    if agent is Agent.SILENT:
+    if agent is AgentState.SILENT:
         return [f"the agent of node {facts.node} does not report any more: does its pod run?{opens}"]
-    if agent is Agent.UNHEARD:
+    if agent is AgentState.UNHEARD:
         return [f"no agent of node {facts.node} has reported: does one of the throttler's run there?{opens}"]
     return []
 

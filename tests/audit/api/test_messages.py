@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from slack.audit.api import messages as wire
 from slack.audit.api.encoding import InvalidAuditMessage, decode_answer, decode_report, encode
-from slack.audit.api.messages import MAX_ROWS, Answer, BurstOrder, NodeReport, PodCounts, PodName, Row
+from slack.audit.api.messages import MAX_ROWS, BurstOrder, ControllerAnswer, NodeReport, PodCounts, PodName, Row
 from slack.audit.api.window_report import window_report
-from slack.audit.findings.sample import Level, NodeFacts, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Target
 from slack.audit.findings.window import State, Window, Windows
 from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 from tests.examples import examples
@@ -48,7 +48,7 @@ def test_a_report_comes_back_as_it_was_sent() -> None:
         cpus=16,
         kernel_release="6.1.0",
         windows={"5m": window_report(windows(THROTTLED))},
-        troubles={Trouble.GONE: 3},
+        troubles={ReadError.GONE: 3},
         unnamed=(UID,),
     )
     again = decode_report(encode(report))
@@ -60,7 +60,7 @@ def test_a_report_comes_back_as_it_was_sent() -> None:
 
 
 def test_an_answer_comes_back_as_it_was_sent() -> None:
-    answer = Answer(
+    answer = ControllerAnswer(
         names={UID: PodName(namespace="shop", name="api-1", containers={"a1": "api"})},
         bursts=(BurstOrder(pod_uid=UID, container_id="a1", burst_us=20_000),),
     )

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from slack.audit.api.policy import AuditPolicySpec
-from slack.audit.enforcement.decision import Action, ActionHistory, ActionKind, Decision, decide
+from slack.audit.enforcement.decision import Action, ActionHistory, ActionKind, EnforcementDecision, decide
 from slack.audit.enforcement.exemptions import Candidate
 from slack.audit.enforcement.raised_limits import (
     MAX_ENTRY_CHARACTERS,
@@ -84,12 +84,12 @@ def run(
     shown: bool = True,
     raised_limits: tuple[RaisedLimit, ...] = (),
     now: float = NOW,
-) -> Decision:
+) -> EnforcementDecision:
     history = ActionHistory(shown={candidate.key: NOW - AFTER for candidate in candidates} if shown else {})
     return decide(policy or spec(), candidates, raised_limits, history, now)
 
 
-def reasons(decision: Decision) -> list[str]:
+def reasons(decision: EnforcementDecision) -> list[str]:
     assert not decision.actions
     return [skipped.reason for skipped in decision.left_alone]
 
@@ -120,7 +120,9 @@ def test_a_dry_run_stays_one_and_is_shown_once() -> None:
 
 
 def test_mode_report_does_nothing() -> None:
-    assert decide(AuditPolicySpec(), [candidate()], (), ActionHistory(), NOW) == Decision((), (), frozenset())
+    assert decide(AuditPolicySpec(), [candidate()], (), ActionHistory(), NOW) == EnforcementDecision(
+        (), (), frozenset()
+    )
 
 
 def test_the_new_limit_is_what_it_needs_and_at_most_twice_the_old_one() -> None:
@@ -178,7 +180,7 @@ def test_who_loses_less_than_five_percent_keeps_its_limit_whatever_is_called_hig
     assert reasons(run(candidate(finding=little))) == ["loses less than 5% of its time"]
     assert run(candidate(finding=replace(little, lost_ratio=0.05))).actions
     warned = replace(finding(), severity=Severity.WARN)
-    assert run(candidate(finding=warned)) == Decision((), (), frozenset())
+    assert run(candidate(finding=warned)) == EnforcementDecision((), (), frozenset())
 
 
 def test_containers_of_one_pod_are_raised_each_for_itself_within_the_same_bound() -> None:

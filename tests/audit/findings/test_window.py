@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from slack.audit.findings.sample import NodeFacts, Sampled, Trouble
+from slack.audit.findings.sample import NodeFacts, ReadError, Sampled
 from slack.audit.findings.window import LEAST_PERIODS, State, Window, compare, window_between
 from tests.audit.build import API, MS_NS, POD, SIDECAR, sample, sampled
 
@@ -148,12 +148,12 @@ def test_nodes_are_kept_apart() -> None:
 
 def test_troubles_of_both_samples_are_told_once() -> None:
     before = Sampled(
-        (), {"a": NodeFacts(2)}, {Trouble.EMPTY: 3, Trouble.GONE: 1}, {Trouble.EMPTY: "x", Trouble.GONE: "g"}
+        (), {"a": NodeFacts(2)}, {ReadError.EMPTY: 3, ReadError.GONE: 1}, {ReadError.EMPTY: "x", ReadError.GONE: "g"}
     )
-    after = Sampled((), {"a": NodeFacts(4)}, {Trouble.EMPTY: 2}, {Trouble.EMPTY: "y"})
+    after = Sampled((), {"a": NodeFacts(4)}, {ReadError.EMPTY: 2}, {ReadError.EMPTY: "y"})
     result = compare(before, after)
-    assert result.troubles == {Trouble.EMPTY: 3, Trouble.GONE: 1}
-    assert result.examples == {Trouble.EMPTY: "y", Trouble.GONE: "g"}
+    assert result.troubles == {ReadError.EMPTY: 3, ReadError.GONE: 1}
+    assert result.examples == {ReadError.EMPTY: "y", ReadError.GONE: "g"}
     assert result.nodes == {"a": NodeFacts(4)}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.generator.scrapes import go_float
-from slack.audit.findings.sample import Level, Sample, Trouble
+from slack.audit.findings.sample import Level, ReadError, Sample
 from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
 from slack.audit.sources.exposition import InvalidSampleLine, count, labels, nanoseconds, point
 
@@ -183,28 +183,28 @@ def test_series_without_an_id_are_told_apart_by_their_names() -> None:
 def test_a_damaged_value_costs_its_cgroup_and_nothing_else(family: str, value: str) -> None:
     found = scraped(limited(**{family: value}) + limited(OF_POD))
     assert [sample.target.level for sample in found.samples] == [Level.POD]
-    assert found.troubles == {Trouble.MALFORMED: 2}, "the line, and the cgroup that lacks it"
-    assert family in found.examples[Trouble.MALFORMED]
+    assert found.troubles == {ReadError.MALFORMED: 2}, "the line, and the cgroup that lacks it"
+    assert family in found.examples[ReadError.MALFORMED]
 
 
 def test_a_damaged_use_leaves_the_use_unknown() -> None:
     found = scraped(limited(container_cpu_usage_seconds_total="NaN"))
     assert [sample.usage_ns for sample in found.samples] == [None]
-    assert found.troubles == {Trouble.MALFORMED: 1}
+    assert found.troubles == {ReadError.MALFORMED: 1}
 
 
 @pytest.mark.parametrize("family", ["container_cpu_cfs_periods_total", "container_spec_cpu_quota"])
 def test_a_cgroup_that_lacks_one_of_its_series_is_left_out_and_told(family: str) -> None:
     found = scraped(limited(NAMED, AT, **{family: None}), "n7")
-    assert (found.samples, found.troubles) == ((), {Trouble.MALFORMED: 1})
-    assert found.examples[Trouble.MALFORMED].startswith(f"n7: {POD}/{ID}: no ")
+    assert (found.samples, found.troubles) == ((), {ReadError.MALFORMED: 1})
+    assert found.examples[ReadError.MALFORMED].startswith(f"n7: {POD}/{ID}: no ")
 
 
 def test_an_answer_that_ends_within_a_line_is_told_though_the_rest_of_it_reads_well() -> None:
     body = limited()
     found = scraped(body + limited(OF_POD)[:60])
-    assert (len(found.samples), found.troubles) == (1, {Trouble.MALFORMED: 1})
-    assert "ends within a line" in found.examples[Trouble.MALFORMED]
+    assert (len(found.samples), found.troubles) == (1, {ReadError.MALFORMED: 1})
+    assert "ends within a line" in found.examples[ReadError.MALFORMED]
 
 
 def test_of_two_series_of_one_cgroup_the_younger_counts_and_it_is_told() -> None:
@@ -212,14 +212,14 @@ def test_of_two_series_of_one_cgroup_the_younger_counts_and_it_is_told() -> None
     for body in (limited() + older, older + limited()):
         found = scraped(body)
         assert [(sample.periods, sample.at_seconds) for sample in found.samples] == [(100, AT / 1e3)]
-        assert found.troubles == {Trouble.MALFORMED: 6}
+        assert found.troubles == {ReadError.MALFORMED: 6}
 
 
 def test_an_answer_without_containers_is_empty() -> None:
-    assert scraped(b"").examples == {Trouble.EMPTY: "no byte"}
+    assert scraped(b"").examples == {ReadError.EMPTY: "no byte"}
     found = scraped(b'# TYPE go_info gauge\ngo_info{version="1"} 1\n', "n1")
-    assert found.troubles == {Trouble.EMPTY: 1}
-    assert found.examples == {Trouble.EMPTY: "n1: no container_cpu_* series in the answer"}
+    assert found.troubles == {ReadError.EMPTY: 1}
+    assert found.examples == {ReadError.EMPTY: "n1: no container_cpu_* series in the answer"}
 
 
 def test_a_line_without_an_end_is_not_kept() -> None:
@@ -230,7 +230,7 @@ def test_a_line_without_an_end_is_not_kept() -> None:
     scrape.feed(b"\n" + limited(OF_POD))
     found = scrape.finish()
     assert len(found.samples) == 2
-    assert found.troubles == {Trouble.MALFORMED: 1}
+    assert found.troubles == {ReadError.MALFORMED: 1}
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=2, max_size=20).map(sorted))
@@ -285,7 +285,7 @@ def test_a_series_without_labels_is_told_and_is_not_the_root_cgroup() -> None:
     bare = b"container_cpu_cfs_periods_total 5\ncontainer_cpu_usage_seconds_total{} 9\n"
     for body in (bare + limited(), limited() + bare):
         found = scraped(body + limited('id="/"'), "n1", at_seconds=7.0)
-        assert found.troubles == {Trouble.MALFORMED: 2}
+        assert found.troubles == {ReadError.MALFORMED: 2}
         assert {sample.target.path: sample.periods for sample in found.samples} == {f"{POD}/{ID}": 100, "/": 100}
 
 
@@ -304,4 +304,4 @@ def test_a_machine_s_cores_are_read_without_labels_too() -> None:
     """As a standalone cAdvisor and older kubelets write them."""
     found = scraped(b"machine_cpu_cores 8\n" + b'machine_cpu_cores_other{a="b"} 3\n')
     assert found.cpus == 8
-    assert Trouble.MALFORMED not in found.troubles
+    assert ReadError.MALFORMED not in found.troubles

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slack.audit.findings.sample import Trouble
+from slack.audit.findings.sample import ReadError
 from slack.audit.sources.cadvisor import Scrape, Scraped, scraped
 from slack.audit.sources.exposition import InvalidSampleLine, labels, point
 from tests.examples import examples
@@ -54,7 +54,7 @@ def test_any_bytes_behind_a_wanted_name_are_one_line_at_most(family: bytes, rest
     found = checked(BODY + body)
     known = {sample.target.path for sample in WHOLE.samples}
     assert known <= {sample.target.path for sample in found.samples}
-    assert found.troubles.get(Trouble.MALFORMED, 0) <= 2, "the line, and a cgroup that has nothing but it"
+    assert found.troubles.get(ReadError.MALFORMED, 0) <= 2, "the line, and a cgroup that has nothing but it"
 
 
 PLACE = st.integers(0, len(BODY) - 1)
@@ -84,7 +84,7 @@ def test_each_line_whose_value_is_damaged_is_counted(places: set[int], value: by
     ]
     found = checked(b"\n".join(damaged) + b"\n")
     left_out = {sample.target.path for sample in WHOLE.samples} - {sample.target.path for sample in found.samples}
-    told = found.troubles.get(Trouble.MALFORMED, 0)
+    told = found.troubles.get(ReadError.MALFORMED, 0)
     assert len(places) <= told <= len(places) + len(left_out)
 
 

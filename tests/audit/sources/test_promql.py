@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slack.audit.findings.sample import Level, Sampled, Trouble
+from slack.audit.findings.sample import Level, ReadError, Sampled
 from slack.audit.sources.promql import (
     CLUSTERS,
     LIMITS,
@@ -117,14 +117,14 @@ def test_pieces_of_a_window_add_up() -> None:
 @pytest.mark.parametrize("missing", ["periods", "throttled", "throttled_seconds", "quota"])
 def test_a_cgroup_of_which_a_series_is_missing_is_left_out_and_told(missing: str) -> None:
     _, after = sampled(API, **{missing: None})
-    assert (after.samples, after.troubles) == ((), {Trouble.MALFORMED: 1})
-    assert after.examples[Trouble.MALFORMED] == f"{POD}/{ID}: no {missing}"
+    assert (after.samples, after.troubles) == ((), {ReadError.MALFORMED: 1})
+    assert after.examples[ReadError.MALFORMED] == f"{POD}/{ID}: no {missing}"
 
 
 def test_a_value_that_is_no_number_is_told_and_not_used() -> None:
     _, after = sampled(use_p99=float("nan"))
     assert len(after.samples) == 1
-    assert after.examples == {Trouble.MALFORMED: f"use_p99 of {POD}/{ID} is nan"}
+    assert after.examples == {ReadError.MALFORMED: f"use_p99 of {POD}/{ID} is nan"}
 
 
 def test_limits_of_kube_state_metrics_stand_in_for_quotas_that_are_not_kept() -> None:
@@ -147,7 +147,7 @@ def test_a_pods_own_limit_is_not_guessed_when_a_container_has_none() -> None:
     found.add_limits([({"namespace": "shop", "pod": "api-x", "container": "api"}, 0.2)])
     _, after = found.sampled()
     assert {sample.target.container: sample.quota_us for sample in after.samples} == {"api": 20_000, "side": None}
-    assert after.examples == {Trouble.MALFORMED: f"{POD}: no quota"}
+    assert after.examples == {ReadError.MALFORMED: f"{POD}: no quota"}
 
 
 @pytest.mark.parametrize("name", NODE_LABELS)
@@ -254,7 +254,7 @@ def test_nodes_of_two_clusters_are_told_apart() -> None:
     put(found, API | {"cluster": "b"}, quota=None)
     _, after = found.sampled()
     assert {node: facts.kernel_release for node, facts in after.nodes.items()} == {"a/n1": "6.1.0", "b/n1": "5.10.0"}
-    assert "no quota" in after.examples[Trouble.MALFORMED], "a limit of the other cluster is not this one's"
+    assert "no quota" in after.examples[ReadError.MALFORMED], "a limit of the other cluster is not this one's"
 
 
 KERNELS = {"a": "6.1.0", "b": "5.10.0"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.findings.sample import Level, Sample, Sampled, Trouble
+from slack.audit.findings.sample import Level, ReadError, Sample, Sampled
 from slack.audit.sources.cgroup_names import target_of
 from slack.audit.sources.mounts import InvalidMounts, find_mounts
 from slack.audit.sources.walker import CgroupWalker
@@ -151,9 +151,9 @@ def test_new_pods_are_met_at_once_and_gone_ones_are_not_sampled(node: Node) -> N
 
 @pytest.mark.parametrize(
     ("content", "trouble"),
-    [("", Trouble.EMPTY), ("nr_periods 5\nnr_thr", Trouble.MALFORMED), ("nr_periods -1\n", Trouble.MALFORMED)],
+    [("", ReadError.EMPTY), ("nr_periods 5\nnr_thr", ReadError.MALFORMED), ("nr_periods -1\n", ReadError.MALFORMED)],
 )
-def test_a_bad_file_costs_one_cgroup_and_is_told(node: Node, content: str, trouble: Trouble) -> None:
+def test_a_bad_file_costs_one_cgroup_and_is_told(node: Node, content: str, trouble: ReadError) -> None:
     walker = node.walker()
     node.write(CONTAINER, "cpu.stat", content)
     for _ in range(2):  # the first walk and a steady one
@@ -170,7 +170,7 @@ def test_a_bad_quota_leaves_the_cgroup_out_and_never_makes_it_one_without_a_limi
     node.write(CONTAINER, "cpu.cfs_quota_us", "lots\n")
     result = node.walker().sample()
     assert CONTAINER not in by_path(result)
-    assert result.troubles == {Trouble.MALFORMED: 1}
+    assert result.troubles == {ReadError.MALFORMED: 1}
 
 
 @pytest.mark.parametrize("name", ["cpuacct.usage", "cpu.stat.local", "cpu.cfs_burst_us"])
@@ -185,7 +185,7 @@ def test_what_is_not_needed_to_judge_is_none_when_it_is_bad_and_told(node: Node,
     }
     assert values[name] is None
     assert sum(value is None for value in values.values()) == 1
-    assert result.troubles == {Trouble.MALFORMED: 1}
+    assert result.troubles == {ReadError.MALFORMED: 1}
 
 
 @pytest.mark.parametrize("name", ["cpuacct.usage", "cpu.stat.local", "cpu.cfs_burst_us"])
@@ -207,7 +207,7 @@ def test_directories_pipes_and_symlinks_in_the_place_of_files_are_told_and_never
         else:
             file.symlink_to(file)
     result = node.walker().sample()
-    assert result.troubles[Trouble.UNREADABLE] == 3
+    assert result.troubles[ReadError.UNREADABLE] == 3
     assert set(by_path(result)) == {"/", "/kubepods/burstable"}
 
 
@@ -217,7 +217,7 @@ def test_symlinked_directories_are_not_followed_and_deep_trees_are_cut_and_told(
     result = node.walker().sample()
     assert not any("loop" in path for path in by_path(result))
     assert CONTAINER in by_path(result)
-    assert "levels deep" in result.examples[Trouble.UNREADABLE]
+    assert "levels deep" in result.examples[ReadError.UNREADABLE]
 
 
 def test_names_that_are_no_text_can_be_printed_and_sent(node: Node) -> None:
@@ -235,7 +235,7 @@ def test_a_tree_that_vanishes_is_told_and_taken_up_again_when_it_is_back(node: N
     node.now += 11
     result = walker.sample()
     assert result.samples == ()
-    assert set(result.troubles) & {Trouble.GONE, Trouble.UNREADABLE}
+    assert set(result.troubles) & {ReadError.GONE, ReadError.UNREADABLE}
     away.rename(node.top)
     node.now += 11
     assert len(walker.sample().samples) == before
@@ -350,7 +350,7 @@ def test_on_a_real_kernel_cgroups_come_and_go_between_samples() -> None:
         (folder / "kubepods" / f"pod{UID}" / ID).rmdir()
         (folder / "kubepods" / f"pod{UID}" / ID).mkdir()
         result = walker.sample()
-        assert result.troubles.get(Trouble.GONE, 0) >= 1
+        assert result.troubles.get(ReadError.GONE, 0) >= 1
         assert f"{path}/{ID}" in by_path(walker.sample())
         walker.close()
 
@@ -440,8 +440,8 @@ def test_damaged_pressure_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     (container / "cpu.pressure").write_text("some avg10=0.00 tot")
     result = next(walked(tmp_path))
     assert (by_path(result)[CONTAINER].waiting_ns, by_path(result)[CONTAINER].throttled) == (None, 1)
-    assert result.troubles == {Trouble.MALFORMED: 1}
-    assert "cpu.pressure" in result.examples[Trouble.MALFORMED]
+    assert result.troubles == {ReadError.MALFORMED: 1}
+    assert "cpu.pressure" in result.examples[ReadError.MALFORMED]
 
 
 @pytest.mark.parametrize(("some", "known"), [(900, True), (0, False)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
 from slack.audit.results.audit_result import AuditResult, evaluate
 from slack.audit.results.source_kind import SourceKind
 from slack.audit.sources.pod_index import PodNames
@@ -91,7 +91,7 @@ def rose(
 def look(
     *pairs: tuple[Sample, Sample],
     facts: Mapping[str, NodeFacts] | None = None,
-    troubles: Mapping[Trouble, int] | None = None,
+    troubles: Mapping[ReadError, int] | None = None,
     pods: str | None = None,
     kind: SourceKind = SourceKind.CGROUPS,
 ) -> AuditResult:

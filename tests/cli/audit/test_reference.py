@@ -7,7 +7,7 @@ from typing import Any
 from slack.audit.advice.patches import PatchKind
 from slack.audit.advice.rules import AdviceId
 from slack.audit.findings.finding import Mark
-from slack.audit.findings.sample import Level, Trouble
+from slack.audit.findings.sample import Level, ReadError
 from slack.audit.findings.window import State
 from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.cli.audit.explain import document as explain_document
@@ -29,7 +29,7 @@ def told(title: str) -> set[str]:
 
 def throttled() -> Any:
     samples = rose(pod(), None), rose(container(), 20_000, throttled=100, stop_ms=80.0, use=0.2)
-    return look(*samples, troubles={Trouble.MALFORMED: 1}, pods=kubelet_pods())
+    return look(*samples, troubles={ReadError.MALFORMED: 1}, pods=kubelet_pods())
 
 
 def test_every_key_of_the_audit_is_told_and_no_other() -> None:
@@ -72,7 +72,7 @@ def test_every_key_about_kernels_is_told_and_no_other() -> None:
 def test_words_are_the_codes() -> None:
     assert told("states") == {str(state) for state in State}
     assert told("marks") == {str(mark) for mark in Mark}
-    for word in (*Level, *Trouble, *PatchKind, *ProbeState):
+    for word in (*Level, *ReadError, *PatchKind, *ProbeState):
         assert f"`{word}`" in PAGE
 
 

@@ -13,7 +13,7 @@ from slack.audit.advice.patches import PatchKind
 from slack.audit.findings.finding import Mark
 from slack.audit.findings.finding import Severity as SeverityOfCode
 from slack.audit.findings.sample import Level as LevelOfCode
-from slack.audit.findings.sample import Trouble
+from slack.audit.findings.sample import ReadError
 from slack.audit.findings.window import State
 from slack.audit.kernel.probe import ProbeResult, ProbeState
 from slack.audit.kernel.quota_bugs import kernel_verdict
@@ -48,7 +48,7 @@ def without_prose(value: Any) -> Any:
 
 def throttled() -> Any:
     samples = rose(pod(), None), rose(container(), 20_000, throttled=100, stop_ms=80.0, use=0.2)
-    return look(*samples, troubles={Trouble.MALFORMED: 1}, pods=kubelet_pods())
+    return look(*samples, troubles={ReadError.MALFORMED: 1}, pods=kubelet_pods())
 
 
 def test_an_audit_and_what_explains_it() -> None:
@@ -107,7 +107,7 @@ def test_the_declared_words_are_the_codes() -> None:
         (documents.AuditedCgroup, "level", LevelOfCode),
         (documents.AuditFinding, "state", State),
         (documents.AuditFinding, "marks", Mark),
-        (documents.AuditTrouble, "trouble", Trouble),
+        (documents.AuditTrouble, "trouble", ReadError),
         (documents.AuditAdvice, "id", AdviceId),
         (documents.AuditPatch, "kind", PatchKind),
         (documents.AuditKernel, "state", KernelState),

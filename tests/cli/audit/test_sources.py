@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from benchmarks.generator.scrapes import full_node, scrape
-from slack.audit.findings.sample import NodeFacts, Sampled, Trouble
+from slack.audit.findings.sample import NodeFacts, ReadError, Sampled
 from slack.cli.audit import history as audit_prometheus
 from slack.cli.audit.cadvisor import ClusterSource
 from slack.cli.audit.history import PrometheusSource
@@ -174,9 +174,9 @@ def test_nodes_that_do_not_answer_are_counted_and_named_and_the_others_audited(t
 
     with source(tmp_path, cluster({"n1": dead, "n2": healthy(), "n3": dead})) as (found, _):
         seen = found.sample()
-    assert seen.troubles == {Trouble.NO_ANSWER: 2}
-    assert seen.examples[Trouble.NO_ANSWER].startswith("n1: GET /api/v1/nodes/n1/proxy/metrics/cadvisor: 503 ")
-    assert seen.examples[Trouble.NO_ANSWER].endswith("(also n3)")
+    assert seen.troubles == {ReadError.NO_ANSWER: 2}
+    assert seen.examples[ReadError.NO_ANSWER].startswith("n1: GET /api/v1/nodes/n1/proxy/metrics/cadvisor: 503 ")
+    assert seen.examples[ReadError.NO_ANSWER].endswith("(also n3)")
     assert sorted(found.silent) == ["n1", "n3"]
     assert {sample.target.node for sample in seen.samples} == {"n2"}
     assert seen.nodes["n1"].cpus == 8
@@ -191,7 +191,7 @@ def test_a_missing_right_is_named_and_what_it_means_said(tmp_path: Path) -> None
     assert 'User "me" cannot get resource "nodes/proxy"' in str(error.value)
     assert "needs `get` on nodes/proxy. That is a strong right" in str(error.value)
     with source(tmp_path, cluster({"n1": refused, "n2": healthy()})) as (found, _):
-        assert found.sample().troubles == {Trouble.FORBIDDEN: 1}
+        assert found.sample().troubles == {ReadError.FORBIDDEN: 1}
 
 
 def test_no_more_nodes_at_once_than_wanted(tmp_path: Path) -> None:
@@ -208,8 +208,8 @@ def test_an_empty_or_foreign_answer_is_a_trouble_of_that_node(tmp_path: Path) ->
     kubelets = {"n1": lambda: (200, b""), "n2": lambda: (200, b"<html>"), "n3": healthy()}
     with source(tmp_path, cluster(kubelets)) as (found, _):
         seen = found.sample()
-    assert seen.troubles[Trouble.EMPTY] == 2
-    assert seen.examples[Trouble.EMPTY] == "n1: no byte"
+    assert seen.troubles[ReadError.EMPTY] == 2
+    assert seen.examples[ReadError.EMPTY] == "n1: no byte"
 
 
 def test_an_interrupt_does_not_wait_for_kubelets_that_do_not_answer(

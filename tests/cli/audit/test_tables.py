@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 from rich.console import Console
 
 from slack.audit.findings.finding import Severity
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Target
 from slack.audit.results.audit_result import AuditResult, FindingFilter, counts_by_verdict
 from slack.audit.results.source_kind import SourceKind
 from slack.cli.audit.explain import explain
@@ -53,7 +53,7 @@ def next_command(told: str) -> str:
 
 @pytest.mark.parametrize("width", [30, 50, 79, 100, 120])
 def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(width: int) -> None:
-    found = look(BAD, FINE, FREE, troubles={Trouble.FORBIDDEN: 2})
+    found = look(BAD, FINE, FREE, troubles={ReadError.FORBIDDEN: 2})
     told = shown(found, FindingFilter(everything=True), width, redrawn=True)
     assert max(map(len, told.splitlines())) <= width
     joined = " ".join(told.split())
@@ -142,7 +142,7 @@ def test_an_empty_machine_and_an_empty_answer_are_told_apart() -> None:
 
 
 def test_troubles_are_counted_with_an_example() -> None:
-    told = shown(look(FINE, troubles={Trouble.GONE: 3, Trouble.EMPTY: 0}))
+    told = shown(look(FINE, troubles={ReadError.GONE: 3, ReadError.EMPTY: 0}))
     assert "not read: 3 gone, such as /kubepods/gone/cpu.stat: gone\n" in told
     assert "empty" not in told
 

@@ -16,7 +16,7 @@ from slack.demand.tick import TickResult
 from slack_operator.demand.loop import TickReport
 from slack_operator.demand.throttle import MAX_BODY_BYTES, Followed, Throttle, answer
 from slack_operator.demand.tick_state import TickState
-from slack_operator.runtime.callers import Refused
+from slack_operator.runtime.callers import CallerRefused
 from tests.operator.demand.pools import document
 from tests.operator.demand.test_pool_registry import books
 
@@ -196,7 +196,7 @@ class OnlyGood:
 
     def who(self, token: str) -> object:
         if token != "good":
-            raise Refused(401, "the token is not valid")
+            raise CallerRefused(401, "the token is not valid")
         return token
 
 

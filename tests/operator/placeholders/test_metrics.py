@@ -194,17 +194,17 @@ def test_starts_are_measured_from_creation_to_binding() -> None:
 def test_the_lag_counts_from_the_first_change_that_no_plan_has_seen() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)
-    wake.begun()
+    wake.plan_started()
     assert wake.lag_seconds == 0.0
     clock.now = 3.0
     wake.touch()
     clock.now = 3.5
     wake.touch()
     clock.now = 4.0
-    wake.begun()
+    wake.plan_started()
     assert wake.lag_seconds == 1.0
     clock.now = 15.0
-    wake.begun()
+    wake.plan_started()
     assert wake.lag_seconds == 1.0, "the interval was over at 14"
 
 

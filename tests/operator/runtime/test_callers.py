@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slack.kube.errors import Unreachable
-from slack_operator.runtime.callers import MAX_REFUSED, Callers, Refused, bearer
+from slack_operator.runtime.callers import MAX_REFUSED, CallerRefused, Callers, bearer
 from slack_operator.runtime.tokens import KEPT_SECONDS, REFUSED_SECONDS
 from tests.operator.fakes import Clock
 
@@ -64,7 +64,7 @@ def callers(reviews: Reviews, clock: Clock) -> Callers:
 
 
 def refusal(callers: Callers, token: str) -> tuple[int, str]:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(CallerRefused) as found:
         callers.who(token)
     return found.value.status, str(found.value)
 
@@ -124,7 +124,7 @@ def test_refusals_are_bounded_and_push_out_no_caller(callers: Callers, reviews: 
     reviews.users["good"] = user()
     callers.who("good")
     for number in range(MAX_REFUSED + 5):
-        with pytest.raises(Refused):
+        with pytest.raises(CallerRefused):
             callers.who(str(number))
     assert len(callers._refused) == MAX_REFUSED
     assert callers.known("good") is not None
@@ -134,7 +134,7 @@ def test_an_invented_token_costs_one_review_and_claims_decide_on_the_order_only(
     callers: Callers, reviews: Reviews
 ) -> None:
     for _ in range(3):
-        with pytest.raises(Refused):
+        with pytest.raises(CallerRefused):
             callers.who("invented")
     assert reviews.asked == ["invented"]
     claims = {"sub": callers._account, "aud": [callers._audience], "exp": callers._wall() + 60}
@@ -155,6 +155,6 @@ def jwt(claims: dict[str, object]) -> str:
     "header", [None, "", "Basic abc", "Bearer", "Bearer   ", "Bearer \u00e4", "Bearer " + "x" * 20_000]
 )
 def test_a_header_without_a_token_is_401(header: str | None) -> None:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(CallerRefused) as found:
         bearer(header)
     assert found.value.status == 401

@@ -21,7 +21,7 @@ from slack.process.logs import LogFormat, LogLevel
 from slack.process.running import CannotStart
 from slack.process.stopping import Stopping
 from slack_operator.runtime.connecting import answers
-from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 
 
 @dataclass
@@ -82,7 +82,7 @@ class World:
         def part(name: str, *stales: str) -> Any:
             return Recorded(name, self.calls, list(stales))
 
-        self.base = Foundation(settings, part("connection"), stopping, component="test")
+        self.base = ProcessContext(settings, part("connection"), stopping, component="test")
         self.base.recorder = part("events")
         self.policies, self.unready = part("policies"), ["pods are not listed yet"]
         parts = Parts(

@@ -17,7 +17,7 @@ def test_a_plan_is_due_every_interval_and_soon_after_a_change() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)
     assert wake.due_in() == 0.0
-    wake.begun()
+    wake.plan_started()
     wake.ended(0.01, 0.01)
     assert wake.due_in() == 10.0
     clock.now = 3.0
@@ -31,7 +31,7 @@ def test_a_plan_is_due_every_interval_and_soon_after_a_change() -> None:
 def test_changes_without_end_do_not_make_plans_without_end() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)
-    wake.begun()
+    wake.plan_started()
     wake.ended(1.0, 1.0)
     wake.touch()
     assert wake.due_in() == pytest.approx(4.0)
@@ -40,7 +40,7 @@ def test_changes_without_end_do_not_make_plans_without_end() -> None:
 def test_a_plan_that_waited_for_the_api_server_puts_the_next_one_off_by_as_long() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)
-    wake.begun()
+    wake.plan_started()
     wake.ended(0.01, 2.0)
     wake.touch()
     assert wake.due_in() == pytest.approx(2.0)
@@ -49,22 +49,22 @@ def test_a_plan_that_waited_for_the_api_server_puts_the_next_one_off_by_as_long(
 def test_in_a_burst_changes_wait_longer_and_its_end_wakes_whoever_waits() -> None:
     clock = Clock(0.0)
     wake = Debouncer(10.0, clock)
-    wake.calm = lambda: clock.now < 3.5
-    wake.begun()
+    wake.is_throttled = lambda: clock.now < 3.5
+    wake.plan_started()
     wake.ended(0.01, 0.01)
     clock.now = 3.0
     wake.touch()
     assert wake.due_in() == pytest.approx(1.0)
     wake.wait(0.0)  # the touch is known
     clock.now = 3.6
-    threading.Timer(0.01, wake.hasten).start()
+    threading.Timer(0.01, wake.flush).start()
     wake.wait(60.0)
     assert wake.due_in() == 0.0
 
 
 def test_a_touch_ends_the_wait() -> None:
     wake = Debouncer(10.0, Clock())
-    wake.begun()
+    wake.plan_started()
     threading.Timer(0.01, wake.touch).start()
     wake.wait(60.0)
     assert wake.due_in() == pytest.approx(0.2)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from e2e.harness.json_patch import patched
 from slack.throttler.injection import DEPENDS_ON, ENABLED, GATE, PERMITS_IN, VARIABLE, Backend, GateOptions
-from slack_operator.throttler.controller.admission import InvalidReview, Outcome, Rules, judged, read
+from slack_operator.throttler.controller.admission import AdmissionRules, InvalidReview, Outcome, judged, read
 
 Json = dict[str, Any]
 OPTIONS = GateOptions(image="slack:1", agent_port=7472, agent_name="agent", authority="PEM")
-RULES = Rules(backend=Backend.FILE, options=OPTIONS, left_out=frozenset({"kube-system", "ours"}))
-BY_CONFIG_MAP = Rules(backend=Backend.CONFIGMAP, options=OPTIONS, left_out=RULES.left_out)
+RULES = AdmissionRules(backend=Backend.FILE, options=OPTIONS, left_out=frozenset({"kube-system", "ours"}))
+BY_CONFIG_MAP = AdmissionRules(backend=Backend.CONFIGMAP, options=OPTIONS, left_out=RULES.left_out)
 
 
 def a_review(pod: Any, **request: object) -> bytes:
@@ -39,7 +39,7 @@ def a_pod(*names: str, **annotations: str) -> Json:
     return {"metadata": {"generateName": "web-", "annotations": annotations}, "spec": {"containers": containers}}
 
 
-def said(pod: Any, rules: Rules = RULES, **request: object) -> tuple[Outcome, Json]:
+def said(pod: Any, rules: AdmissionRules = RULES, **request: object) -> tuple[Outcome, Json]:
     outcome, answer = judged(read(a_review(pod, **request)), rules)
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     response: Json = answer["response"]
@@ -123,7 +123,9 @@ def test_who_asked_for_a_gate_and_can_have_none_is_told_why() -> None:
 
 
 def test_where_the_api_server_would_refuse_the_pod_it_is_let_in_as_it_is() -> None:
-    old = Rules(backend=Backend.FILE, options=OPTIONS, left_out=frozenset(), unsupported="Kubernetes v1.33.1 does not")
+    old = AdmissionRules(
+        backend=Backend.FILE, options=OPTIONS, left_out=frozenset(), unsupported="Kubernetes v1.33.1 does not"
+    )
     outcome, response = said(a_pod("web"), old)
     assert (outcome, response["allowed"]) == (Outcome.UNSUPPORTED, True)
     assert "patch" not in response

@@ -3,7 +3,7 @@
 import pytest
 
 from slack.kube.events import EventKind, ObjectRef
-from slack_operator.throttler.agent.event_reporter import BURST, SUMMARY_SECONDS, Teller
+from slack_operator.throttler.agent.event_reporter import BURST, SUMMARY_SECONDS, EventReporter
 from tests.operator.throttler.test_grant_coordinator import a_pod, row
 
 
@@ -23,11 +23,11 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def teller(recorder: Recorder) -> Teller:
-    return Teller(recorder, "n1")
+def teller(recorder: Recorder) -> EventReporter:
+    return EventReporter(recorder, "n1")
 
 
-def test_each_event_is_on_its_pod_and_says_which_container_and_why(teller: Teller, recorder: Recorder) -> None:
+def test_each_event_is_on_its_pod_and_says_which_container_and_why(teller: EventReporter, recorder: Recorder) -> None:
     pod = a_pod("u1", row("a"))
     teller.opened(pod, "a", 0.0)
     teller.forced(pod, "a", 0.0)
@@ -46,7 +46,7 @@ def test_each_event_is_on_its_pod_and_says_which_container_and_why(teller: Telle
     assert all("container" in text for _, _, _, text in recorder.lines)
 
 
-def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(teller: Teller, recorder: Recorder) -> None:
+def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(teller: EventReporter, recorder: Recorder) -> None:
     for second in range(30):
         for number in range(50):
             teller.opened(a_pod(f"u{number}", row("a")), "a", float(second))
@@ -64,7 +64,7 @@ def test_a_storm_is_told_of_a_few_pods_and_once_a_minute_of_the_node(teller: Tel
 
 
 def test_a_late_pod_that_is_to_be_evicted_is_called_so_and_a_static_one_is_not(
-    teller: Teller, recorder: Recorder
+    teller: EventReporter, recorder: Recorder
 ) -> None:
     static = a_pod("u2", row("a"))
     assert static.metadata.annotations is not None

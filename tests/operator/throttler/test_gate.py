@@ -21,7 +21,7 @@ from slack_operator.throttler.gate import gate as gate_module
 from slack_operator.throttler.gate.agent_link import AgentLink, LinkDown
 from slack_operator.throttler.gate.gate import Gate
 from slack_operator.throttler.gate.permits import Permits
-from slack_operator.throttler.gate.probe_server import Doorbell
+from slack_operator.throttler.gate.probe_server import ProbeServer
 from slack_operator.throttler.gate.settings import GateSettings, InvalidGateSettings
 
 
@@ -479,7 +479,7 @@ def test_a_permit_that_cannot_be_written_is_tried_again_and_ends_nothing(tmp_pat
     assert permits.given() == {"web"}
 
 
-def ask(doorbell: Doorbell, request: bytes = b"GET / HTTP/1.1\r\n\r\n") -> bytes:
+def ask(doorbell: ProbeServer, request: bytes = b"GET / HTTP/1.1\r\n\r\n") -> bytes:
     """Ask as the kubelet does."""
     with socket.create_connection(("127.0.0.1", doorbell.port), 5) as connection:
         connection.sendall(request)
@@ -491,12 +491,12 @@ def ask(doorbell: Doorbell, request: bytes = b"GET / HTTP/1.1\r\n\r\n") -> bytes
 
 
 def test_a_ring_changes_the_next_answer_and_after_it_the_gate_is_ready_again() -> None:
-    doorbell = Doorbell("127.0.0.1", 0)
+    doorbell = ProbeServer("127.0.0.1", 0)
     try:
         assert [ask(doorbell)[9:12] for _ in range(2)] == [b"200", b"200"]
-        doorbell.ring()
+        doorbell.flip()
         assert [ask(doorbell)[9:12] for _ in range(3)] == [b"503", b"200", b"200"]
-        doorbell.ring()
+        doorbell.flip()
         assert ask(doorbell, b"junk") == b""
         assert ask(doorbell)[9:12] == b"503", "what is no probe has not seen the ring"
     finally:
@@ -505,7 +505,7 @@ def test_a_ring_changes_the_next_answer_and_after_it_the_gate_is_ready_again() -
 
 @pytest.mark.parametrize("silent", [8, 80])
 def test_a_probe_waits_for_no_client_that_says_nothing(silent: int) -> None:
-    doorbell = Doorbell("127.0.0.1", 0)
+    doorbell = ProbeServer("127.0.0.1", 0)
     held = []
     try:
         for _ in range(silent):
@@ -579,7 +579,7 @@ def test_probes_are_answered_while_an_agent_that_hangs_is_connected_to(
                 time.sleep(0.1)
         finally:
             ended.set()
-            gate._doorbell.ring()
+            gate._doorbell.flip()
             socket.create_connection(("127.0.0.1", gate._doorbell.port), 5).close()
             thread.join()
             gate.close()
@@ -629,5 +629,5 @@ def test_gate_and_protocol_agree(make: Callable[[], Gate], link: FakeLink, clock
     clock.now += 16
     gate.turn()
     told = [protocol.from_gate(json.dumps(message).encode()) for message in link.sent]
-    assert told[2:] == [protocol.Pong(), protocol.Ask(container="log")]
-    assert told[0] == protocol.Ask(container="web")
+    assert told[2:] == [protocol.Pong(), protocol.StartRequest(container="log")]
+    assert told[0] == protocol.StartRequest(container="web")

@@ -17,7 +17,7 @@ import pytest
 from e2e.harness.cluster.certificates import Authority
 from e2e.harness.product.gate_link import ConnectedLink
 from slack.throttler import protocol
-from slack.throttler.protocol import AUDIENCE, Ask, FromAgent, Granted, Wait, Welcome
+from slack.throttler.protocol import AUDIENCE, FromAgent, Granted, StartRequest, Wait, Welcome
 from slack_operator.runtime.tokens import KEPT_SECONDS, claims_of, pod_uid_of
 from slack_operator.throttler.agent import gate_server
 from slack_operator.throttler.agent.gate_server import (
@@ -82,7 +82,7 @@ def place(tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch)
     tls.load_cert_chain(pair.certificate, pair.key)
     asked: list[tuple[str, str]] = []
 
-    def answer(uid: str, ask: Ask) -> FromAgent:
+    def answer(uid: str, ask: StartRequest) -> FromAgent:
         asked.append((uid, ask.container))
         return Wait(container=ask.container)
 

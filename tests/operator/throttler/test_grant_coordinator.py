@@ -16,10 +16,10 @@ from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.injection import DEPENDS_ON, GateOptions, patch, patch_by_config_map
 from slack.throttler.limits import Limits
-from slack.throttler.protocol import Blind, FromAgent, Granted, Refused, Wait, Withdraw
+from slack.throttler.protocol import Blind, FromAgent, Granted, RequestRefused, Wait, Withdraw
 from slack.throttler.queue import Key
 from slack_operator.throttler.agent import journal as journal_module
-from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, Desk, Opened
+from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, GrantCoordinator, Opened
 from slack_operator.throttler.agent.journal import COMPACT_LINES, Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 
@@ -52,9 +52,9 @@ def a_pod(
     return msgspec.json.decode(msgspec.json.encode(document), type=NodePod)
 
 
-def a_desk(folder: Path, limits: Limits = ONE_SLOT, now: float = 0.0, boot: str = BOOT) -> Desk:
+def a_desk(folder: Path, limits: Limits = ONE_SLOT, now: float = 0.0, boot: str = BOOT) -> GrantCoordinator:
     """Return an agent's desk with its journal in this folder."""
-    return Desk(NodeThrottle(limits), Journal(folder / "journal", boot), now)
+    return GrantCoordinator(NodeThrottle(limits), Journal(folder / "journal", boot), now)
 
 
 def granted(messages: Sequence[tuple[str, FromAgent]]) -> list[tuple[str, str]]:
@@ -62,7 +62,7 @@ def granted(messages: Sequence[tuple[str, FromAgent]]) -> list[tuple[str, str]]:
     return [(uid, message.container) for uid, message in messages if isinstance(message, Granted)]
 
 
-def arrive(desk: Desk, uid: str, *names: str, now: float = 0.0, **kind: Any) -> None:
+def arrive(desk: GrantCoordinator, uid: str, *names: str, now: float = 0.0, **kind: Any) -> None:
     """Have a pod there that the kubelet holds, and whose gate has asked."""
     desk.update(a_pod(uid, *(row(name) for name in names), **kind), now)
     for name in names:
@@ -214,7 +214,7 @@ def test_a_journal_of_another_boot_is_not_read(tmp_path: Path) -> None:
 
 
 def test_where_the_journal_cannot_be_written_starts_go_on_and_that_is_told(tmp_path: Path) -> None:
-    desk = Desk(NodeThrottle(ONE_SLOT), Journal(tmp_path / "missing" / "journal", BOOT), 0.0)
+    desk = GrantCoordinator(NodeThrottle(ONE_SLOT), Journal(tmp_path / "missing" / "journal", BOOT), 0.0)
     arrive(desk, "u1", "a")
     turn = desk.turn(10.0)
     assert granted(turn.messages) == [("u1", "a")]
@@ -270,7 +270,7 @@ def test_a_gate_gets_nothing_but_its_own_containers_however_it_asks(tmp_path: Pa
     desk = a_desk(tmp_path)
     arrive(desk, "u1", "a")
     for name in ("other", "../a", "throttler-gate"):
-        assert isinstance(desk.ask("u1", name, 1.0), Refused)
+        assert isinstance(desk.ask("u1", name, 1.0), RequestRefused)
     unknown = desk.ask("nobody", "a", 1.0)
     assert isinstance(unknown, Blind), "a pod that never reaches the agent must not hold its gate for ever"
     for _ in range(5000):

@@ -8,10 +8,10 @@ import pytest
 
 from slack.throttler.fsm import State
 from slack.throttler.limits import UNKNOWN_USAGE, Limits
-from slack.throttler.reports.messages import Answer, LatePod, NodeReport, decode_report, encode
+from slack.throttler.reports.messages import LatePod, NodeReport, ReportAnswer, decode_report, encode
 from slack.throttler.reports.summary import is_moving
 from slack_operator.throttler.agent import node_report
-from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, Desk
+from slack_operator.throttler.agent.grant_coordinator import GRACE_SECONDS, GrantCoordinator
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
 from slack_operator.throttler.agent.reporting import Reporting
@@ -20,7 +20,7 @@ from tests.operator.throttler.test_grant_coordinator import RUNS, a_desk, a_pod,
 APPLIED = Applied("default", 3)
 
 
-def report(desk: Desk, tallies: Tallies | None = None) -> NodeReport:
+def report(desk: GrantCoordinator, tallies: Tallies | None = None) -> NodeReport:
     made = node_report.report("n1", APPLIED, 4.0, desk, tallies or Tallies(), UNKNOWN_USAGE)
     assert decode_report(encode(made)) == made
     return made
@@ -90,7 +90,7 @@ class Line:
         self.hurried = 0
         self.reporting = Reporting("http://127.0.0.1:1", None, tmp_path / "token", self.make, lambda outcome: None)
         pusher: Any = self.reporting._pusher
-        pusher._send = lambda report: Answer(every_seconds=60.0, moving_seconds=7.0)
+        pusher._send = lambda report: ReportAnswer(every_seconds=60.0, moving_seconds=7.0)
         pusher._spread = lambda least, most: most
         pusher.hurry = self.hurry
 

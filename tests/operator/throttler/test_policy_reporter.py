@@ -12,7 +12,7 @@ from slack.process.reporting.packing import pack
 from slack.throttler.config import parse_throttle_policy
 from slack.throttler.fsm import State
 from slack.throttler.reports.messages import ContainerRow, NodeReport, decode_answer, decode_view, encode
-from slack_operator.runtime.callers import Caller, Refused
+from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.leading import NotLeading
 from slack_operator.runtime.report_receiver import Body
@@ -282,11 +282,11 @@ def test_a_lease_that_is_lost_within_a_turn_ends_it(world: World) -> None:
 
 
 def test_who_reports_on_another_node_or_garbage_is_refused(world: World) -> None:
-    with pytest.raises(Refused, match="pod agent is on node b and may not report on a") as caught:
+    with pytest.raises(CallerRefused, match="pod agent is on node b and may not report on a") as caught:
         world.report("a", caller="b")
     assert caught.value.status == 403
     for body in (Body(b"{", ""), Body(b"x", "gzip"), Body(b"{}", ""), Body(b"{}", "br")):
-        with pytest.raises(Refused, match="the report cannot be read") as caught:
+        with pytest.raises(CallerRefused, match="the report cannot be read") as caught:
             world.starts.take(Caller("agent", "a"), body)
         assert caught.value.status == 400
 
@@ -295,7 +295,7 @@ def test_more_nodes_than_can_be_kept_are_sent_away(world: World, monkeypatch: py
     monkeypatch.setattr(starts_module, "MAX_NODES", 1)
     world.report("a")
     world.report("a")
-    with pytest.raises(Refused, match="more than 1 nodes report"):
+    with pytest.raises(CallerRefused, match="more than 1 nodes report"):
         world.report("b")
 
 

@@ -7,7 +7,7 @@ import pytest
 from slack.throttler.fsm import State
 from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports import messages
-from slack.throttler.reports.messages import Answer, ContainerRow, NodeReport, SilentNode, View
+from slack.throttler.reports.messages import ContainerRow, NodeReport, ReportAnswer, SilentNode, View
 
 ROW = ContainerRow(namespace="shop", pod="api-0", uid="u", container="app", state=State.PENDING, position=1)
 REPORT = NodeReport(node="n1", at=1.0, slots=6, counts={State.PENDING: 1}, containers=(ROW,))
@@ -15,7 +15,7 @@ REPORT = NodeReport(node="n1", at=1.0, slots=6, counts={State.PENDING: 1}, conta
 
 def test_report_answer_and_view_come_back() -> None:
     assert messages.decode_report(messages.encode(REPORT)) == REPORT
-    assert messages.decode_answer(messages.encode(Answer(every_seconds=5.0))) == Answer(every_seconds=5.0)
+    assert messages.decode_answer(messages.encode(ReportAnswer(every_seconds=5.0))) == ReportAnswer(every_seconds=5.0)
     view = View(at=2.0, reports=(REPORT,), silent=(SilentNode(node="n2", policy="default", at=1.0),))
     assert messages.decode_view(messages.encode(view)) == view
 

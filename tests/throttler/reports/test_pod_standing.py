@@ -14,7 +14,7 @@ from slack.throttler.podspec.gate_container import GateOptions
 from slack.throttler.podspec.shape import InvalidManifest
 from slack.throttler.reports.messages import ContainerRow, NodeReport, SilentNode, View
 from slack.throttler.reports.pod_facts import PodFacts
-from slack.throttler.reports.pod_standing import Agent, PodStanding, stand, stand_of_rows
+from slack.throttler.reports.pod_standing import AgentState, PodStanding, stand, stand_of_rows
 
 OPTIONS = GateOptions(image="slack", agent_port=7472, agent_name="agent", authority="PEM")
 HELD = {"waiting": {"reason": "CreateContainerConfigError"}}
@@ -116,15 +116,15 @@ def test_the_kubelet_s_own_words_are_kept() -> None:
 def test_a_pod_of_the_throttler_s_own_namespace_is_never_gated() -> None:
     found = stand(PodFacts.of(pod(gate=None)), None, never_gated=frozenset({"shop"}))
     assert found.reasons[0].endswith("pods of namespace shop never are")
-    assert found.agent is Agent.NOT_ASKED
+    assert found.agent is AgentState.NOT_ASKED
 
 
 def test_a_silent_agent_s_last_report_is_told_with_its_time() -> None:
     silent = View(at=10.0, silent=(SilentNode(node="n", at=4.0),))
     found = stand(PodFacts.of(pod()), silent)
-    assert (found.agent, found.heard_at, found.starting) == (Agent.SILENT, 4.0, None)
-    assert stand(PodFacts.of(pod()), View(at=1.0)).agent is Agent.UNHEARD
-    assert stand(PodFacts.of(pod()), None).agent is Agent.UNKNOWN
+    assert (found.agent, found.heard_at, found.starting) == (AgentState.SILENT, 4.0, None)
+    assert stand(PodFacts.of(pod()), View(at=1.0)).agent is AgentState.UNHEARD
+    assert stand(PodFacts.of(pod()), None).agent is AgentState.UNKNOWN
 
 
 def test_a_late_container_is_told_what_becomes_of_its_pod() -> None:
@@ -137,10 +137,10 @@ def test_a_late_container_is_told_what_becomes_of_its_pod() -> None:
 def test_rows_alone_are_told_too() -> None:
     report = NodeReport(node="n", at=9.0, containers=(row("a", State.PENDING, position=1, until=12.0),))
     found = stand_of_rows(View(at=10.0, reports=(NodeReport(node="m", at=1.0), report)))
-    assert (found.node, found.policy, found.agent) == ("n", None, Agent.REPORTS)
+    assert (found.node, found.policy, found.agent) == ("n", None, AgentState.REPORTS)
     assert ends(found, "a") == ["minRate forces its start"]
     nobody = stand_of_rows(View(at=10.0))
-    assert (nobody.agent, nobody.containers) == (Agent.UNKNOWN, ())
+    assert (nobody.agent, nobody.containers) == (AgentState.UNKNOWN, ())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slack.audit.findings.finding import Finding
-from slack.audit.findings.sample import Level, Target, Trouble
+from slack.audit.findings.sample import Level, ReadError, Target
 from slack.audit.findings.window import State
 from slack.audit.kernel.quota_bugs import Bug, KernelState, KernelVerdict
 from slack.process.metric_definition import BUILD_INFO, MetricDefinition
@@ -62,7 +62,7 @@ class Totals:
     """What the agent counts."""
 
     def __init__(self, *, writes_bursts: bool) -> None:
-        self.troubles = Counts(trouble.value for trouble in Trouble if trouble is not Trouble.NO_ANSWER)
+        self.troubles = Counts(trouble.value for trouble in ReadError if trouble is not ReadError.NO_ANSWER)
         self.pushes = Counts(posting.OUTCOMES)
         self.bursts = Counts(burst_writer.OUTCOMES if writes_bursts else ())
 

@@ -5,11 +5,20 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from slack.audit.api.messages import MAX_PODS, MAX_ROWS, MAX_TEXT, Answer, BurstOrder, BurstState, NodeReport, text
+from slack.audit.api.messages import (
+    MAX_PODS,
+    MAX_ROWS,
+    MAX_TEXT,
+    BurstOrder,
+    BurstState,
+    ControllerAnswer,
+    NodeReport,
+    text,
+)
 from slack.audit.api.window_report import window_report
 from slack.audit.findings.finding import Finding
 from slack.audit.findings.history import WINDOWS, History
-from slack.audit.findings.sample import Level, NodeFacts, Sampled, Target, Trouble
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sampled, Target
 from slack.audit.findings.throttling import judge
 from slack.audit.findings.window import State, Window, Windows
 from slack.audit.kernel.quota_bugs import KernelVerdict, kernel_verdict
@@ -33,7 +42,7 @@ class Watch:
         self._lock = threading.Lock()
         self._history = History()
         self._names = NameBook(clock)
-        self._examples: dict[Trouble, str] = {}
+        self._examples: dict[ReadError, str] = {}
         self._verdicts: dict[tuple[str, str], KernelVerdict] = {}
         self._sample_seconds = 0.0
         self._sampled_at_unix = 0.0
@@ -93,7 +102,7 @@ class Watch:
                 windows={name: window_report(self._history.windows(name)) for name in WINDOWS},
                 troubles={
                     trouble: count
-                    for trouble in Trouble
+                    for trouble in ReadError
                     if (count := self._totals.troubles.all().get(trouble.value, 0))
                 },
                 examples={trouble: text(example, MAX_TEXT) for trouble, example in self._examples.items()},
@@ -102,7 +111,7 @@ class Watch:
                 bursts=self.bursts[:MAX_ROWS],
             )
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: ControllerAnswer) -> None:
         """Take in what the controller says to the last report."""
         with self._lock:
             self._names.take(answer.names, self._asked)

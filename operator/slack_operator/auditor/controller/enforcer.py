@@ -15,7 +15,7 @@ from slack.audit.enforcement.decision import (
     COOL_DOWN_SECONDS,
     Action,
     ActionKind,
-    LeftAlone,
+    SkippedFinding,
     above_bound,
     decide,
     raises_last_hour,
@@ -266,7 +266,7 @@ class Enforcer:
         policy: AuditPolicy,
         state: EnforcementState,
         raised_limits: Sequence[RaisedLimit],
-        left: Sequence[LeftAlone],
+        left: Sequence[SkippedFinding],
     ) -> Enforcement:
         now = self._now()
         recent = now - state.refused_at < COOL_DOWN_SECONDS and policy.spec.mode is not Mode.REPORT

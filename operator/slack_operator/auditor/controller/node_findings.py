@@ -12,7 +12,7 @@ from dataclasses import replace
 import msgspec
 
 from slack.audit.advice.rules import Facts
-from slack.audit.api.messages import Answer, BurstOrder, NodeReport
+from slack.audit.api.messages import BurstOrder, ControllerAnswer, NodeReport
 from slack.audit.api.report import PodFinding
 from slack.audit.findings.finding import Finding, Severity
 from slack.audit.findings.sample import Level
@@ -60,7 +60,7 @@ class NodeFindings:
                 dropped = frozenset(report.windows) - frozenset(windows)
                 self._nodes[report.node] = NodeState(slim, self._clock(), dropped=dropped)
 
-    def answer(self, report: NodeReport) -> Answer:
+    def answer(self, report: NodeReport) -> ControllerAnswer:
         """Return names and orders for the node of a report."""
         names = self._view.pod_names(report.unnamed, report.node)
         orders = self._orders.get(report.node, ())
@@ -70,7 +70,7 @@ class NodeFindings:
                 for burst in report.bursts
                 if burst.burst_us and not burst.error
             )
-        return Answer(names=names, bursts=orders)
+        return ControllerAnswer(names=names, bursts=orders)
 
     def order(self, orders: Mapping[str, tuple[BurstOrder, ...]], nodes: frozenset[str]) -> None:
         """Give all burst orders by node, made from the reports of these nodes."""

@@ -8,7 +8,7 @@ from typing import Any
 from slack.audit.api.policy import AuditPolicy
 from slack.audit.api.report import NamespaceFindings, cores_text
 from slack.audit.api.report_schema import MOST_ACTIONS
-from slack.audit.enforcement.decision import LeftAlone
+from slack.audit.enforcement.decision import SkippedFinding
 from slack.audit.findings.finding import Severity
 from slack.audit.findings.throttling import lost_cores_total
 from slack.process.contests import Contest
@@ -37,7 +37,7 @@ class Enforcement:
     last_hour: int = 0
     actions: Sequence[Mapping[str, str]] = ()
     """The newest first."""
-    left_alone: Sequence[LeftAlone] = ()
+    left_alone: Sequence[SkippedFinding] = ()
     refused: str | None = None
     """The last refusal within an hour."""
 

@@ -31,7 +31,7 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.report_receiver import ReportReceiver
 
@@ -55,7 +55,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
     metrics = ControllerMetrics()
     certificate = _certificate(settings)
     connection = connected(settings, metrics.on_request)
-    base = Foundation(
+    base = ProcessContext(
         settings,
         connection,
         stopping,
@@ -103,7 +103,7 @@ def controller(settings: ControllerSettings, stopping: Stopping) -> Process:
 
 
 def _reconciler(
-    base: Foundation,
+    base: ProcessContext,
     view: ClusterView,
     watches: Watches,
     desired: Desired[AuditPolicy],

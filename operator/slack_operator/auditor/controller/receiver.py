@@ -6,9 +6,9 @@ Only the leader is ready, so that a Service leads every agent to it.
 from typing import Protocol
 
 from slack.audit.api.encoding import InvalidAuditMessage, decode_report, encode
-from slack.audit.api.messages import MAX_REPORT_BYTES, Answer, NodeReport
+from slack.audit.api.messages import MAX_REPORT_BYTES, ControllerAnswer, NodeReport
 from slack.process.reporting.packing import InvalidReportBody, unpack
-from slack_operator.runtime.callers import Caller, Refused
+from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.report_receiver import Body, Take
 
 
@@ -18,7 +18,7 @@ class Inbox(Protocol):
     def put(self, report: NodeReport) -> None:
         """Take the newest report of a node."""
 
-    def answer(self, report: NodeReport) -> Answer:
+    def answer(self, report: NodeReport) -> ControllerAnswer:
         """Return what to say to it."""
 
 
@@ -29,9 +29,9 @@ def into(inbox: Inbox) -> Take:
         try:
             report = decode_report(unpack(body.data, body.encoding, MAX_REPORT_BYTES))
         except (InvalidReportBody, InvalidAuditMessage) as error:
-            raise Refused(400, f"the report cannot be read: {error}") from None
+            raise CallerRefused(400, f"the report cannot be read: {error}") from None
         if report.node != caller.node:
-            raise Refused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
+            raise CallerRefused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
         inbox.put(report)
         return encode(inbox.answer(report))
 

@@ -24,19 +24,19 @@ from slack.supervision.threads import SupervisedThread
 from slack.throttler.decision import NodeThrottle
 from slack.throttler.fsm import State
 from slack.throttler.limits import SHORTEST_PAUSE_SECONDS, UNKNOWN_USAGE, Limits, Usage
-from slack.throttler.protocol import Ask, FromAgent, Welcome, Withdraw
+from slack.throttler.protocol import FromAgent, StartRequest, Welcome, Withdraw
 from slack.throttler.reports.messages import NodeReport
 from slack.throttler.reports.summary import MOVING
 from slack_operator.runtime.tokens import claims_of, pod_uid_of
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.agent import node_report
 from slack_operator.throttler.agent.gate_server import GateServer, Reviews
-from slack_operator.throttler.agent.grant_coordinator import Desk, Opened, Turn
+from slack_operator.throttler.agent.grant_coordinator import GrantCoordinator, Opened, TickOutcome
 from slack_operator.throttler.agent.journal import Journal
 from slack_operator.throttler.agent.node_pods import NodePod
 from slack_operator.throttler.agent.node_policy import Applied
 from slack_operator.throttler.agent.node_report import Tallies
-from slack_operator.throttler.agent.start_counts import Standing
+from slack_operator.throttler.agent.start_counts import StartCounts
 from slack_operator.throttler.agent.static_pods import FOLDER, PREFIX, StaticPods
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 Events = Sequence[tuple[EventType, NodePod]]
 
 
-class Telling(Protocol):
+class StartListener(Protocol):
     """Who hears of what people may want to know; called in the agent's loop, and never waits."""
 
     def opened(self, pod: NodePod, container: str, now: float) -> None:
@@ -68,13 +68,13 @@ class Telling(Protocol):
         """A turn is over."""
 
 
-class Counting(Protocol):
+class TickListener(Protocol):
     """Who counts."""
 
-    def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
+    def on_turn(self, turn: TickOutcome, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
         """Take in what came of a turn."""
 
-    def show(self, shown: Standing) -> None:
+    def show(self, shown: StartCounts) -> None:
         """Take in what is there after it."""
 
 
@@ -89,8 +89,8 @@ class Agent:
         limits: Limits,
         *,
         usage: Callable[[float, float], Usage] = lambda now, average_over_seconds: UNKNOWN_USAGE,
-        telling: Telling | None = None,
-        counting: Counting | None = None,
+        telling: StartListener | None = None,
+        counting: TickListener | None = None,
         moving: Callable[[], None] = lambda: None,
         permitted: Callable[[], None] = lambda: None,
         follows_policy: bool = False,
@@ -125,7 +125,7 @@ class Agent:
         self._was_blind = False
         self._unknown = {"pods"} | ({"policy"} if follows_policy else set())
         began = time.monotonic()
-        self._desk = Desk(NodeThrottle(limits), Journal(journal, boot), began)
+        self._desk = GrantCoordinator(NodeThrottle(limits), Journal(journal, boot), began)
         self._desk.grant_from(began + UNKNOWN_SECONDS)
         reviews = Reviews(connection)
         self._static = StaticPods(reviews, journal.parent / FOLDER, self._desk.mirror)
@@ -266,7 +266,7 @@ class Agent:
     def _load(self, now: float) -> Usage:
         return self._usage(now, self._desk.throttle.limits.average_over_seconds)
 
-    def _answer(self, uid: str, asked: Ask) -> FromAgent:
+    def _answer(self, uid: str, asked: StartRequest) -> FromAgent:
         now = time.monotonic()
         opened = Opened(asked.instance) if asked.opened_seconds else None
         answer = self._desk.ask(uid, asked.container, now, self._load(now), blind=self._blind(), opened=opened)
@@ -311,7 +311,7 @@ class Agent:
         longest = self._desk.throttle.limits.longest_pause_seconds
         return longest if due is None else min(max(due - now, 0.01), longest)
 
-    def _report(self, turn: Turn, now: float) -> None:
+    def _report(self, turn: TickOutcome, now: float) -> None:
         """Tell people, logs and counters what came of a turn."""
         desk, limits = self._desk, self._desk.throttle.limits
         opened, refused, waited, started = desk.opened, desk.refused, desk.waited, desk.started
@@ -343,8 +343,8 @@ class Agent:
             self._telling.refused(pod, why, now)
         self._telling.flush(now)
 
-    def _standing(self, counts: Mapping[State, int]) -> Standing:
-        return Standing(
+    def _standing(self, counts: Mapping[State, int]) -> StartCounts:
+        return StartCounts(
             counts=counts,
             slots=self._desk.throttle.limits.slots,
             taken=self._desk.throttle.starting,

@@ -25,7 +25,7 @@ class Recorder(Protocol):
         """Say something about an object; never waits."""
 
 
-class Teller:
+class EventReporter:
     """What one agent tells. `flush` and what is told belong to one thread."""
 
     def __init__(self, recorder: Recorder, node: str) -> None:

@@ -25,11 +25,11 @@ from slack.throttler import protocol
 from slack.throttler.protocol import (
     AUDIENCE,
     MAX_LINE_BYTES,
-    Ask,
     FromAgent,
     Hello,
     InvalidThrottlerMessage,
     Ping,
+    StartRequest,
     Welcome,
 )
 from slack_operator.runtime.review_queue import QueueFull, ReviewQueue
@@ -57,7 +57,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 
 Judge = Callable[[str], str]
 """A token to the uid of its pod; raises `NotLetIn`. May block."""
-Answer = Callable[[str, Ask], FromAgent]
+Answer = Callable[[str, StartRequest], FromAgent]
 """The uid of a pod and what its gate asks to what the gate is told."""
 
 
@@ -245,7 +245,7 @@ class GateServer:
             self.refused += 1
             if self._outages.is_new(str(refusal)):  # gates come again and again
                 log.warning("a gate was not let in: %s", refusal)
-            writer.write(protocol.encode_line(protocol.Refused(reason=protocol.text(str(refusal)))))
+            writer.write(protocol.encode_line(protocol.RequestRefused(reason=protocol.text(str(refusal)))))
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             log.debug("a gate's connection has ended: %s", error)
         finally:
@@ -283,7 +283,7 @@ class GateServer:
     async def _listen(self, uid: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             message = protocol.from_gate(line)
-            if isinstance(message, Ask):
+            if isinstance(message, StartRequest):
                 writer.write(protocol.encode_line(self._answer(uid, message)))
             elif isinstance(message, Ping):
                 writer.write(protocol.encode_line(protocol.Pong()))

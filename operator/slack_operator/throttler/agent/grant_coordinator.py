@@ -59,7 +59,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Turn:
+class TickOutcome:
     """What came of a turn."""
 
     messages: list[tuple[str, FromAgent]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Turn:
     """Why the journal could not be written."""
 
 
-class Desk:
+class GrantCoordinator:
     """One node's gated containers."""
 
     def __init__(self, throttle: NodeThrottle, journal: Journal, now: float) -> None:
@@ -220,7 +220,9 @@ class Desk:
             return protocol.Wait(container=container, state=State.BLOCKED, reason=protocol.text(self.bad[uid]))
         if instance is None:
             if uid in self._pods:
-                return protocol.Refused(container=container, reason="its pod has no such container that is gated")
+                return protocol.RequestRefused(
+                    container=container, reason="its pod has no such container that is gated"
+                )
             # the watch is behind the kubelet, for a moment, or never brings the pod
             return protocol.Blind(container=container, reason="its pod is not known to the agent")
         if opened is not None and instance.runs and instance.now != opened.instance:
@@ -229,7 +231,7 @@ class Desk:
         self._offer(key, instance, now)
         return self._answer(key, instance, now, usage)
 
-    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE, *, blind: bool = False) -> Turn:
+    def turn(self, now: float, usage: Usage = UNKNOWN_USAGE, *, blind: bool = False) -> TickOutcome:
         """Let time pass, and grant what may start: journal first, then the messages.
 
         Args:
@@ -237,7 +239,7 @@ class Desk:
             usage: of the node.
             blind: the pods that are known here may not be those of the node any more.
         """
-        turn = Turn(late=self._take_late(now, blind=blind))
+        turn = TickOutcome(late=self._take_late(now, blind=blind))
         if now < self._grants_from:
             return turn
         grants = self.throttle.grants(now, usage)

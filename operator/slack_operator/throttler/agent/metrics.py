@@ -8,8 +8,8 @@ from slack.process.metric_definition import BUILD_INFO, MetricDefinition
 from slack.process.reporting.posting import OUTCOMES
 from slack_operator.runtime.metrics import ProcessMetrics
 from slack_operator.throttler.agent import metric_definitions
-from slack_operator.throttler.agent.grant_coordinator import Turn
-from slack_operator.throttler.agent.start_counts import Standing
+from slack_operator.throttler.agent.grant_coordinator import TickOutcome
+from slack_operator.throttler.agent.start_counts import StartCounts
 
 _BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 FIGURES = ("load1", "cpu", "cpu_pressure", "io_pressure")
@@ -50,7 +50,7 @@ class AgentMetrics(ProcessMetrics):
         """One report to the controller had an outcome."""
         self._reports.labels(outcome).inc()
 
-    def on_turn(self, turn: Turn, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
+    def on_turn(self, turn: TickOutcome, *, opened: int, waited: Sequence[float], started: Sequence[float]) -> None:
         """Count what came of a turn."""
         for grant in turn.grants:
             self._grants.labels(str(grant.forced).lower()).inc()
@@ -62,7 +62,7 @@ class AgentMetrics(ProcessMetrics):
         for seconds in started:
             self._start.observe(seconds)
 
-    def show(self, shown: Standing) -> None:
+    def show(self, shown: StartCounts) -> None:
         """Set what is there now."""
         for state, count in shown.counts.items():
             self._containers.labels(state.value).set(count)

@@ -8,7 +8,7 @@ from slack.throttler import protocol
 from slack.throttler.fsm import State
 from slack.throttler.limits import Usage
 from slack.throttler.reports.messages import MAX_CONTAINERS, MAX_LATE, ContainerRow, LatePod, NodeReport, Permit
-from slack_operator.throttler.agent.grant_coordinator import Desk, Turn
+from slack_operator.throttler.agent.grant_coordinator import GrantCoordinator, TickOutcome
 from slack_operator.throttler.agent.node_policy import Applied
 
 _ORDER = (State.PENDING, State.STARTING, State.FAILED, State.BLOCKED, State.DOWNLOADING)
@@ -25,7 +25,7 @@ class Tallies:
     timed_out: int = 0
     opened: int = 0
 
-    def add(self, turn: Turn, opened: int) -> None:
+    def add(self, turn: TickOutcome, opened: int) -> None:
         """Count what came of a turn."""
         self.granted += len(turn.grants)
         self.forced += sum(grant.forced for grant in turn.grants)
@@ -37,7 +37,7 @@ def report(
     node: str,
     applied: Applied,
     cores: float,
-    desk: Desk,
+    desk: GrantCoordinator,
     tallies: Tallies,
     usage: Usage,
     *,
@@ -71,7 +71,7 @@ def report(
     )
 
 
-def _permits(desk: Desk) -> Iterator[Permit]:
+def _permits(desk: GrantCoordinator) -> Iterator[Permit]:
     for key in desk.permits[:MAX_CONTAINERS]:
         if (pod := desk.pod(key.pod)) is not None:
             metadata = pod.metadata
@@ -84,7 +84,7 @@ def _permits(desk: Desk) -> Iterator[Permit]:
             )
 
 
-def _late_pods(desk: Desk) -> Iterator[LatePod]:
+def _late_pods(desk: GrantCoordinator) -> Iterator[LatePod]:
     for key in desk.late[:MAX_LATE]:
         pod = desk.pod(key.pod)
         if pod is None or pod.is_mirror:
@@ -100,7 +100,7 @@ def _late_pods(desk: Desk) -> Iterator[LatePod]:
         )
 
 
-def _rows(desk: Desk, now: float, wall: float, usage: Usage) -> Iterator[ContainerRow]:
+def _rows(desk: GrantCoordinator, now: float, wall: float, usage: Usage) -> Iterator[ContainerRow]:
     for key in desk.keys:
         waiting, pod = desk.standing(key, now, usage), desk.pod(key.pod)
         if waiting.state is State.READY or pod is None:

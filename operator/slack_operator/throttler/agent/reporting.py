@@ -11,8 +11,8 @@ from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports.messages import (
     MAX_ANSWER_BYTES,
     REPORTS_PATH,
-    Answer,
     NodeReport,
+    ReportAnswer,
     decode_answer,
     encode,
 )
@@ -52,7 +52,7 @@ class Reporting:
         self._again_at: float | None = None
         """When to try again, after a report that did not arrive."""
         self._count = count
-        self._pusher: Pusher[NodeReport, Answer] = Pusher(
+        self._pusher: Pusher[NodeReport, ReportAnswer] = Pusher(
             self._send, self._made, self._take, interval_seconds=QUIET_SECONDS, count=self._counted
         )
 
@@ -89,12 +89,12 @@ class Reporting:
         self._moves = report is not None and is_moving(report)
         return report
 
-    def _send(self, report: NodeReport) -> Answer:
+    def _send(self, report: NodeReport) -> ReportAnswer:
         try:
             return decode_answer(self._post.send(encode(report)))
         except InvalidThrottlerMessage as error:
             raise NotSent(f"its answer cannot be read: {error}") from None
 
-    def _take(self, answer: Answer) -> float:
+    def _take(self, answer: ReportAnswer) -> float:
         self._told_quiet = not self._moves
         return max(1.0, answer.moving_seconds if self._moves else answer.every_seconds)

@@ -7,7 +7,7 @@ from slack.throttler.fsm import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StartCounts:
     """What is there now; metrics show it."""
 
     counts: Mapping[State, int]

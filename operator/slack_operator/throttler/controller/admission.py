@@ -79,7 +79,7 @@ class _Review(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class AdmissionRules:
     """By what pods are judged."""
 
     backend: Backend
@@ -112,7 +112,7 @@ def read(body: bytes) -> Request:
     return review.request
 
 
-def judged(request: Request, rules: Rules) -> tuple[Outcome, Json]:
+def judged(request: Request, rules: AdmissionRules) -> tuple[Outcome, Json]:
     """Return what becomes of a pod, and the review to answer with."""
     if not _is_new_pod(request) or request.namespace in rules.left_out:
         return Outcome.EXEMPT, _answer(request)

@@ -30,12 +30,12 @@ from slack_operator.runtime.connecting import connected
 from slack_operator.runtime.desired import Desired
 from slack_operator.runtime.kopf_watch import Kind
 from slack_operator.runtime.policy_source import PolicySource
-from slack_operator.runtime.process import Foundation, Parts, Process, Server
+from slack_operator.runtime.process import Parts, Process, ProcessContext, Server
 from slack_operator.runtime.reconcile_loop import ReconcileLoop
 from slack_operator.runtime.watches import Watches
 from slack_operator.throttler.authority import authority_of
 from slack_operator.throttler.controller import held_pods
-from slack_operator.throttler.controller.admission import NEVER, Rules
+from slack_operator.throttler.controller.admission import NEVER, AdmissionRules
 from slack_operator.throttler.controller.env_files import EnvFiles
 from slack_operator.throttler.controller.late_pods import LatePods
 from slack_operator.throttler.controller.metrics import ControllerMetrics
@@ -76,7 +76,7 @@ class Injection:
         self._rules = self._made(_authority(settings) if self._by_file else "")
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> AdmissionRules:
         """What holds now."""
         return self._rules
 
@@ -93,9 +93,9 @@ class Injection:
                 log.warning("gates are told of the former authority: %s", error)
         self._rules = self._made(authority)
 
-    def _made(self, authority: str) -> Rules:
+    def _made(self, authority: str) -> AdmissionRules:
         settings = self._settings
-        return Rules(
+        return AdmissionRules(
             backend=_backend(settings),
             options=GateOptions(
                 image=settings.gate_image or "",
@@ -124,7 +124,7 @@ def controller(settings: ThrottlerControllerSettings, stopping: Stopping) -> Pro
     connection = connected(settings, metrics.on_request)
     injection = _injection(settings, connection)
     metrics.show_unsupported(injection.rules.unsupported is not None)
-    base = Foundation(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
+    base = ProcessContext(settings, connection, stopping, component=COMPONENT, field_manager=COMPONENT)
     desired: Desired[ThrottlePolicy] = Desired(base.wake.touch, parse_throttle_policy, KIND.lower())
     labels = NodeLabels()
     permits = _permits(settings, base, metrics, lambda: starts, desired, labels)
@@ -200,7 +200,7 @@ def _servers(settings: ThrottlerControllerSettings, webhook: Webhook, receiver: 
 
 def _permits(
     settings: ThrottlerControllerSettings,
-    base: Foundation,
+    base: ProcessContext,
     metrics: ControllerMetrics,
     starts: Callable[[], Starts],
     desired: Desired[ThrottlePolicy],
@@ -227,7 +227,7 @@ def _permits(
 
 def _late_pods(
     settings: ThrottlerControllerSettings,
-    base: Foundation,
+    base: ProcessContext,
     metrics: ControllerMetrics,
     desired: Desired[ThrottlePolicy],
     labels: NodeLabels,
@@ -265,7 +265,7 @@ def _backend(settings: ThrottlerControllerSettings) -> Backend:
 
 
 def _receiver(
-    settings: ThrottlerControllerSettings, base: Foundation, starts: Starts, tls: ssl.SSLContext | None
+    settings: ThrottlerControllerSettings, base: ProcessContext, starts: Starts, tls: ssl.SSLContext | None
 ) -> Receiver:
     agents, viewers = (
         f"system:serviceaccount:{settings.namespace}:{name}"

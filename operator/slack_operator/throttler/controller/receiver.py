@@ -10,7 +10,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from slack.throttler.reports.messages import MAX_REPORT_BYTES, REPORTS_PATH, VIEWER_HEADER
-from slack_operator.runtime.callers import Callers, Refused, bearer
+from slack_operator.runtime.callers import CallerRefused, Callers, bearer
 from slack_operator.runtime.report_receiver import ReportReceiver
 from slack_operator.throttler.controller.starts import Starts
 
@@ -73,7 +73,7 @@ class Receiver(ReportReceiver):
         wanted = {name: request.query.get(name, "") for name in _QUERY}
         for name, value in wanted.items():
             if len(value) > _MOST_CHARACTERS:
-                raise Refused(400, f"{name}: has more than {_MOST_CHARACTERS} characters")
+                raise CallerRefused(400, f"{name}: has more than {_MOST_CHARACTERS} characters")
         if bool(wanted["pod"]) != bool(wanted["namespace"]):
-            raise Refused(400, "pod and namespace go together")
+            raise CallerRefused(400, "pod and namespace go together")
         return await self._in_worker(self._starts.view, wanted["node"], wanted["namespace"], wanted["pod"])

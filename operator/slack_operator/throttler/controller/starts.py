@@ -15,16 +15,16 @@ from slack.process.reporting.packing import InvalidReportBody, pack, unpack
 from slack.throttler.protocol import InvalidThrottlerMessage
 from slack.throttler.reports.messages import (
     MAX_REPORT_BYTES,
-    Answer,
     LatePod,
     NodeReport,
+    ReportAnswer,
     SilentNode,
     View,
     decode_report,
     encode,
 )
 from slack.throttler.reports.summary import NodeSummary
-from slack_operator.runtime.callers import Caller, Refused
+from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.report_receiver import Body
 
 MAX_NODES = 20_000
@@ -87,16 +87,16 @@ class Starts:
         """
         report = _read(body)
         if report.node != caller.node:
-            raise Refused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
+            raise CallerRefused(403, f"pod {caller.pod} is on node {caller.node} and may not report on {report.node}")
         now = self._clock()
         kept = Kept(NodeSummary.of(report, now), _small(report), report.policy, now, self._wall(), report.blind)
         with self._lock:
             former = self._nodes.get(report.node)
             if former is None and len(self._nodes) >= MAX_NODES:
-                raise Refused(503, f"more than {MAX_NODES} nodes report")
+                raise CallerRefused(503, f"more than {MAX_NODES} nodes report")
             self._nodes[report.node] = kept
             self._moving += kept.summary.moving - (former is not None and former.summary.moving)
-            answer = Answer(every_seconds=self.every_seconds, moving_seconds=self.moving_seconds)
+            answer = ReportAnswer(every_seconds=self.every_seconds, moving_seconds=self.moving_seconds)
         known = None if former is None else (former.summary.counts, bool(former.blind))
         if known != (kept.summary.counts, bool(kept.blind)):
             self._on_news()
@@ -169,4 +169,4 @@ def _read(body: Body) -> NodeReport:
     try:
         return decode_report(unpack(body.data, body.encoding, MAX_REPORT_BYTES))
     except (InvalidReportBody, InvalidThrottlerMessage) as error:
-        raise Refused(400, f"the report cannot be read: {error}") from None
+        raise CallerRefused(400, f"the report cannot be read: {error}") from None

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from slack.process.outages import Outages
 from slack_operator.runtime.serving import InvalidRequestBody, ServingThread
-from slack_operator.throttler.controller.admission import InvalidReview, Outcome, Rules, judged, read
+from slack_operator.throttler.controller.admission import AdmissionRules, InvalidReview, Outcome, judged, read
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Webhook(ServingThread):
         host: str,
         port: int,
         *,
-        rules: Callable[[], Rules],
+        rules: Callable[[], AdmissionRules],
         on_admission: Callable[[Outcome, float], None],
         tls: ssl.SSLContext | None,
     ) -> None:

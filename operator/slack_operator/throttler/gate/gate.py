@@ -13,7 +13,7 @@ import time
 
 from slack_operator.throttler.gate.agent_link import CONNECT_SECONDS, AgentLink, LinkDown, is_authority
 from slack_operator.throttler.gate.permits import Permits
-from slack_operator.throttler.gate.probe_server import Doorbell
+from slack_operator.throttler.gate.probe_server import ProbeServer
 from slack_operator.throttler.gate.settings import GateSettings
 
 TRY_AGAIN_SECONDS = 2.0
@@ -48,7 +48,7 @@ class Gate:
         """
         self._settings = settings
         self._permits = Permits(settings.folder, settings.containers)
-        self._doorbell = Doorbell(settings.doorbell_host, settings.doorbell_port)
+        self._doorbell = ProbeServer(settings.doorbell_host, settings.doorbell_port)
         self._link: AgentLink | None = None
         self._waiting = set(settings.containers) - self._permits.given()
         """Those without a permit, unless the agent has said that they run."""
@@ -271,7 +271,7 @@ class Gate:
             _say(f"{container}: the permit cannot be written: {error}")
             return  # it goes on waiting, and is asked for again
         if container not in self._running and new:
-            self._doorbell.ring()  # the kubelet need not look for one that runs, and its pod stays ready
+            self._doorbell.flip()  # the kubelet need not look for one that runs, and its pod stays ready
         self._waiting.discard(container)
         self._running.discard(container)
         self._unseen.discard(container)
@@ -289,7 +289,7 @@ class Gate:
 
     def _ring(self, now: float) -> None:
         if self._unseen and now >= self._ring_at:
-            self._doorbell.ring()
+            self._doorbell.flip()
             self._ring_pause = min(2 * self._ring_pause, _LAST_RING_SECONDS)
             self._ring_at = now + self._ring_pause
 

@@ -16,8 +16,8 @@ _READY = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _UNREADY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
-class Doorbell:
-    """Answers probes; `ring` has the next one answered otherwise."""
+class ProbeServer:
+    """Answers probes; `flip` has the next one answered otherwise."""
 
     def __init__(self, host: str, port: int) -> None:
         """Listen.
@@ -38,7 +38,7 @@ class Doorbell:
         """The port that is listened on."""
         return int(self.socket.getsockname()[1])
 
-    def ring(self) -> None:
+    def flip(self) -> None:
         """Have the kubelet look."""
         self._rung = True
 

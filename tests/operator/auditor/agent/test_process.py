@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from slack.audit.api.messages import Answer, BurstOrder, PodName
-from slack.audit.findings.sample import Level, NodeFacts, Sample, Sampled, Target, Trouble
+from slack.audit.api.messages import BurstOrder, ControllerAnswer, PodName
+from slack.audit.findings.sample import Level, NodeFacts, ReadError, Sample, Sampled, Target
 from slack.process.audit_settings import AgentSettings
 from slack.process.stopping import Stopping
 from slack_operator.auditor.agent.pressure import cpu_pressure_seconds
@@ -125,7 +125,9 @@ def test_a_throttled_container_is_on_the_metrics_page_with_its_uid_until_it_has_
         report = agent.watch.report()
         assert report is not None
         assert report.unnamed == (UID,)
-        agent.watch.answer(Answer(names={UID: PodName(namespace="shop", name="api-0", containers={CONTAINER: "api"})}))
+        agent.watch.answer(
+            ControllerAnswer(names={UID: PodName(namespace="shop", name="api-0", containers={CONTAINER: "api"})})
+        )
         _, page = get(agent.server.port, "/metrics")
         series = '{container="api",level="container",namespace="shop",pod="api-0",window="5m"}'
         assert f"slack_audit_throttled_periods_ratio{series} 0.5\n" in page
@@ -204,8 +206,8 @@ def test_files_that_are_damaged_are_counted_and_all_others_still_read(node: Node
         assert 'slack_audit_read_troubles_total{trouble="malformed"} 1.0\n' in page
         report = agent.watch.report()
         assert report is not None
-        assert report.troubles[Trouble.MALFORMED] == 1
-        assert "cpu.stat" in report.examples[Trouble.MALFORMED]
+        assert report.troubles[ReadError.MALFORMED] == 1
+        assert "cpu.stat" in report.examples[ReadError.MALFORMED]
         node.go_on(30)
         clock.now += 10
         agent.tick()
@@ -228,7 +230,7 @@ def test_other_pages_and_other_methods_are_none_and_a_query_does_no_harm(node: N
 
 def test_an_order_is_obeyed_only_where_bursts_may_be_written_and_told_in_the_next_report(node: Node) -> None:
     clock = Clock()
-    answer = Answer(bursts=(BurstOrder(pod_uid=UID, container_id=CONTAINER, burst_us=15_000),))
+    answer = ControllerAnswer(bursts=(BurstOrder(pod_uid=UID, container_id=CONTAINER, burst_us=15_000),))
     with agent_on(node, clock) as agent:
         agent.tick()
         agent.watch.answer(answer)

@@ -16,7 +16,7 @@ import pytest
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api import messages as wire
 from slack.audit.api.encoding import decode_report, encode
-from slack.audit.api.messages import Answer, NodeReport, PodName, Row, WindowReport
+from slack.audit.api.messages import ControllerAnswer, NodeReport, PodName, Row, WindowReport
 from slack.audit.findings.sample import Level
 from slack.process.outages import Outages
 from slack.process.reporting import posting
@@ -31,7 +31,7 @@ LARGE = NodeReport(
     node="node-1",
     windows={"5m": WindowReport(rows=tuple(Row(level=Level.POD, path=f"/kubepods/pod{i}") for i in range(500)))},
 )
-ANSWER = Answer(names={"1": PodName(namespace="shop", name="api-0")})
+ANSWER = ControllerAnswer(names={"1": PodName(namespace="shop", name="api-0")})
 
 
 @dataclass
@@ -218,11 +218,11 @@ def test_https_trusts_only_the_authority_that_it_was_given(token: Path, tmp_path
 class Line:
     """What a pusher talks to: answers in turn, and what it made, took and counted."""
 
-    def __init__(self, *answers: Answer | NotSent) -> None:
+    def __init__(self, *answers: ControllerAnswer | NotSent) -> None:
         self.answers = list(answers)
         self.made = 0
         self.sent: list[NodeReport] = []
-        self.taken: list[Answer] = []
+        self.taken: list[ControllerAnswer] = []
         self.outcomes: list[str] = []
         self.pusher = Pusher(
             self.send,
@@ -237,7 +237,7 @@ class Line:
         self.made += 1
         return NodeReport(node="n", at_unix=float(self.made))
 
-    def send(self, report: NodeReport) -> Answer:
+    def send(self, report: NodeReport) -> ControllerAnswer:
         self.sent.append(report)
         answer = self.answers.pop(0)
         if isinstance(answer, NotSent):

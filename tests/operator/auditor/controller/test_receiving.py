@@ -10,9 +10,9 @@ import pytest
 
 from e2e.harness.cluster.certificates import Authority
 from slack.audit.api.encoding import encode
-from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, Answer, NodeReport
+from slack.audit.api.messages import MAX_REPORT_BYTES, REPORTS_PATH, ControllerAnswer, NodeReport
 from slack_operator.auditor.controller import receiver as reports
-from slack_operator.runtime.callers import Caller, Refused
+from slack_operator.runtime.callers import Caller, CallerRefused
 from slack_operator.runtime.certificates import Certificate, InvalidCertificate
 from slack_operator.runtime.report_receiver import ReportReceiver
 
@@ -22,7 +22,7 @@ class Known:
 
     def known(self, token: str) -> Caller | None:
         if token != "good":
-            raise Refused(401, "no")
+            raise CallerRefused(401, "no")
         return Caller("agent-1", "n1")
 
 
@@ -33,8 +33,8 @@ class Box:
     def put(self, report: NodeReport) -> None:
         self.reports.append(report)
 
-    def answer(self, report: NodeReport) -> Answer:
-        return Answer()
+    def answer(self, report: NodeReport) -> ControllerAnswer:
+        return ControllerAnswer()
 
 
 def made(box: Box, unready: Callable[[], str | None], tls: ssl.SSLContext | None) -> ReportReceiver:
