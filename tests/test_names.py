@@ -200,7 +200,7 @@ PARTICIPLES = {
     "slack/loadwatcher": 1,
     "slack/migration": 8,
     "slack/monitoring": 1,
-    "slack/planner": 79,
+    "slack/planner": 81,
     "slack/process": 8,
     "slack/schema": 1,
     "slack/scorer": 2,
