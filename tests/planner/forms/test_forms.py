@@ -23,12 +23,11 @@ READS = {
     "slack/planner/objects/changed_scheduler.py": 1,  # the name that was planned
     "slack/cli/inputs/forms.py": 2,  # decides the form of a dry run
     "operator/slack_operator/app.py": 1,  # the operator's setting
-    "operator/slack_operator/placeholders/forms.py": 1,  # decides the form
 }
 """Where the field is read, other than to hand it on under the same name."""
 OBSERVED = {
     "slack/cluster/snapshot.py": 1,  # whether capacity is held
-    "slack/planner/plan.py": 1,  # counts those that autoscalers were told of
+    "slack/planner/rollout/backoff.py": 1,  # counts those that autoscalers were told of
     "slack/planner/explain.py": 1,  # of the document
     "slack/planner/explain_text.py": 2,  # of the document
     "slack/cli/inputs/forms.py": 1,
