@@ -27,6 +27,7 @@ READS = {
 """Where the field is read, other than to hand it on under the same name."""
 OBSERVED = {
     "slack/cluster/snapshot.py": 1,  # whether capacity is held
+    "slack/planner/model/placeholder_counts.py": 1,  # counts alike ones
     "slack/planner/rollout/backoff.py": 1,  # counts those that autoscalers were told of
     "slack/planner/explain.py": 1,  # of the document
     "slack/planner/explain_text.py": 2,  # of the document
