@@ -69,7 +69,7 @@ CONSTRAINTS: list[dict[str, Any]] = [
     dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), texts, strict=True))
     for texts in product(("", "[{}]"), repeat=3)
 ]
-PARTS = dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), list(Unchecked)[4:], strict=True))
+PARTS = dict(zip(("topology_spread", "pod_affinity", "anti_affinity"), list(Unchecked)[4:7], strict=True))
 
 
 @pytest.mark.parametrize("kept_apart", [False, True])

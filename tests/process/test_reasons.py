@@ -11,7 +11,11 @@ from slack.planner.model.result import ConditionType
 from slack.planner.rollout import backoff
 from slack.process.reasons import REASONS, REFILL_LASTS, Level, reason
 from slack.schema.conditions import GOOD_WHEN_TRUE
-from slack_operator.auditor.controller.policy_status import ENFORCEMENT_BLOCKED, NODES_SILENT, OVERLAPPING
+from slack_operator.auditor.controller.policy_status import (
+    ENFORCEMENT_BLOCKED,
+    NODES_SILENT,
+    OVERLAPPING,
+)
 from slack_operator.demand.status import BROKER_REACHABLE, CAPACITY_SHORT, THROTTLED
 from slack_operator.learning.history_store import HISTORY_LOST
 from slack_operator.placeholders.releasing import RELEASE_BLOCKED
@@ -61,6 +65,7 @@ NO_REASONS = {
     RELEASE_BLOCKED,
     NODES_SILENT,
     ENFORCEMENT_BLOCKED,
+    OWNERSHIP_CONTESTED,
     BROKER_REACHABLE,
     CAPACITY_SHORT,
 }

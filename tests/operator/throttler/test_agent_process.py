@@ -232,7 +232,8 @@ def test_nothing_that_the_agent_decides_asks_the_wall_clock() -> None:
     asked = {
         f"{path.name}: {ast.unparse(node)}"
         for path in folder.glob("*.py")
-        if path.name != "node_report.py"  # what is said to people has a time of day; it is read by nobody here
+        # What is said to people has a time of day, which is read by nobody here; and a token ends at a time of day.
+        if path.name not in ("node_report.py", "gate_server.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("time.time", "time.time_ns", "datetime.now")
     }
