@@ -24,8 +24,8 @@ SILENCE_SECONDS = 120.0
 """The least time without an answer; nodes of the suites start in seconds."""
 
 
-def with_load(api: Api) -> None:
-    api.create(policy("default", hold="Auto", extraCapacity={"minRate": 0.5}, stabilization={"shrinkDelay": "5s"}))
+def with_load(api: Api, rate: float = 0.5) -> None:
+    api.create(policy("default", hold="Auto", extraCapacity={"minRate": rate}, stabilization={"shrinkDelay": "5s"}))
     api.create(deployment("api", 9, cpu="800m", memory="1Gi"))
 
 
@@ -101,7 +101,7 @@ def test_a_cluster_autoscaler_that_allows_other_schedulers_only_leads_to_bound_p
     flags = ["--allowed-scheduler-names=default-scheduler"]
     with ClusterAutoscaler(cluster, [GROUP], flags), Operator(cluster) as operator:
         operator.wait_until_ready()
-        with_load(api)
+        with_load(api, 2.0)  # more than is free on the nodes that come for the pods
         wait_for_form(api, "Unbound", "AutoscalerRecognised")
         hold = wait_for_form(api, "Bound", "NoAnswer", SILENCE_SECONDS + 90)
         assert f"--allowed-scheduler-names lacks {UNBOUND_SCHEDULER}" in hold["message"]
